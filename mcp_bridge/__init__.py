@@ -1,0 +1,14 @@
+"""
+Serve a Django site's procedures to language models as MCP tools.
+
+Three names are needed where tools are written: mcp_tool marks a function, ToolError tells the
+model what went wrong, and Context tells the function who calls. Importing them needs no Django.
+"""
+
+from __future__ import annotations
+
+from mcp_bridge.exceptions import ToolError
+from mcp_bridge.tools import Context, mcp_tool
+
+__all__ = ["Context", "ToolError", "mcp_tool"]
+__version__ = "0.1.0"

@@ -1,0 +1,49 @@
+"""Who may see and call a tool: one decision for both."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+
+from mcp_bridge.tools import AccessRule, Context, Tool
+
+logger = logging.getLogger("mcp_bridge.access")
+
+
+class AccessPolicy:
+    """
+    A tool is allowed for an authenticated, active user who has its permissions.
+
+    All of them, and the source's own predicate must pass as well; a public tool needs only the
+    predicate. Subclass, override ``allows()``, and name the subclass in ACCESS_POLICY for a rule of
+    your own: the same answer decides what is listed and what is called.
+    """
+
+    def allows(self, tool: Tool, context: Context) -> bool:
+        """Whether the caller may see and call the tool."""
+        decided = context.state.get(tool.access)
+        if decided is None:
+            decided = context.state[tool.access] = self.grants(tool.access, context)
+        return bool(decided)
+
+    def grants(self, rule: AccessRule, context: Context) -> bool:
+        """Whether the caller meets the rule. A predicate that raises is a no, and is logged."""
+        if not rule.public and not self._is_permitted(rule, context):
+            return False
+        if rule.predicate is None:
+            return True
+        try:
+            return bool(rule.predicate(context))
+        except Exception:
+            logger.warning("An access predicate raised, which counts as a no", exc_info=True)
+            return False
+
+    def filter(self, tools: Iterable[Tool], context: Context) -> Iterator[Tool]:
+        """Those of the tools that are allowed, in their order."""
+        return (tool for tool in tools if self.allows(tool, context))
+
+    def _is_permitted(self, rule: AccessRule, context: Context) -> bool:
+        user = context.user
+        if user is None or not user.is_authenticated or not user.is_active:
+            return False
+        return not rule.permissions or bool(user.has_perms(rule.permissions))

@@ -1,0 +1,211 @@
+"""
+A call's arguments, checked and converted.
+
+Every violation is found at once and told in a line that a model can act on: where (a JSON
+pointer, RFC 6901), what is wrong, and what is wanted. A checker takes the arguments as JSON values
+and returns them by parameter name, or raises InvalidArguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import jsonschema
+from jsonschema.exceptions import ValidationError as SchemaViolation
+from pydantic import ValidationError
+from referencing import Registry
+
+from mcp_bridge.exceptions import ArgumentError, InvalidArguments
+from mcp_bridge.protocol.jsonrpc import cut
+from mcp_bridge.schemas import Inputs
+
+Checker = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+MAX_ERRORS: Final = 25
+_UNKNOWN: Final = ("extra_forbidden", "unexpected_keyword_argument")
+# A value of another kind altogether: in a union, such a branch was not meant.
+_OTHER_KIND: Final = (
+    "model_type",
+    "dataclass_type",
+    "dict_type",
+    "list_type",
+    "literal_error",
+    "none_required",
+)
+
+
+def typed_checker(inputs: Inputs) -> Checker:
+    """A checker that enforces type hints, and returns the Python values they name."""
+
+    def check(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        refused = [
+            _error((name,), "extra_forbidden", _unknown(inputs.schema))
+            for name in inputs.hidden(arguments)
+        ]
+        try:
+            values = _validated(inputs, arguments)
+        except ValidationError as exception:
+            refused += _explained(exception, arguments, inputs.schema)
+        if refused:
+            raise InvalidArguments(_limited(refused))
+        return values
+
+    return check
+
+
+def schema_checker(schema: Mapping[str, Any], inputs: Inputs) -> Checker:
+    """
+    A checker that enforces a JSON Schema (2020-12) given by hand, then the type hints.
+
+    Raises jsonschema's SchemaError where the schema itself is not valid. No ``$ref`` is fetched.
+    """
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(
+        schema,
+        registry=Registry(),
+        format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER,
+    )
+    typed = typed_checker(inputs)
+
+    def check(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        violations = sorted(
+            validator.iter_errors(arguments), key=lambda each: list(map(str, each.path))
+        )
+        if violations:
+            raise InvalidArguments(_limited(_violation(each) for each in violations))
+        return typed(arguments)
+
+    return check
+
+
+def _validated(inputs: Inputs, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return inputs.validate(arguments)
+    except ValidationError:
+        # JSON Schema counts 2.0 among the integers, and pydantic's strict mode does not.
+        whole = _whole(arguments)
+        if repr(whole) == repr(arguments):
+            raise
+        return inputs.validate(whole)
+
+
+def _whole(value: Any) -> Any:
+    """The same value with integral floats as integers."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: _whole(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    return value
+
+
+def _explained(
+    exception: ValidationError, arguments: Mapping[str, Any], schema: Mapping[str, Any]
+) -> list[ArgumentError]:
+    """pydantic's errors as lines for a model; those of one union become one line."""
+    found: list[ArgumentError] = []
+    unions: dict[tuple[Any, ...], list[tuple[str, ArgumentError]]] = {}
+    for each in exception.errors(include_url=False, include_context=False, include_input=False):
+        kind = each["type"]
+        place, branch, union = _located(each["loc"], arguments, kind)
+        text = _text(kind, each["msg"], schema if len(place) == 1 else None)
+        error = _error(place, kind, text)
+        if branch is None:
+            found.append(error)
+        else:
+            unions.setdefault(union, []).append((branch, error))
+    for union, errors in unions.items():
+        found += _union(union, errors)
+    return sorted(found, key=lambda error: error.path)
+
+
+def _located(
+    location: Sequence[str | int], arguments: Any, kind: str
+) -> tuple[tuple[Any, ...], str | None, tuple[Any, ...]]:
+    """
+    Where an error is in the arguments, and in which branch of which union.
+
+    pydantic puts the names of a union's branches into its locations; what is neither a member
+    nor an index of the value at hand is one of them.
+    """
+    place: list[Any] = []
+    branch: str | None = None
+    union: tuple[Any, ...] = ()
+    value = arguments
+    for index, key in enumerate(location):
+        last = index == len(location) - 1
+        if isinstance(value, Mapping) and (key in value or (last and kind == "missing")):
+            value = value.get(key)
+        elif isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value):
+            value = value[key]
+        else:
+            if branch is None:
+                branch, union = str(key), tuple(place)
+            continue
+        place.append(key)
+    return tuple(place), branch, union
+
+
+def _union(union: tuple[Any, ...], errors: list[tuple[str, ArgumentError]]) -> list[ArgumentError]:
+    """The errors of the one branch that was meant, or a line that names them all."""
+    branches: dict[str, list[ArgumentError]] = {}
+    for branch, error in errors:
+        branches.setdefault(branch, []).append(error)
+    meant = [
+        branch
+        for branch, each in branches.items()
+        if not any(error.type in _OTHER_KIND or error.path == _pointer(union) for error in each)
+    ]
+    if len(meant) == 1:
+        return branches[meant[0]]
+    wanted: list[str] = []
+    for branch, each in branches.items():
+        lines = "; ".join(
+            error.message if error.path == _pointer(union) else str(error) for error in each
+        )
+        text = lines if branch not in meant else f"as {cut(branch)}: {lines}"
+        if text not in wanted:
+            wanted.append(text)
+    return [_error(union, "union", cut(" | or: ".join(wanted), 1000))]
+
+
+def _text(kind: str, message: str, schema: Mapping[str, Any] | None) -> str:
+    if kind == "missing":
+        return "is required and was not sent"
+    if kind in _UNKNOWN:
+        return _unknown(schema)
+    if kind == "value_error":
+        message = message.removeprefix("Value error, ")
+    return cut(message, 300)
+
+
+def _unknown(schema: Mapping[str, Any] | None) -> str:
+    if schema is None:
+        return "is not a known member; leave it out"
+    known = ", ".join(schema.get("properties", {})) or "none"
+    return f"is not a parameter of this tool (its parameters: {cut(known, 500)})"
+
+
+def _violation(violation: SchemaViolation) -> ArgumentError:
+    """One violation of a schema given by hand; long values are not repeated."""
+    return _error(violation.absolute_path, str(violation.validator), cut(violation.message, 300))
+
+
+def _error(place: Iterable[Any], kind: str, message: str) -> ArgumentError:
+    return ArgumentError(path=_pointer(place), type=kind, message=message)
+
+
+def _pointer(place: Iterable[Any]) -> str:
+    escaped = (cut(str(each)).replace("~", "~0").replace("/", "~1") for each in place)
+    return "".join(f"/{each}" for each in escaped)
+
+
+def _limited(errors: Iterable[ArgumentError]) -> list[ArgumentError]:
+    """As many errors as a model can use: a bad request must not grow its answer without end."""
+    found = list(errors)
+    if len(found) <= MAX_ERRORS:
+        return found
+    more = len(found) - MAX_ERRORS
+    return [*found[:MAX_ERRORS], _error((), "more", f"and {more} more errors like these")]

@@ -1,0 +1,61 @@
+"""Authentication at this edge: Django REST framework's, unmodified."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+from django.utils.module_loading import import_string
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import APIException, AuthenticationFailed, PermissionDenied
+from rest_framework.request import Request
+
+from mcp_bridge.conf import conf
+from mcp_bridge.protocol import ForbiddenError, ProtocolError, UnauthorizedError
+
+
+def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
+    """
+    Find out who calls: sets ``request.user`` and ``request.auth`` as DRF does.
+
+    The classes of AUTHENTICATION_CLASSES are asked in order; a user that some middleware put on
+    the request does not count. ``anonymous`` says whether a caller without a credential may go on
+    as AnonymousUser.
+
+    Raises UnauthorizedError (401) for a credential that does not hold or, where it is needed, for
+    none, and ForbiddenError (403) where the class forbids it, as a failed CSRF check does.
+    See MCP, "Authorization", and RFC 6750, section 3.
+    """
+    authenticators = [import_string(path)() for path in conf.AUTHENTICATION_CLASSES]
+    wrapped = Request(request, authenticators=authenticators)
+    try:
+        user = wrapped.user
+    except APIException as exception:
+        raise _refusal(exception, wrapped, authenticators) from exception
+    request.user = user
+    request.auth = wrapped.auth  # type: ignore[attr-defined]
+    if not anonymous and not (user and user.is_authenticated):
+        raise UnauthorizedError(
+            "Authentication required: send a credential in the Authorization header.",
+            _challenge(wrapped, authenticators),
+        )
+
+
+def _refusal(
+    exception: APIException, request: Request, authenticators: list[BaseAuthentication]
+) -> ProtocolError:
+    if isinstance(exception, PermissionDenied):
+        return ForbiddenError(f"Forbidden: {exception.detail}")
+    if isinstance(exception, AuthenticationFailed):
+        challenge = _challenge(request, authenticators)
+        if challenge.startswith("Bearer"):
+            challenge += ', error="invalid_token"'
+        return UnauthorizedError("The credential is not valid or no longer so.", challenge)
+    return ForbiddenError("The request was refused.")
+
+
+def _challenge(request: Request, authenticators: list[BaseAuthentication]) -> str:
+    """The first authentication class's WWW-Authenticate, as DRF chooses it."""
+    for authenticator in authenticators:
+        header = authenticator.authenticate_header(request)
+        if header:
+            return str(header)
+    return 'Bearer realm="mcp"'

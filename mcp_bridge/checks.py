@@ -1,0 +1,100 @@
+"""
+System checks: what is wrong with the setting, and with what the sources found.
+
+    E001  an unknown key in MCP_BRIDGE        E002  a value of a wrong type in MCP_BRIDGE
+    E003  a BACKEND that cannot be used       E004  a server that is no RpcServer
+    E005  an illegal tool name                E006  a marked function that cannot be a tool
+    E007  two tools with one name             E008  a class or function that cannot be imported
+    W001  a hint that cannot be resolved      W002  a tool without a description
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from django.conf import settings
+from django.core import checks
+from django.utils.module_loading import import_string
+
+from mcp_bridge.conf import Conf, conf
+from mcp_bridge.registry import build
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "SERVER_INFO": (dict,),
+    "SOURCES": (dict,),
+    "AUTHENTICATION_CLASSES": (list, tuple),
+    "ALLOWED_ORIGINS": (list, tuple),
+    "PAGE_SIZE": (int,),
+    "CACHE_TTL": (int,),
+    "MAX_BODY_BYTES": (int,),
+    "MAX_RESULT_BYTES": (int,),
+}
+_POSITIVE = ("PAGE_SIZE", "MAX_BODY_BYTES", "MAX_RESULT_BYTES")
+
+
+def check_settings(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckMessage]:
+    """The keys and values of MCP_BRIDGE."""
+    given = getattr(settings, "MCP_BRIDGE", {})
+    if not isinstance(given, dict):
+        return [_wrong("MCP_BRIDGE", "must be a dict of settings")]
+    return [*_keys(given), *_values(given), *_paths()]
+
+
+def check_tools(app_configs: Any = None, **kwargs: Any) -> Sequence[checks.CheckMessage]:
+    """What the sources have to say of the tools they found, or left out."""
+    if check_settings():
+        # A wrong setting can stop the sources from being read at all; it is reported by itself.
+        return []
+    return build().messages
+
+
+def _keys(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
+    known = Conf.keys()
+    for key in given:
+        if key not in known:
+            close = get_close_matches(str(key), known, n=1)
+            meant = f"Did you mean {close[0]!r}? " if close else ""
+            yield checks.Error(
+                f"MCP_BRIDGE has no key {key!r}.",
+                hint=f"{meant}Its keys are: {', '.join(known)}.",
+                id="mcp_bridge.E001",
+            )
+
+
+def _values(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
+    for key, types in _TYPES.items():
+        value = given.get(key)
+        if key in given and (not isinstance(value, types) or isinstance(value, bool)):
+            yield _wrong(f"MCP_BRIDGE[{key!r}]", f"must be a {types[0].__name__}")
+        elif key in given and key in _POSITIVE and value < 1:  # type: ignore[operator]
+            yield _wrong(f"MCP_BRIDGE[{key!r}]", "must be 1 or more")
+    if conf.TOOL_NAME_STYLE not in ("underscore", "dotted"):
+        yield _wrong("MCP_BRIDGE['TOOL_NAME_STYLE']", "must be 'underscore' or 'dotted'")
+
+
+def _wrong(what: str, rule: str) -> checks.CheckMessage:
+    return checks.Error(f"{what} {rule}.", hint="See docs/settings.md.", id="mcp_bridge.E002")
+
+
+def _paths() -> Iterator[checks.CheckMessage]:
+    named: dict[str, list[str | None]] = {
+        "ACCESS_POLICY": [conf.ACCESS_POLICY],
+        "ERROR_MAPPER": [conf.ERROR_MAPPER],
+    }
+    if isinstance(conf.AUTHENTICATION_CLASSES, list | tuple):
+        named["AUTHENTICATION_CLASSES"] = list(conf.AUTHENTICATION_CLASSES)
+    for key, paths in named.items():
+        for path in paths:
+            if path is None:
+                continue
+            try:
+                import_string(path)
+            except (ImportError, TypeError, AttributeError, RuntimeError) as exception:
+                yield checks.Error(
+                    f"MCP_BRIDGE[{key!r}] names {path!r}, which cannot be imported: {exception}.",
+                    hint="Give a dotted path, and put the app it lives in into INSTALLED_APPS "
+                    "(mcp_bridge.tokens for the default authentication).",
+                    id="mcp_bridge.E008",
+                )

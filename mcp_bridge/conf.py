@@ -1,0 +1,104 @@
+"""
+The setting MCP_BRIDGE: one dict, a property for each key, read when it is used.
+
+Nothing is cached, so that a changed setting holds at once. A key that is not a property here is
+found by the system check mcp_bridge.E001.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+from django.conf import settings
+
+import mcp_bridge
+
+T = TypeVar("T")
+
+
+class Conf:
+    """Every key of MCP_BRIDGE, with its default."""
+
+    @property
+    def SERVER_INFO(self) -> Mapping[str, Any]:
+        """MCP's Implementation: "name" and "version" of this site, as clients show them."""
+        return {
+            "name": "django-mcp-bridge",
+            "version": mcp_bridge.__version__,
+            **self._get("SERVER_INFO", {}),
+        }
+
+    @property
+    def INSTRUCTIONS(self) -> str | None:
+        """What a model should know about the site's tools as a whole; None to say nothing."""
+        return self._get("INSTRUCTIONS", None)
+
+    @property
+    def SOURCES(self) -> Mapping[str, Mapping[str, Any]]:
+        """Where tools come from: an alias to {"BACKEND": dotted path, "OPTIONS": {...}}."""
+        default = {"rpc": {"BACKEND": "mcp_bridge.sources.modernrpc.ModernRPCSource"}}
+        return self._get("SOURCES", default)
+
+    @property
+    def TOOL_NAME_STYLE(self) -> Literal["underscore", "dotted"]:
+        """How a procedure's name becomes a tool's: articles_list, or articles.list as it is."""
+        return self._get("TOOL_NAME_STYLE", "underscore")
+
+    @property
+    def AUTHENTICATION_CLASSES(self) -> Sequence[str]:
+        """Dotted paths of DRF authentication classes, tried in order."""
+        return self._get(
+            "AUTHENTICATION_CLASSES", ["mcp_bridge.tokens.authentication.TokenAuthentication"]
+        )
+
+    @property
+    def ACCESS_POLICY(self) -> str:
+        """Dotted path of the AccessPolicy that decides who may see and call a tool."""
+        return self._get("ACCESS_POLICY", "mcp_bridge.access.AccessPolicy")
+
+    @property
+    def ALLOWED_ORIGINS(self) -> Sequence[str]:
+        """Origins ("https://example.com") that may call besides the site's own."""
+        return self._get("ALLOWED_ORIGINS", [])
+
+    @property
+    def ERROR_MAPPER(self) -> str | None:
+        """
+        Dotted path of a function (exception, call) -> str | None: a text for the model.
+
+        None, from it or as the setting, leaves the exception to the rule.
+        """
+        return self._get("ERROR_MAPPER", None)
+
+    @property
+    def PAGE_SIZE(self) -> int:
+        """How many tools one page of tools/list holds."""
+        return self._get("PAGE_SIZE", 500)
+
+    @property
+    def CACHE_TTL(self) -> int:
+        """How long clients may keep the tool list, in seconds."""
+        return self._get("CACHE_TTL", 300)
+
+    @property
+    def MAX_BODY_BYTES(self) -> int:
+        """The largest request body that is read, in bytes."""
+        return self._get("MAX_BODY_BYTES", 1024 * 1024)
+
+    @property
+    def MAX_RESULT_BYTES(self) -> int:
+        """The largest result that is sent, in bytes; a larger one is an error to the model."""
+        return self._get("MAX_RESULT_BYTES", 5 * 1024 * 1024)
+
+    def _get(self, key: str, default: T) -> T:
+        value: T = getattr(settings, "MCP_BRIDGE", {}).get(key, default)
+        return value
+
+    @classmethod
+    def keys(cls) -> list[str]:
+        """The names of all keys."""
+        return [name for name in vars(cls) if name.isupper()]
+
+
+conf = Conf()

@@ -1,0 +1,50 @@
+"""
+The exceptions of mcp_bridge.
+
+    Exception
+    ├── ToolError                 the model reads it, inside a tool result
+    │   └── InvalidArguments      the arguments break the tool's input schema
+    └── protocol.ProtocolError    the client reads it, as a JSON-RPC error
+        └── (see mcp_bridge.protocol.errors)
+
+What the model can act on is a ToolError. What the client did wrong is a ProtocolError. Anything
+else that a tool raises is logged in full and reported in one plain sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class ToolError(Exception):
+    """
+    A failure that the model can act on: its text is what the model reads.
+
+    Raise it in a tool with one sentence that says what is wrong and what to do. It becomes a
+    result with ``isError: true`` (MCP, "Tools", "Error handling").
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentError:
+    """One value that breaks the schema: a JSON pointer into the arguments, and why."""
+
+    path: str
+    type: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path or '/'}: {self.message}"
+
+
+class InvalidArguments(ToolError):
+    """
+    The arguments of a call break the tool's input schema.
+
+    ``errors`` holds every violation that was found; the text has one line for each.
+    """
+
+    def __init__(self, errors: Sequence[ArgumentError]) -> None:
+        self.errors = tuple(errors)
+        super().__init__("\n".join(str(error) for error in self.errors))

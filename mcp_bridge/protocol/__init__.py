@@ -1,0 +1,66 @@
+"""
+The Model Context Protocol without a framework: the standard library only, no I/O.
+
+Bytes and headers go in, a ``Reply`` comes out; see ``answer``.
+"""
+
+from __future__ import annotations
+
+from mcp_bridge.protocol.errors import (
+    ForbiddenError,
+    HeaderMismatchError,
+    InternalError,
+    InvalidParamsError,
+    InvalidRequestError,
+    MethodNotFoundError,
+    MissingRequiredClientCapabilityError,
+    NotAcceptableError,
+    ParseError,
+    PayloadTooLargeError,
+    ProtocolError,
+    UnauthorizedError,
+    UnavailableError,
+    UnsupportedMediaTypeError,
+    UnsupportedProtocolVersionError,
+)
+from mcp_bridge.protocol.exchange import Reply, Result, aanswer, answer, fail, refuse
+from mcp_bridge.protocol.http import Headers
+from mcp_bridge.protocol.inbound import Request
+from mcp_bridge.protocol.revisions import (
+    LATEST,
+    LATEST_LEGACY,
+    REVISIONS,
+    SUPPORTED_VERSIONS,
+    Revision,
+)
+
+__all__ = [
+    "LATEST",
+    "LATEST_LEGACY",
+    "REVISIONS",
+    "SUPPORTED_VERSIONS",
+    "ForbiddenError",
+    "HeaderMismatchError",
+    "Headers",
+    "InternalError",
+    "InvalidParamsError",
+    "InvalidRequestError",
+    "MethodNotFoundError",
+    "MissingRequiredClientCapabilityError",
+    "NotAcceptableError",
+    "ParseError",
+    "PayloadTooLargeError",
+    "ProtocolError",
+    "Reply",
+    "Request",
+    "Result",
+    "Revision",
+    "UnauthorizedError",
+    "UnavailableError",
+    "UnsupportedMediaTypeError",
+    "UnsupportedProtocolVersionError",
+    "aanswer",
+    "answer",
+    "fail",
+    "refuse",
+]

@@ -1,0 +1,174 @@
+"""
+Content blocks and the result of a tool call.
+
+Names and members are those of the MCP schema: ``TextContent``, ``ImageContent``,
+``AudioContent``, ``ResourceLink``, ``EmbeddedResource``, ``CallToolResult``. A tool may return any
+block, a list of blocks, or a whole CallToolResult.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from mcp_bridge.protocol.jsonrpc import encode
+from mcp_bridge.protocol.revisions import Revision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentBlock:
+    """
+    What all blocks may carry.
+
+    ``annotations`` is MCP's ``Annotations`` (``audience``, ``priority`` 0 to 1,
+    ``lastModified``); ``meta`` is sent as ``_meta``.
+    """
+
+    type: ClassVar[str]
+    annotations: Mapping[str, Any] | None = None
+    meta: Mapping[str, Any] | None = None
+
+    def members(self) -> dict[str, Any]:
+        """The members of this kind of block; None for those that are absent."""
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        """The block as a JSON object, without absent members."""
+        members = {
+            "type": self.type,
+            **self.members(),
+            "annotations": self.annotations,
+            "_meta": self.meta,
+        }
+        return {name: value for name, value in members.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class TextContent(ContentBlock):
+    """Text for the model."""
+
+    type: ClassVar[str] = "text"
+    text: str
+
+    def members(self) -> dict[str, Any]:
+        return {"text": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class ImageContent(ContentBlock):
+    """An image: its bytes, and a media type such as "image/png"."""
+
+    type: ClassVar[str] = "image"
+    data: bytes
+    mime_type: str
+
+    def members(self) -> dict[str, Any]:
+        return {"data": _base64(self.data), "mimeType": self.mime_type}
+
+
+@dataclass(frozen=True, slots=True)
+class AudioContent(ContentBlock):
+    """Sound: its bytes, and a media type such as "audio/wav"."""
+
+    type: ClassVar[str] = "audio"
+    data: bytes
+    mime_type: str
+
+    def members(self) -> dict[str, Any]:
+        return {"data": _base64(self.data), "mimeType": self.mime_type}
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceLink(ContentBlock):
+    """The address of something the client may fetch itself. ``size`` is in bytes."""
+
+    type: ClassVar[str] = "resource_link"
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+
+    def members(self) -> dict[str, Any]:
+        return {
+            "uri": self.uri,
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "mimeType": self.mime_type,
+            "size": self.size,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedResource(ContentBlock):
+    """A resource with its contents: text (str), or a blob (bytes)."""
+
+    type: ClassVar[str] = "resource"
+    uri: str
+    contents: str | bytes
+    mime_type: str | None = None
+
+    def members(self) -> dict[str, Any]:
+        resource: dict[str, Any] = {"uri": self.uri}
+        if self.mime_type is not None:
+            resource["mimeType"] = self.mime_type
+        if isinstance(self.contents, bytes):
+            resource["blob"] = _base64(self.contents)
+        else:
+            resource["text"] = self.contents
+        return {"resource": resource}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallToolResult:
+    """
+    The result of a tool call (MCP schema, ``CallToolResult``).
+
+    ``structured`` is the value of ``structuredContent`` already written as JSON, so that it is
+    encoded once and stands both there and in the text block.
+    """
+
+    content: Sequence[ContentBlock] = ()
+    structured: bytes | None = None
+    is_error: bool = False
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def error(cls, text: str, meta: Mapping[str, Any] | None = None) -> CallToolResult:
+        """A failed call, with the text that the model reads."""
+        return cls(content=(TextContent(text),), is_error=True, meta=meta or {})
+
+    def to_json(self, revision: Revision, meta: Mapping[str, Any]) -> bytes:
+        """
+        The result as JSON text at a revision; ``meta`` is the server's own ``_meta``.
+
+        Raises ValueError where content holds what JSON cannot.
+        """
+        blocks = [_at(revision, block).to_json() for block in self.content]
+        members = [b'"content":' + encode(blocks)]
+        if self.structured is not None and revision.structured_content and not self.is_error:
+            members.append(b'"structuredContent":' + self.structured)
+        members.append(b'"isError":true' if self.is_error else b'"isError":false')
+        if revision.modern:
+            members.append(b'"resultType":"complete"')
+        if meta or self.meta:
+            members.append(b'"_meta":' + encode({**self.meta, **meta}))
+        return b"{" + b",".join(members) + b"}"
+
+
+def _at(revision: Revision, block: ContentBlock) -> ContentBlock:
+    """The block, or text in its place where the revision has no such block."""
+    if block.type in revision.content_types:
+        return block
+    if isinstance(block, ResourceLink):
+        return TextContent(f"{block.title or block.name}: {block.uri}")
+    return TextContent(json.dumps({"type": block.type, "note": f"not part of MCP {revision}"}))
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

@@ -1,0 +1,155 @@
+"""
+The errors of JSON-RPC 2.0 and MCP, each with its code and HTTP status.
+
+    ProtocolError
+    ├── ParseError                              -32700
+    ├── InvalidRequestError                     -32600
+    │   ├── PayloadTooLargeError                (413)
+    │   ├── UnsupportedMediaTypeError           (415)
+    │   └── NotAcceptableError                  (406)
+    ├── MethodNotFoundError                     -32601
+    ├── InvalidParamsError                      -32602
+    │   └── MissingEnvelopeError                (400)
+    ├── InternalError                           -32603
+    │   └── UnavailableError                    (503)
+    ├── HeaderMismatchError                     -32020
+    ├── MissingRequiredClientCapabilityError    -32021
+    ├── UnsupportedProtocolVersionError         -32022
+    ├── UnauthorizedError                       401
+    └── ForbiddenError                          403
+
+See JSON-RPC 2.0, section 5.1, and MCP 2026-07-28, "Base protocol", "Error codes".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+
+class ProtocolError(Exception):
+    """What the client did wrong. Its text is sent to the client, so it holds nothing secret."""
+
+    code: ClassVar[int]
+    http_status: ClassVar[HTTPStatus]
+
+    def __init__(self, message: str, *, data: Any = None) -> None:
+        super().__init__(message)
+        self.data = data
+        # The id to echo, set where the message that is refused had a readable one.
+        self.request_id: str | int | None = None
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """HTTP headers that the answer must carry."""
+        return {}
+
+
+class ParseError(ProtocolError):
+    code = -32700
+    http_status = HTTPStatus.BAD_REQUEST
+
+
+class InvalidRequestError(ProtocolError):
+    code = -32600
+    http_status = HTTPStatus.BAD_REQUEST
+
+
+class PayloadTooLargeError(InvalidRequestError):
+    http_status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+class UnsupportedMediaTypeError(InvalidRequestError):
+    http_status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+
+
+class NotAcceptableError(InvalidRequestError):
+    http_status = HTTPStatus.NOT_ACCEPTABLE
+
+
+class MethodNotFoundError(ProtocolError):
+    code = -32601
+    http_status = HTTPStatus.NOT_FOUND
+
+
+class InvalidParamsError(ProtocolError):
+    # HTTP 200: a 400 without one of the modern codes makes dual-era clients fall back to
+    # initialize.
+    code = -32602
+    http_status = HTTPStatus.OK
+
+
+class MissingEnvelopeError(InvalidParamsError):
+    """A modern request lacks what must stand in ``params._meta``."""
+
+    http_status = HTTPStatus.BAD_REQUEST
+
+
+class InternalError(ProtocolError):
+    code = -32603
+    http_status = HTTPStatus.OK
+
+
+class UnavailableError(InternalError):
+    """The server cannot answer just now; the same request may succeed later."""
+
+    http_status = HTTPStatus.SERVICE_UNAVAILABLE
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {"Retry-After": "1"}
+
+
+class HeaderMismatchError(ProtocolError):
+    code = -32020
+    http_status = HTTPStatus.BAD_REQUEST
+
+
+class MissingRequiredClientCapabilityError(ProtocolError):
+    code = -32021
+    http_status = HTTPStatus.BAD_REQUEST
+
+    def __init__(self, *capabilities: str) -> None:
+        named = " and ".join(capabilities)
+        super().__init__(
+            f"This request needs the client capability {named}: declare it in "
+            "params._meta['io.modelcontextprotocol/clientCapabilities'].",
+            data={"requiredCapabilities": {name: {} for name in capabilities}},
+        )
+
+
+class UnsupportedProtocolVersionError(ProtocolError):
+    code = -32022
+    http_status = HTTPStatus.BAD_REQUEST
+
+    def __init__(self, requested: str, supported: tuple[str, ...]) -> None:
+        super().__init__(
+            f"Unsupported protocol version: this server speaks {', '.join(supported)}.",
+            data={"supported": list(supported), "requested": requested[:64]},
+        )
+
+
+class UnauthorizedError(ProtocolError):
+    """No credential, or one that does not hold. ``challenge`` is the WWW-Authenticate header."""
+
+    # Outside JSON-RPC's reserved range, as MCP asks for codes of one's own.
+    code = 401
+    http_status = HTTPStatus.UNAUTHORIZED
+
+    def __init__(self, message: str, challenge: str) -> None:
+        super().__init__(message)
+        self.challenge = challenge
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {"WWW-Authenticate": self.challenge}
+
+
+class ForbiddenError(ProtocolError):
+    code = 403
+    http_status = HTTPStatus.FORBIDDEN

@@ -1,0 +1,141 @@
+"""
+One message in, one reply out: the boundary between the wire and whoever answers.
+
+``answer`` owns every way from an exception to the wire, so that a transport only reads bytes and
+writes bytes. ``aanswer`` is the same for a handler that is awaited.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from mcp_bridge.protocol import inbound, jsonrpc
+from mcp_bridge.protocol.errors import InternalError, ProtocolError
+from mcp_bridge.protocol.http import Headers
+from mcp_bridge.protocol.inbound import Request
+
+logger = logging.getLogger("mcp_bridge.protocol")
+
+# The result of a request: a JSON object, or its JSON text where it was written before.
+Result = Mapping[str, Any] | bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What to send: an HTTP status, the JSON text (None for an empty body), and headers."""
+
+    status: HTTPStatus
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def answer(
+    body: bytes, handle: Callable[[Request], Result], *, headers: Headers | None = None
+) -> Reply:
+    """
+    Have ``handle`` answer what is in ``body``, and say what to send.
+
+    ``handle`` returns the result of one request or raises ProtocolError; anything else that it
+    raises is logged and told to the client in one sentence. ``headers`` is None on a transport
+    without headers (MCP, "stdio").
+    """
+    exchange = Exchange(body, headers)
+    for request in exchange.requests():
+        with exchange.answering(request):
+            exchange.put_result(request, handle(request))
+    return exchange.reply()
+
+
+async def aanswer(
+    body: bytes, handle: Callable[[Request], Awaitable[Result]], *, headers: Headers | None = None
+) -> Reply:
+    """The same as ``answer``, for a ``handle`` that is a coroutine function."""
+    exchange = Exchange(body, headers)
+    for request in exchange.requests():
+        with exchange.answering(request):
+            exchange.put_result(request, await handle(request))
+    return exchange.reply()
+
+
+def refuse(error: ProtocolError) -> Reply:
+    """The reply to a request that is refused before its message is read."""
+    body = jsonrpc.error_response(error.request_id, error)
+    return Reply(status=error.http_status, body=body, headers=error.headers)
+
+
+def fail(subject: str) -> InternalError:
+    """Log the exception that is being handled, and give the error that tells the client so."""
+    reference = secrets.token_hex(6)
+    logger.exception("%s failed (reference %s)", subject, reference)
+    return InternalError(
+        f"The server failed to answer; its log says why under the reference {reference}."
+    )
+
+
+class Exchange:
+    """One POST: the messages in it, and the responses gathered so far."""
+
+    def __init__(self, body: bytes, headers: Headers | None) -> None:
+        self._body = body
+        self._headers = headers
+        self._batch = False
+        self._responses: list[bytes] = []
+        self._status = HTTPStatus.OK
+        self._reply_headers: Mapping[str, str] = {}
+
+    def requests(self) -> Iterator[Request]:
+        """The requests to answer; what cannot be read is answered here and left out."""
+        try:
+            message = jsonrpc.decode(self._body)
+            self._batch = isinstance(message, list)
+            messages = inbound.read_batch(message, self._headers) if self._batch else [message]
+        except ProtocolError as error:
+            self._batch = False
+            self._put_error(error, error.http_status)
+            return
+        for each in messages:
+            try:
+                request = inbound.read_message(each, self._headers)
+            except ProtocolError as error:
+                self._put_error(error, error.http_status)
+            else:
+                if request is not None:
+                    yield request
+
+    @contextmanager
+    def answering(self, request: Request) -> Iterator[None]:
+        """Turn what is raised inside into the response to the request."""
+        try:
+            yield
+        except ProtocolError as error:
+            self._answer_with(error, request)
+        except Exception:
+            self._answer_with(fail(f"The request {jsonrpc.cut(request.method)!r}"), request)
+
+    def put_result(self, request: Request, result: Result) -> None:
+        written = result if isinstance(result, bytes) else jsonrpc.encode(result)
+        self._responses.append(jsonrpc.result_response(request.id, written))
+
+    def _answer_with(self, error: ProtocolError, request: Request) -> None:
+        error.request_id = request.id
+        # To a legacy client a 404 says that its session is gone, and a 400 that nothing was read.
+        self._put_error(error, error.http_status if request.revision.modern else HTTPStatus.OK)
+
+    def _put_error(self, error: ProtocolError, status: HTTPStatus) -> None:
+        self._responses.append(jsonrpc.error_response(error.request_id, error))
+        self._status = status
+        self._reply_headers = error.headers
+
+    def reply(self) -> Reply:
+        """What to send for all of it."""
+        if not self._responses:
+            return Reply(status=HTTPStatus.ACCEPTED)
+        if self._batch:
+            return Reply(status=HTTPStatus.OK, body=b"[" + b",".join(self._responses) + b"]")
+        return Reply(status=self._status, body=self._responses[0], headers=self._reply_headers)

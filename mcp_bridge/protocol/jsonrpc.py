@@ -1,0 +1,176 @@
+"""
+JSON-RPC 2.0 messages, from bytes and to bytes, read strictly.
+
+What two parsers could read in two ways is refused: bad UTF-8, a byte order mark, NaN, duplicate
+members, trailing data, numbers out of range, lone surrogates. See RFC 8259 and JSON-RPC 2.0,
+sections 4 and 5; the id rules are MCP's ("Base protocol", "Requests").
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from mcp_bridge.protocol.errors import InvalidRequestError, ParseError, ProtocolError
+
+RequestId = str | int
+
+MAX_DEPTH: Final = 64
+MAX_ID_LENGTH: Final = 256
+MAX_ID: Final = 2**63
+# Digits of the largest float; an integer beyond them is no number that a schema could mean.
+MAX_DIGITS: Final = 309
+
+# What needs a second look: long numbers, large exponents, escaped surrogates. Everything else
+# takes the parser's fast path.
+_SUSPECT = re.compile(r"[0-9]{300}|[0-9.][eE]\+?[0-9]{2}|\\u[dD][89a-fA-F]")
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
+
+
+def decode(body: bytes) -> Any:
+    """
+    The JSON value in ``body``.
+
+    Raises ParseError where it is no JSON text in UTF-8, and InvalidRequestError where it is JSON
+    that a strict reader must refuse.
+    """
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ParseError("Parse error: the body is not UTF-8.") from None
+    if text.startswith("\ufeff"):
+        raise ParseError("Parse error: the body begins with a byte order mark; send none.")
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        _check_depth(text)
+    suspect = _SUSPECT.search(text) is not None
+    try:
+        value = (_suspicious if suspect else _plain).decode(text)
+    except (json.JSONDecodeError, RecursionError):
+        raise ParseError("Parse error: the body is not one JSON text.") from None
+    if suspect:
+        _check_encodable(value)
+    return value
+
+
+def encode(value: Any) -> bytes:
+    """
+    The value as strict JSON in UTF-8.
+
+    Raises ValueError (NaN, infinities, lone surrogates, circles) or TypeError (not JSON).
+    """
+    try:
+        return _encoder.encode(value).encode("utf-8")
+    except RecursionError:
+        raise ValueError("nested too deeply for JSON") from None
+
+
+def read_id(message: Any) -> RequestId | None:
+    """
+    The id of a message, or None where it has none.
+
+    Raises InvalidRequestError where ``message`` is not a JSON-RPC 2.0 object with a legal id.
+    """
+    if not isinstance(message, dict):
+        raise InvalidRequestError(
+            "Invalid request: send one JSON-RPC object per POST, not " + _kind(message) + "."
+        )
+    if message.get("jsonrpc") != "2.0":
+        raise InvalidRequestError('Invalid request: the member "jsonrpc" must be "2.0".')
+    if "id" not in message:
+        return None
+    request_id = message["id"]
+    if isinstance(request_id, str) and len(request_id) <= MAX_ID_LENGTH:
+        return request_id
+    if type(request_id) is int and -MAX_ID <= request_id < MAX_ID:
+        return request_id
+    raise InvalidRequestError(
+        f"Invalid request: an id is a string of at most {MAX_ID_LENGTH} characters or a 64-bit "
+        "integer, and never null."
+    )
+
+
+def result_response(request_id: RequestId, result: bytes) -> bytes:
+    """A response around a result that is JSON text already."""
+    return b'{"jsonrpc":"2.0","id":' + encode(request_id) + b',"result":' + result + b"}"
+
+
+def error_response(request_id: RequestId | None, error: ProtocolError) -> bytes:
+    """An error response; the id is null where it could not be read (JSON-RPC 2.0, section 5)."""
+    members: dict[str, Any] = {"code": error.code, "message": error.message}
+    if error.data is not None:
+        members["data"] = error.data
+    return encode({"jsonrpc": "2.0", "id": request_id, "error": members})
+
+
+def cut(text: str, length: int = 64) -> str:
+    """The text, cut so that an answer never repeats more than that of what was sent."""
+    return text if len(text) <= length else text[:length] + "…"
+
+
+def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    members = list(pairs)
+    result = dict(members)
+    if len(result) != len(members):
+        raise InvalidRequestError(
+            "Invalid request: an object has the same member twice; send each member once."
+        )
+    return result
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ParseError(f"Parse error: {name} is not a JSON number.")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ParseError("Parse error: a number is out of range.")
+    return number
+
+
+def _bounded(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise ParseError(f"Parse error: a number has more than {MAX_DIGITS} digits.")
+    return int(text)
+
+
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_plain = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant)
+_suspicious = json.JSONDecoder(
+    object_pairs_hook=_unique,
+    parse_constant=_refuse_constant,
+    parse_float=_finite,
+    parse_int=_bounded,
+)
+
+
+def _check_depth(text: str) -> None:
+    depth = 0
+    for token in _BRACKETS.finditer(text):
+        mark = token.group()
+        if mark in ("[", "{"):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise ParseError(f"Parse error: nested more than {MAX_DEPTH} levels deep.")
+        elif mark in ("]", "}"):
+            depth -= 1
+
+
+def _check_encodable(value: Any) -> None:
+    """Escapes can spell a lone surrogate, which no text in UTF-8 can hold."""
+    try:
+        encode(value)
+    except ValueError:
+        raise InvalidRequestError(
+            "Invalid request: a string holds a lone surrogate, which is no character."
+        ) from None
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    kinds: Mapping[type, str] = {str: "a string", bool: "a boolean", list: "an array"}
+    return kinds.get(type(value), "a number")

@@ -1,0 +1,140 @@
+"""All tools at one moment, and what holds them."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
+
+from django.core import checks
+from django.utils.module_loading import import_string
+
+from mcp_bridge.conf import conf
+from mcp_bridge.protocol import LATEST, Revision
+from mcp_bridge.protocol.jsonrpc import encode
+from mcp_bridge.sources.base import Source, first_line
+from mcp_bridge.tools import Tool
+
+
+class Snapshot:
+    """The tools of one moment, ordered by name. It never changes; a new moment is a new one."""
+
+    def __init__(self, tools: Iterable[Tool], messages: Iterable[checks.CheckMessage] = ()) -> None:
+        self._tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
+        self._ordered = tuple(self._tools.values())
+        self._names = tuple(self._tools)
+        # What the system checks say of tools that are left out or could be better.
+        self.messages = tuple(messages)
+        self.has_public = any(tool.access.public for tool in self._ordered)
+        # Written once for each revision and language, and forgotten with the snapshot.
+        self._definition = lru_cache(maxsize=None)(_definition)
+        self._array = lru_cache(maxsize=64)(self._written)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._ordered)
+
+    def __len__(self) -> int:
+        return len(self._ordered)
+
+    def get(self, name: str) -> Tool | None:
+        """The tool with that very name, or None."""
+        return self._tools.get(name)
+
+    def following(self, name: str) -> Iterator[Tool]:
+        """The tools that come after ``name``, whether or not a tool has that name."""
+        return iter(self._ordered[bisect_right(self._names, name) :])
+
+    def definitions(
+        self, tools: tuple[Tool, ...], revision: Revision, language: str | None
+    ) -> bytes:
+        """The JSON array of the tools' definitions at a revision, in the active language."""
+        return self._array(tools, revision, language)
+
+    def _written(self, tools: tuple[Tool, ...], revision: Revision, language: str | None) -> bytes:
+        definitions = (self._definition(tool, revision, language) for tool in tools)
+        return b"[" + b",".join(definitions) + b"]"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A SHA-256 of all that a model sees: equal snapshots have equal fingerprints."""
+        digest = hashlib.sha256()
+        for tool in self._ordered:
+            digest.update(encode(tool.definition(LATEST)))
+        return digest.hexdigest()
+
+
+def _definition(tool: Tool, revision: Revision, language: str | None) -> bytes:
+    # The language is part of the key alone: titles and descriptions may be lazy translations.
+    return encode(tool.definition(revision))
+
+
+class Registry:
+    """Holds the current snapshot, which is built on first use."""
+
+    def __init__(self) -> None:
+        self._snapshot: Snapshot | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The tools of this process."""
+        if self._snapshot is None:
+            with self._lock:
+                if self._snapshot is None:
+                    self._snapshot = build()
+        return self._snapshot
+
+    def reload(self) -> None:
+        """Have the next use read the sources again."""
+        with self._lock:
+            self._snapshot = None
+
+
+def build() -> Snapshot:
+    """Read every source of the setting SOURCES."""
+    found: dict[str, list[Tool]] = {}
+    messages: list[checks.CheckMessage] = []
+    for alias in conf.SOURCES:
+        source = load_source(alias, messages)
+        if source is None:
+            continue
+        for tool in source.tools():
+            found.setdefault(tool.name, []).append(tool)
+        messages += source.messages
+    messages += [_collision(name, tools) for name, tools in found.items() if len(tools) > 1]
+    # Of two tools with one name neither is served: a caller could not know which it would get.
+    return Snapshot((tools[0] for tools in found.values() if len(tools) == 1), messages)
+
+
+def load_source(alias: str, messages: list[checks.CheckMessage]) -> Source | None:
+    """The source of that alias; where it cannot be made, a message says why."""
+    config = conf.SOURCES[alias]
+    path = config.get("BACKEND", "")
+    try:
+        backend = import_string(path)
+        source: Source = backend(alias, config.get("OPTIONS", {}))
+    except (ImportError, TypeError, ValueError) as exception:
+        messages.append(
+            checks.Error(
+                f"MCP_BRIDGE['SOURCES'][{alias!r}]: the BACKEND {path!r} cannot be used: "
+                f"{first_line(exception)}.",
+                hint="Give the dotted path of a subclass of mcp_bridge.sources.base.Source.",
+                id="mcp_bridge.E003",
+            )
+        )
+        return None
+    return source
+
+
+def _collision(name: str, tools: Sequence[Tool]) -> checks.CheckMessage:
+    places = " and ".join(tool.source for tool in tools)
+    return checks.Error(
+        f"{len(tools)} procedures would be the tool {name!r}, so none of them is: {places}.",
+        hint="Give one of them another name: mcp_tool(name=...), or a prefix in SOURCES.",
+        id="mcp_bridge.E007",
+    )
+
+
+registry = Registry()

@@ -1,0 +1,89 @@
+"""What a tool returned, as a CallToolResult."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jsonschema
+from referencing import Registry
+
+from mcp_bridge.protocol import jsonrpc
+from mcp_bridge.protocol.content import CallToolResult, ContentBlock, TextContent
+from mcp_bridge.schemas import Outputs
+
+Encoder = Callable[[Any], CallToolResult]
+
+_SUSPECT = re.compile(rb"NaN|Infinity|[0-9]{300}")
+
+
+def encoder(outputs: Outputs) -> Encoder:
+    """
+    An encoder for values of a return hint.
+
+    Content blocks go out as they are. Any other value is written once: as the text block, and as
+    ``structuredContent``, wrapped as ``{"result": value}`` where it is no object. The encoder
+    raises ValueError or TypeError for a value that is no JSON or not what the hint says.
+    """
+
+    def encode(value: Any) -> CallToolResult:
+        if isinstance(value, CallToolResult):
+            return value
+        if isinstance(value, ContentBlock):
+            return CallToolResult(content=[value])
+        if isinstance(value, list | tuple) and value and _all_content(value):
+            return CallToolResult(content=list(value))
+        plain, structured = outputs.dump(value)
+        _check_numbers(structured)
+        return CallToolResult(content=[TextContent(_text(value, plain))], structured=structured)
+
+    return encode
+
+
+def schema_encoder(schema: Mapping[str, Any], inner: Encoder) -> Encoder:
+    """
+    An encoder that also holds the structured result to a JSON Schema given by hand.
+
+    Raises jsonschema's SchemaError where the schema itself is not valid; the encoder raises
+    ValueError for a result that breaks it.
+    """
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema, registry=Registry())
+
+    def encode(value: Any) -> CallToolResult:
+        result = inner(value)
+        if result.structured is not None:
+            error = jsonschema.exceptions.best_match(
+                validator.iter_errors(json.loads(result.structured))
+            )
+            if error is not None:
+                raise ValueError(f"the result breaks the output schema: {error.message}")
+        return result
+
+    return encode
+
+
+def _all_content(values: list[Any] | tuple[Any, ...]) -> bool:
+    return all(isinstance(each, ContentBlock) for each in values)
+
+
+def _text(value: Any, plain: bytes) -> str:
+    """A string is its own text; everything else is shown as JSON."""
+    return value if type(value) is str else plain.decode("utf-8")
+
+
+def _check_numbers(written: bytes) -> None:
+    """Refuse what pydantic writes and no client reads: NaN, the infinities, endless integers."""
+    if _SUSPECT.search(written):
+        json.loads(written, parse_constant=_refuse, parse_int=_refuse_long)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+def _refuse_long(digits: str) -> None:
+    if len(digits) > jsonrpc.MAX_DIGITS:
+        raise ValueError(f"an integer has more than {jsonrpc.MAX_DIGITS} digits")

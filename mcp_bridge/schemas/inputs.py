@@ -1,0 +1,103 @@
+"""A signature as a pydantic model: the input schema, and what enforces it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, get_args, get_origin
+
+import pydantic_core
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
+from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
+
+from mcp_bridge.schemas.generator import generate
+from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature
+
+# Strict JSON mode: what the schema says is what is enforced.
+CONFIG = ConfigDict(
+    strict=True,
+    extra="forbid",
+    allow_inf_nan=False,
+    val_json_bytes="base64",
+    ser_json_bytes="base64",
+    ser_json_inf_nan="constants",
+)
+
+
+class Inputs:
+    """
+    What a function's caller may send.
+
+    ``schema`` is the input schema, whose root is always an object. ``problems`` are sentences on
+    hints that pydantic cannot read; such a parameter takes any value.
+    """
+
+    def __init__(self, signature: Signature) -> None:
+        self.problems: list[str] = []
+        parameters = [self._readable(parameter) for parameter in signature.parameters]
+        # Fields have names of their own, since a parameter may be called what no field may.
+        self._names = {f"p{index}": each.name for index, each in enumerate(parameters)}
+        self._model = _model(parameters, signature.extra)
+        self._hidden = signature.hidden
+        self.schema = generate(self._model, "validation")
+        self.schema.setdefault("properties", {})
+        if signature.extra is MISSING:
+            self.schema["additionalProperties"] = False
+
+    def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        JSON values by name as Python values; what was not sent is not in the answer.
+
+        Raises pydantic's ValidationError, with every violation.
+        """
+        body = pydantic_core.to_json(arguments)
+        instance = self._model.__pydantic_validator__.validate_json(body, strict=True)
+        fields = instance.__dict__
+        sent = {name: fields[field] for field, name in self._names.items() if name in arguments}
+        return {**(instance.__pydantic_extra__ or {}), **sent}
+
+    def hidden(self, arguments: Mapping[str, Any]) -> list[str]:
+        """The arguments that no caller may send, though ``**kwargs`` would take them."""
+        return sorted(self._hidden & arguments.keys())
+
+    def _readable(self, parameter: Parameter) -> Parameter:
+        try:
+            TypeAdapter(parameter.hint, config=None)
+        except (PydanticUserError, TypeError) as exception:
+            self.problems.append(
+                f"the hint of {parameter.name!r} is not one that pydantic reads: {exception}"
+            )
+        else:
+            return parameter
+        return Parameter(
+            name=parameter.name,
+            hint=Any,
+            default=parameter.default,
+            description=parameter.description,
+            positional_only=parameter.positional_only,
+        )
+
+
+def _model(parameters: list[Parameter], extra: Any) -> type[BaseModel]:
+    config = CONFIG if extra is MISSING else ConfigDict(**{**CONFIG, "extra": "allow"})
+    fields: dict[str, Any] = {
+        f"p{index}": (parameter.hint, _field(parameter))
+        for index, parameter in enumerate(parameters)
+    }
+    if extra is not MISSING and extra is not Any:
+        fields["__pydantic_extra__"] = dict[str, extra]
+    return create_model("Arguments", __config__=config, **fields)
+
+
+def _field(parameter: Parameter) -> Any:
+    options: dict[str, Any] = {"alias": parameter.name}
+    if not parameter.required:
+        options["default"] = parameter.default
+    if parameter.description and not _has_description(parameter.hint):
+        options["description"] = parameter.description
+    return Field(**options)
+
+
+def _has_description(hint: Any) -> bool:
+    metadata = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return any(isinstance(each, FieldInfo) and each.description for each in metadata)

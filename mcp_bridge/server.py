@@ -1,0 +1,258 @@
+"""What a request means here: one method for each MCP method, and the call of a tool."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db import InterfaceError, OperationalError
+from django.utils.module_loading import import_string
+from django.utils.translation import get_language
+
+from mcp_bridge.access import AccessPolicy
+from mcp_bridge.calls import arun, run
+from mcp_bridge.conf import conf
+from mcp_bridge.exceptions import InvalidArguments
+from mcp_bridge.failures import explain
+from mcp_bridge.protocol import (
+    SUPPORTED_VERSIONS,
+    InvalidParamsError,
+    MethodNotFoundError,
+    ProtocolError,
+    Request,
+    Result,
+    UnavailableError,
+    cursors,
+)
+from mcp_bridge.protocol.content import CallToolResult
+from mcp_bridge.protocol.inbound import SERVER_INFO
+from mcp_bridge.protocol.jsonrpc import cut, encode
+from mcp_bridge.protocol.revisions import Revision, negotiate
+from mcp_bridge.registry import Snapshot, registry
+from mcp_bridge.tools import Context, Tool, ToolCall
+
+logger = logging.getLogger("mcp_bridge.calls")
+
+# Where the machine-readable errors of refused arguments stand in a result's _meta.
+ERRORS_KEY = "mcp-bridge/errors"
+
+
+class MCPServer:
+    """
+    Answers MCP requests with the tools of a snapshot, under a policy.
+
+    ``handle`` and ``ahandle`` are the same but for what is awaited: ``begin`` does all that comes
+    before a tool runs, ``finish`` and ``failed`` all that comes after.
+    """
+
+    def __init__(
+        self, *, snapshot: Snapshot | None = None, policy: AccessPolicy | None = None
+    ) -> None:
+        self.snapshot = snapshot if snapshot is not None else registry.snapshot
+        self.policy: AccessPolicy = policy or import_string(conf.ACCESS_POLICY)()
+        self._methods = {
+            "server/discover": self.discover,
+            "initialize": self.initialize,
+            "ping": self.ping,
+            "tools/list": self.list_tools,
+            "tools/call": self.call_tool,
+        }
+
+    def handle(self, request: Request, context: Context) -> Result:
+        """The result of one request; raises ProtocolError."""
+        step = self.begin(request, context)
+        if not isinstance(step, ToolCall):
+            return step
+        try:
+            value = run(step)
+        except Exception as exception:
+            return self.failed(step, exception)
+        return self.finish(step, value)
+
+    async def ahandle(self, request: Request, context: Context) -> Result:
+        """The same, where coroutine functions run on the event loop of the caller."""
+        step = await sync_to_async(self.begin)(request, context)
+        if not isinstance(step, ToolCall):
+            return step
+        try:
+            value = await arun(step)
+        except Exception as exception:
+            return await sync_to_async(self.failed)(step, exception)
+        return self.finish(step, value)
+
+    def begin(self, request: Request, context: Context) -> Result | ToolCall:
+        """The result of a request, or the call that will give it."""
+        if request.method not in request.revision.methods:
+            raise MethodNotFoundError(f"Method not found: {cut(request.method)}")
+        try:
+            return self._methods[request.method](request, context)
+        except (OperationalError, InterfaceError) as exception:
+            logger.exception("The database could not be asked")
+            raise UnavailableError(
+                "The server cannot reach its database just now: try again later."
+            ) from exception
+
+    def initialize(self, request: Request, context: Context) -> Result:
+        """The legacy handshake (MCP 2025-11-25, "Lifecycle"); no session begins with it."""
+        requested = request.params.get("protocolVersion")
+        if not isinstance(requested, str):
+            raise InvalidParamsError("Invalid params: protocolVersion must be a string.")
+        for name in ("capabilities", "clientInfo"):
+            if not isinstance(request.params.get(name, {}), dict):
+                raise InvalidParamsError(f"Invalid params: {name} must be an object.")
+        return {
+            "protocolVersion": negotiate(requested).version,
+            "capabilities": self.capabilities,
+            "serverInfo": conf.SERVER_INFO,
+            **self._instructions,
+        }
+
+    def discover(self, request: Request, context: Context) -> Result:
+        """Who this server is and what it speaks (MCP 2026-07-28, "Discovery")."""
+        return {
+            "supportedVersions": SUPPORTED_VERSIONS,
+            "capabilities": self.capabilities,
+            **self._instructions,
+            **self._cacheable(request.revision),
+        }
+
+    def ping(self, request: Request, context: Context) -> Result:
+        return {}
+
+    def list_tools(self, request: Request, context: Context) -> Result:
+        """One page of the tools that the caller may use (MCP, "Tools", "Listing tools")."""
+        given = "cursor" in request.params
+        position = cursors.position(request.params["cursor"]) if given else None
+        tools, following = self.page(position, context)
+        array = self.snapshot.definitions(tools, request.revision, get_language())
+        rest = {"nextCursor": following} if following else {}
+        rest |= self._cacheable(request.revision)
+        members = b"," + encode(rest)[1:] if rest else b"}"
+        return b'{"tools":' + array + members
+
+    def page(
+        self, position: str | int | None, context: Context
+    ) -> tuple[tuple[Tool, ...], str | None]:
+        """
+        The tools after a position, PAGE_SIZE at most, and the cursor for those that follow.
+
+        Raises InvalidParamsError for an offset beyond the end.
+        """
+        start = self.snapshot.following(position) if isinstance(position, str) else self.snapshot
+        visible = self.policy.filter(start, context)
+        if isinstance(position, int) and len(list(islice(visible, position))) < position:
+            raise cursors.invalid_cursor()
+        size = conf.PAGE_SIZE
+        tools = tuple(islice(visible, size + 1))
+        if len(tools) <= size:
+            return tools, None
+        return tools[:size], cursors.after(tools[size - 1].name)
+
+    def call_tool(self, request: Request, context: Context) -> Result | ToolCall:
+        """The call that is asked for, or its result where the arguments are refused."""
+        name, arguments = request.params.get("name"), request.params.get("arguments")
+        if not isinstance(name, str):
+            raise InvalidParamsError("Invalid params: name must be a string, a tool's name.")
+        if not isinstance(arguments, dict | None):
+            raise InvalidParamsError("Invalid params: arguments must be an object.")
+        tool = self.snapshot.get(name)
+        if tool is None or not self.policy.allows(tool, context):
+            raise InvalidParamsError(f"Unknown tool: {cut(name)}")
+        call = ToolCall(tool=tool, arguments=arguments or {}, context=context)
+        try:
+            checked = tool.check(call.arguments)
+        except InvalidArguments as refused:
+            errors = [
+                {"path": error.path, "type": error.type, "message": error.message}
+                for error in refused.errors
+            ]
+            return self._written(
+                CallToolResult.error(str(refused), {ERRORS_KEY: errors}), request.revision
+            )
+        except Exception as exception:
+            return self.failed(call, exception)
+        return ToolCall(tool=tool, arguments=checked, context=context)
+
+    def finish(self, call: ToolCall, value: Any) -> Result:
+        """The result of a call that returned."""
+        try:
+            written = self._written(call.tool.encode(value), call.context.revision)
+        except Exception:
+            return self._fault(call, "returned a result that cannot be sent")
+        if len(written) <= conf.MAX_RESULT_BYTES:
+            return written
+        text = (
+            f"The result of {call.tool.name} has {len(written)} bytes, more than the "
+            f"{conf.MAX_RESULT_BYTES} that can be sent. Ask for less: narrow the filters, or fetch "
+            "it in parts."
+        )
+        return self._written(CallToolResult.error(text), call.context.revision)
+
+    def failed(self, call: ToolCall, exception: Exception) -> Result:
+        """The result of a call that raised; a ProtocolError goes on to the client."""
+        try:
+            exception = call.tool.convert_error(exception, call)
+        except Exception:
+            logger.exception("The error handler of tool %r raised", call.tool.name)
+        if isinstance(exception, ProtocolError):
+            raise exception
+        text = self._mapped(exception, call) or explain(exception)
+        if text is None:
+            return self._fault(call, "failed", exception)
+        return self._written(CallToolResult.error(text), call.context.revision)
+
+    def _mapped(self, exception: Exception, call: ToolCall) -> str | None:
+        """What ERROR_MAPPER says; one that raises changes nothing."""
+        path = conf.ERROR_MAPPER
+        if path is None:
+            return None
+        try:
+            text = import_string(path)(exception, call)
+        except Exception:
+            logger.exception("ERROR_MAPPER %r raised", path)
+            return None
+        return text if isinstance(text, str) else None
+
+    def _fault(self, call: ToolCall, what: str, cause: Exception | None = None) -> Result:
+        """A failure that is the site's own: all of it in the log, one sentence to the model."""
+        reference = secrets.token_hex(6)
+        logger.error(
+            "Tool %r %s (reference %s)", call.tool.name, what, reference, exc_info=cause or True
+        )
+        text = (
+            f"The tool {call.tool.name} {what}: the site's log says why under the reference "
+            f"{reference}, and repeating the call unchanged will not help."
+        )
+        return self._written(CallToolResult.error(text), call.context.revision)
+
+    def _written(self, result: CallToolResult, revision: Revision) -> bytes:
+        return result.to_json(revision, self._meta if revision.modern else {})
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """What is served, and nothing else (MCP schema, ``ServerCapabilities``)."""
+        return {"tools": {}}
+
+    @property
+    def _meta(self) -> dict[str, Any]:
+        return {SERVER_INFO: conf.SERVER_INFO}
+
+    @property
+    def _instructions(self) -> dict[str, Any]:
+        return {} if conf.INSTRUCTIONS is None else {"instructions": str(conf.INSTRUCTIONS)}
+
+    def _cacheable(self, revision: Revision) -> dict[str, Any]:
+        """What a modern result that may be kept carries (MCP 2026-07-28, "Caching")."""
+        if not revision.modern:
+            return {}
+        return {
+            "resultType": "complete",
+            "ttlMs": int(conf.CACHE_TTL * 1000),
+            # What is listed depends on who asks, so that nobody else may be shown it.
+            "cacheScope": "private",
+            "_meta": self._meta,
+        }

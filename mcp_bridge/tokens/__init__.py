@@ -1,0 +1,1 @@
+"""Bearer tokens in the database: hashed, shown once, expiring, revocable."""

@@ -1,0 +1,99 @@
+"""
+Bearer tokens.
+
+The secret is 256 random bits and is never stored: the database holds an HMAC-SHA256 of it under
+SECRET_KEY. Nothing that is guessed needs a slow hash, and a dump of the table opens nothing.
+"""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext_lazy as _
+
+PREFIX: Final = "mcp_"
+SHOWN: Final = 8
+USED_EVERY: Final = timedelta(minutes=1)
+_SALT: Final = "mcp_bridge.tokens"
+
+
+def digest(secret: str, key: str | bytes | None = None) -> str:
+    """What is stored of a secret: 64 hexadecimal digits."""
+    return salted_hmac(_SALT, secret, secret=key, algorithm="sha256").hexdigest()
+
+
+class TokenManager(models.Manager["Token"]):
+    def issue(
+        self, *, user: AbstractBaseUser, name: str, expires_at: datetime | None = None
+    ) -> tuple[Token, str]:
+        """Make a token for a user; returns it with its secret, which is not to be had again."""
+        secret = PREFIX + secrets.token_urlsafe(32)
+        hint = secret[: len(PREFIX) + SHOWN]
+        values: dict[str, Any] = {"user": user, "name": name, "expires_at": expires_at}
+        return self.create(digest=digest(secret), hint=hint, **values), secret
+
+    def find(self, secret: str) -> Token | None:
+        """The token with that secret, its user loaded; None where there is none."""
+        keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
+        digests = [digest(secret, key) for key in keys]
+        return self.select_related("user").filter(digest__in=digests).first()
+
+
+class Token(models.Model):
+    """A credential with which a program acts as a user."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        related_name="mcp_tokens",
+        verbose_name=_("user"),
+    )
+    name = models.CharField(
+        _("name"), max_length=100, help_text=_("What uses the token, such as “Laptop, editor”.")
+    )
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    hint = models.CharField(_("begins with"), max_length=16, editable=False)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    expires_at = models.DateTimeField(
+        _("expires"), null=True, blank=True, help_text=_("Empty for a token that does not expire.")
+    )
+    revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True, editable=False)
+    last_used_at = models.DateTimeField(_("last used"), null=True, blank=True, editable=False)
+
+    objects = TokenManager()
+
+    class Meta:
+        verbose_name = _("token")
+        verbose_name_plural = _("tokens")
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.hint}…)"
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the token still opens anything: not revoked, not expired."""
+        expired = self.expires_at is not None and self.expires_at <= timezone.now()
+        return self.revoked_at is None and not expired
+
+    def revoke(self) -> None:
+        """Make the token open nothing from now on."""
+        if self.revoked_at is None:
+            self.revoked_at = timezone.now()
+            self.save(update_fields=["revoked_at"])
+
+    def mark_used(self) -> None:
+        """Note that the token is in use; written at most once a minute."""
+        now = timezone.now()
+        if self.last_used_at is not None and self.last_used_at > now - USED_EVERY:
+            return
+        stale = Q(last_used_at=None) | Q(last_used_at__lte=now - USED_EVERY)
+        Token.objects.filter(stale, pk=self.pk).update(last_used_at=now)

@@ -1,0 +1,23 @@
+"""
+The endpoint and its discovery view; include it once, at the root: ``path("", include(...))``.
+
+The endpoint answers with and without a trailing slash, since a redirected POST loses its body.
+"""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, path
+
+from mcp_bridge.views import MCPView, ToolListView
+
+
+def endpoint(view: type[MCPView]) -> list[URLPattern]:
+    """The addresses of an endpoint that is served by ``view``."""
+    return [
+        path("mcp", view.as_view(), name="mcp"),
+        path("mcp/", view.as_view()),
+        path("mcp/tools/list", ToolListView.as_view(), name="mcp-tools-list"),
+    ]
+
+
+urlpatterns = endpoint(MCPView)

@@ -1,0 +1,8 @@
+"""The same addresses as ``mcp_bridge.urls``, for a site that is served under ASGI."""
+
+from __future__ import annotations
+
+from mcp_bridge.urls import endpoint
+from mcp_bridge.views import AsyncMCPView
+
+urlpatterns = endpoint(AsyncMCPView)

@@ -1,0 +1,243 @@
+"""The endpoint: HTTP to the protocol and back, synchronous and asynchronous."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.contrib.auth.decorators import login_not_required
+from django.core.exceptions import DisallowedHost, RequestDataTooBig
+from django.db import InterfaceError, OperationalError, connections
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, UnreadablePostError
+from django.utils.decorators import method_decorator
+from django.views import View
+from django.views.decorators.csrf import csrf_exempt
+
+from mcp_bridge.auth import authenticate
+from mcp_bridge.conf import conf
+from mcp_bridge.protocol import (
+    LATEST,
+    ForbiddenError,
+    Headers,
+    InvalidRequestError,
+    NotAcceptableError,
+    PayloadTooLargeError,
+    ProtocolError,
+    Reply,
+    Request,
+    Revision,
+    UnavailableError,
+    UnsupportedMediaTypeError,
+    aanswer,
+    answer,
+    cursors,
+    fail,
+    refuse,
+)
+from mcp_bridge.server import MCPServer
+from mcp_bridge.tools import Context
+
+
+@method_decorator([csrf_exempt, login_not_required], name="dispatch")
+class BridgeView(View):
+    """
+    What the views of this app have in common: origin, authentication, server and context.
+
+    Cross-site requests are kept out by the Origin check, by the media type, and by
+    authentication that no browser adds on its own; where session cookies are opted in, DRF's
+    SessionAuthentication checks CSRF itself.
+    """
+
+    def get_server(self) -> MCPServer:
+        """The server that answers."""
+        return MCPServer()
+
+    def get_context(self, request: HttpRequest, message: Request | None = None) -> Context:
+        """Who calls and how, for one message of the request."""
+        if message is None:
+            return self._context(request, LATEST)
+        return self._context(
+            request,
+            message.revision,
+            client_info=message.client_info,
+            client_capabilities=message.client_capabilities,
+        )
+
+    def _context(self, request: HttpRequest, revision: Revision, **client: Any) -> Context:
+        auth = getattr(request, "auth", None)
+        return Context(user=request.user, request=request, revision=revision, auth=auth, **client)
+
+    def admit(self, request: HttpRequest) -> MCPServer:
+        """
+        Check host, origin and credential; returns the server.
+
+        Raises ProtocolError for a request that may not go on.
+        """
+        try:
+            check_origin(request)
+            server = self.get_server()
+            authenticate(request, anonymous=server.snapshot.has_public)
+        except (OperationalError, InterfaceError) as exception:
+            raise UnavailableError(
+                "The server cannot reach its database just now: try again later."
+            ) from exception
+        return server
+
+
+class MCPView(BridgeView):
+    """
+    The MCP endpoint under WSGI: one POST, one JSON answer.
+
+    Every other verb is 405 (MCP, "Streamable HTTP"). Every answer to a POST is JSON, whatever the
+    bytes. Override ``get_server()`` or ``get_context()`` for an endpoint of your own.
+    """
+
+    http_method_names = ["post"]
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            server, body = self.open(request)
+        except Exception as exception:
+            return respond(refusal(exception))
+
+        def handle(message: Request) -> Any:
+            return server.handle(message, self.get_context(request, message))
+
+        return respond(answer(body, handle, headers=Headers.from_environ(request.META)))
+
+    def open(self, request: HttpRequest) -> tuple[MCPServer, bytes]:
+        """Everything that comes before the message is read. Raises ProtocolError."""
+        server = self.admit(request)
+        check_media(request)
+        return server, read_body(request)
+
+
+class AsyncMCPView(MCPView):
+    """The MCP endpoint under ASGI: coroutine functions run on the event loop itself."""
+
+    async def post(  # type: ignore[override]
+        self, request: HttpRequest, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        try:
+            server, body = await sync_to_async(self.open)(request)
+        except Exception as exception:
+            return respond(refusal(exception))
+
+        async def handle(message: Request) -> Any:
+            return await server.ahandle(message, self.get_context(request, message))
+
+        return respond(await aanswer(body, handle, headers=Headers.from_environ(request.META)))
+
+    async def http_method_not_allowed(  # type: ignore[override]
+        self, request: HttpRequest, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        return super().http_method_not_allowed(request, *args, **kwargs)
+
+    @classmethod
+    def as_view(cls, **initkwargs: Any) -> Callable[..., HttpResponseBase]:
+        view = super().as_view(**initkwargs)
+        # Django runs no asynchronous view in ATOMIC_REQUESTS; each call has its own transaction.
+        view._non_atomic_requests = set(connections)  # type: ignore[attr-defined]
+        return view
+
+
+class ToolListView(BridgeView):
+    """
+    ``GET /mcp/tools/list``: the tools that the caller may use, to look at without a client.
+
+    Takes ``?cursor=``. Answers ``{"tools": […], "nextCursor": string or null}``, with the members
+    that the latest revision gives a tool.
+    """
+
+    http_method_names = ["get", "head"]
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            server = self.admit(request)
+            cursor = request.GET.get("cursor")
+            position = None if cursor is None else cursors.position(cursor)
+            tools, following = server.page(position, self.get_context(request))
+        except Exception as exception:
+            return respond(refusal(exception))
+        body = json.dumps(
+            {"tools": [tool.definition(LATEST) for tool in tools], "nextCursor": following}
+        )
+        response = HttpResponse(body, content_type="application/json")
+        response["Cache-Control"] = "private, no-store"
+        return response
+
+
+def check_origin(request: HttpRequest) -> None:
+    """
+    Refuse a host that is not the site's, and an origin that may not call (DNS rebinding).
+
+    No Origin header is fine: browsers send one, other clients do not.
+    See MCP, "Streamable HTTP", "Security warning".
+    """
+    try:
+        host = request.get_host()
+    except DisallowedHost:
+        raise InvalidRequestError("Invalid request: this host is not served here.") from None
+    origin = request.META.get("HTTP_ORIGIN")
+    if origin is None or origin == f"{request.scheme}://{host}" or origin in conf.ALLOWED_ORIGINS:
+        return
+    raise ForbiddenError("Forbidden: this origin may not call; the site lists who may.")
+
+
+def check_media(request: HttpRequest) -> None:
+    """Refuse what is not sent as JSON, or a client that does not take JSON."""
+    charset = (request.content_params or {}).get("charset", "utf-8")
+    if request.content_type != "application/json" or charset.lower() not in ("utf-8", "utf8"):
+        raise UnsupportedMediaTypeError(
+            "Unsupported media type: send Content-Type: application/json, in UTF-8."
+        )
+    if request.META.get("HTTP_CONTENT_ENCODING", "identity").lower() != "identity":
+        raise UnsupportedMediaTypeError(
+            "Unsupported content encoding: send the body as it is, without Content-Encoding."
+        )
+    accept = request.META.get("HTTP_ACCEPT")
+    if accept and "application/json" not in accept and not request.accepts("application/json"):
+        raise NotAcceptableError(
+            "Not acceptable: the answer is JSON; send Accept: application/json, text/event-stream."
+        )
+
+
+def read_body(request: HttpRequest) -> bytes:
+    """The body, read no further than MAX_BODY_BYTES."""
+    limit = conf.MAX_BODY_BYTES
+    too_large = PayloadTooLargeError(f"Request too large: a body has at most {limit} bytes.")
+    try:
+        declared = int(request.META.get("CONTENT_LENGTH") or 0)
+    except ValueError:
+        raise InvalidRequestError("Invalid request: Content-Length is not a number.") from None
+    if declared > limit:
+        raise too_large
+    try:
+        body = request.read(limit + 1)
+    except (UnreadablePostError, RequestDataTooBig, OSError):
+        raise InvalidRequestError("Invalid request: the body could not be read.") from None
+    if len(body) > limit:
+        raise too_large
+    # A procedure may look at request.body, which Django refuses once the stream was read.
+    request._body = body
+    return body
+
+
+def refusal(exception: Exception) -> Reply:
+    """The reply to a request that did not get as far as its message."""
+    return refuse(exception if isinstance(exception, ProtocolError) else fail("The request"))
+
+
+def respond(reply: Reply) -> HttpResponse:
+    """A reply as Django's response."""
+    response = HttpResponse(
+        reply.body or b"",
+        status=reply.status,
+        content_type="application/json",
+        headers={"Cache-Control": "no-store", **reply.headers},
+    )
+    if reply.body is None:
+        del response["Content-Type"]
+    return response
