@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
 from django.urls import reverse
 from rest_framework.test import APIClient
 
@@ -28,8 +29,8 @@ class MCPClient:
 
     ``user`` is whom the calls are made as (None for nobody); ``token`` a bearer token to send
     instead. ``revision`` is the MCP revision to speak, ``path`` the endpoint (default: the one of
-    ``mcp_bridge.urls``), ``capabilities`` what the client declares. ``response`` is the last HTTP
-    response.
+    ``mcp_bridge.urls``), ``capabilities`` what the client declares, ``host`` the Host header.
+    ``response`` is the last HTTP response.
     """
 
     def __init__(
@@ -40,16 +41,23 @@ class MCPClient:
         revision: str = LATEST.version,
         path: str | None = None,
         capabilities: Mapping[str, Any] | None = None,
+        host: str = "testserver",
     ) -> None:
         self.revision = REVISIONS[revision]
         self.path = path or reverse("mcp")
         self.capabilities = dict(capabilities or {})
-        self.http = APIClient()
+        self.http = APIClient(SERVER_NAME=host)
         if user is not None:
             self.http.force_authenticate(user)
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.response: Any = None
         self._ids = itertools.count(1)
+
+    @staticmethod
+    def allowed_host() -> str:
+        """A host that ALLOWED_HOSTS lets in, for use outside of tests."""
+        named = (host.lstrip(".") for host in settings.ALLOWED_HOSTS if host != "*")
+        return next(named, "localhost")
 
     def list_tools(self) -> list[dict[str, Any]]:
         """All tools that the user may see, over as many pages as there are."""
@@ -111,6 +119,7 @@ class MCPClient:
             self.path,
             body,  # type: ignore[arg-type]
             content_type=content_type,
+            secure=settings.SECURE_SSL_REDIRECT,
             headers={name: value for name, value in sent.items() if value is not None},
         )
         return self.response

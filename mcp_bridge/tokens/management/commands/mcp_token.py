@@ -4,10 +4,10 @@ import re
 from datetime import timedelta
 from typing import Any
 
-from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from mcp_bridge.management.users import named_user
 from mcp_bridge.tokens.models import Token
 
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
@@ -31,7 +31,7 @@ class Command(BaseCommand):
         getattr(self, command)(**options)
 
     def create(self, *, user: str, name: str, expires: str | None, **options: Any) -> None:
-        owner = _user(user)
+        owner = named_user(user)
         expires_at = timezone.now() + _duration(expires) if expires else None
         token, secret = Token.objects.issue(user=owner, name=name, expires_at=expires_at)
         self.stderr.write(f"Token {token.pk} for {user}. It is not shown again:")
@@ -40,7 +40,7 @@ class Command(BaseCommand):
     def list(self, *, user: str | None, **options: Any) -> None:
         tokens = Token.objects.select_related("user")
         if user:
-            tokens = tokens.filter(user=_user(user))
+            tokens = tokens.filter(user=named_user(user))
         for token in tokens:
             state = "valid" if token.is_valid else "revoked" if token.revoked_at else "expired"
             used = f"{token.last_used_at:%Y-%m-%d %H:%M}" if token.last_used_at else "never"
@@ -55,14 +55,6 @@ class Command(BaseCommand):
             raise CommandError(f"There is no token {id}: see mcp_token list.")
         token.revoke()
         self.stdout.write(f"Token {id} ({token.name}) is revoked.")
-
-
-def _user(name: str) -> Any:
-    users = get_user_model()
-    try:
-        return users._default_manager.get_by_natural_key(name)
-    except users.DoesNotExist:
-        raise CommandError(f"There is no user {name!r}.") from None
 
 
 def _duration(text: str) -> timedelta:

@@ -1,0 +1,49 @@
+# Each target sets up what it needs; a machine needs Python 3.11 or newer, and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.PHONY: help demo test lint conformance bench tox clean
+
+help:  ## Show the targets
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
+
+demo: $(VENV)/.demo  ## Serve the newsroom, after a scripted session (ARGS=--once ends with it)
+	$(BIN)/python manage.py demo $(ARGS)
+
+test: $(VENV)/.demo $(VENV)/.test  ## Run the tests, with coverage (ARGS="-k name")
+	$(BIN)/python -m coverage run -m pytest $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m coverage report)
+
+lint: $(VENV)/.demo $(VENV)/.test $(VENV)/.lint  ## Check format, style, types and import layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --config setup.cfg
+
+conformance: $(VENV)/.demo $(VENV)/.test  ## Official conformance suite, MCP Inspector, mcpcheck
+	$(BIN)/python tests/conformance/run.py $(ARGS)
+
+bench:  ## Measure side by side with an empty view and django-mcpz
+	test -d .venv-bench || $(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install -q -e . -r benchmarks/requirements.txt
+	.venv-bench/bin/python -m benchmarks $(ARGS)
+
+tox: $(VENV)/.tox  ## Run the tests on every supported pair of Python and Django at hand
+	$(BIN)/tox $(ARGS)
+
+clean:  ## Remove what the targets made
+	rm -rf $(VENV) .venv-bench .tox build dist *.egg-info
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11+ is needed")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.tox: $(VENV)/bin/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check 'tox>=4.20'
+	@touch $@
+
+$(VENV)/.%: setup.cfg pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[$*]'
+	@touch $@
