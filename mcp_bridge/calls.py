@@ -7,8 +7,7 @@ error while the rest of the request stays. ``arun`` needs no thread for a corout
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 from asgiref.sync import async_to_sync, iscoroutinefunction, sync_to_async
@@ -21,54 +20,55 @@ from mcp_bridge.tools import ToolCall
 class ToolExit(Exception):
     """A tool raised SystemExit, which must not end the process that serves it."""
 
+    def __init__(self, raised: SystemExit) -> None:
+        super().__init__(f"The tool raised SystemExit({raised.code!r}).")
+
 
 def run(call: ToolCall) -> Any:
     """What the tool returns; raises what it raises, and ToolExit for SystemExit."""
-    invoke: Callable[[ToolCall], Any] = call.tool.invoke
-    if iscoroutinefunction(invoke):
-        invoke = async_to_sync(_awaited)
-    with _savepoints() as aliases, _surviving():
-        value = invoke(call)
+    aliases = _open_transactions()
+    return _run_in_savepoints(call, aliases) if aliases else _run(call)
+
+
+async def arun(call: ToolCall) -> Any:
+    """The same; a coroutine function is awaited here, anything else has a thread of its own."""
+    if not iscoroutinefunction(call.tool.invoke):
+        return await sync_to_async(run)(call)
+    try:
+        return await call.tool.invoke(call)
+    except SystemExit as exit_:
+        raise ToolExit(exit_) from exit_
+
+
+def _run(call: ToolCall) -> Any:
+    if iscoroutinefunction(call.tool.invoke):
+        return async_to_sync(arun)(call)
+    try:
+        return call.tool.invoke(call)
+    except SystemExit as exit_:
+        raise ToolExit(exit_) from exit_
+
+
+def _run_in_savepoints(call: ToolCall, aliases: list[str]) -> Any:
+    with ExitStack() as stack:
+        for alias in aliases:
+            stack.enter_context(transaction.atomic(using=alias))
+        value = _run(call)
         if isinstance(value, CallToolResult) and value.is_error:
             for alias in aliases:
                 transaction.set_rollback(True, using=alias)
         return value
 
 
-async def arun(call: ToolCall) -> Any:
-    """The same; a coroutine function is awaited here, anything else has a thread of its own."""
-    if iscoroutinefunction(call.tool.invoke):
-        return await _awaited(call)
-    return await sync_to_async(run)(call)
-
-
-async def _awaited(call: ToolCall) -> Any:
-    with _surviving():
-        return await call.tool.invoke(call)
-
-
-@contextmanager
-def _surviving() -> Iterator[None]:
-    try:
-        yield
-    except SystemExit as exit_:
-        raise ToolExit(f"The tool raised SystemExit({exit_.code!r}).") from exit_
-
-
-@contextmanager
-def _savepoints() -> Iterator[list[str]]:
+def _open_transactions() -> list[str]:
     """
-    A savepoint in every open transaction; yields their aliases.
+    The databases with an open transaction.
 
-    ATOMIC_REQUESTS counts as open: Django allows it no asynchronous view, so that the tool has its
+    ATOMIC_REQUESTS counts as one: Django allows it no asynchronous view, so that the tool has its
     transaction here.
     """
-    aliases = [
+    return [
         connection.alias
         for connection in connections.all()
         if connection.in_atomic_block or connection.settings_dict["ATOMIC_REQUESTS"]
     ]
-    with ExitStack() as stack:
-        for alias in aliases:
-            stack.enter_context(transaction.atomic(using=alias))
-        yield aliases

@@ -41,6 +41,15 @@ logger = logging.getLogger("mcp_bridge.calls")
 ERRORS_KEY = "mcp-bridge/errors"
 
 
+_METHODS = {
+    "server/discover": "discover",
+    "initialize": "initialize",
+    "ping": "ping",
+    "tools/list": "list_tools",
+    "tools/call": "call_tool",
+}
+
+
 class MCPServer:
     """
     Answers MCP requests with the tools of a snapshot, under a policy.
@@ -54,13 +63,6 @@ class MCPServer:
     ) -> None:
         self.snapshot = snapshot if snapshot is not None else registry.snapshot
         self.policy: AccessPolicy = policy or import_string(conf.ACCESS_POLICY)()
-        self._methods = {
-            "server/discover": self.discover,
-            "initialize": self.initialize,
-            "ping": self.ping,
-            "tools/list": self.list_tools,
-            "tools/call": self.call_tool,
-        }
 
     def handle(self, request: Request, context: Context) -> Result:
         """The result of one request; raises ProtocolError."""
@@ -89,7 +91,8 @@ class MCPServer:
         if request.method not in request.revision.methods:
             raise MethodNotFoundError(f"Method not found: {cut(request.method)}")
         try:
-            return self._methods[request.method](request, context)
+            answer: Result | ToolCall = getattr(self, _METHODS[request.method])(request, context)
+            return answer
         except (OperationalError, InterfaceError) as exception:
             logger.exception("The database could not be asked")
             raise UnavailableError(

@@ -44,6 +44,12 @@ def test_site(settings: Any, request: pytest.FixtureRequest) -> Iterator[None]:
     registry.reload()
 
 
+@pytest.fixture(scope="session")
+def live_server(django_db_setup: None, live_server: Any) -> Any:
+    """pytest-django's, begun after the database, whose connection its threads then share."""
+    return live_server
+
+
 @pytest.fixture
 def user(db: None) -> Any:
     return get_user_model().objects.create_user("ada")

@@ -94,7 +94,8 @@ def read_id(message: Any) -> RequestId | None:
 
 def result_response(request_id: RequestId, result: bytes) -> bytes:
     """A response around a result that is JSON text already."""
-    return b'{"jsonrpc":"2.0","id":' + encode(request_id) + b',"result":' + result + b"}"
+    written = b"%d" % request_id if isinstance(request_id, int) else encode(request_id)
+    return b'{"jsonrpc":"2.0","id":' + written + b',"result":' + result + b"}"
 
 
 def error_response(request_id: RequestId | None, error: ProtocolError) -> bytes:

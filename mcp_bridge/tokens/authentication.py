@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from django.db import DatabaseError, transaction
-from rest_framework.authentication import BaseAuthentication, get_authorization_header
+from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
@@ -15,7 +15,7 @@ from mcp_bridge.tokens.models import Token
 
 logger = logging.getLogger("mcp_bridge.tokens")
 
-_BEARER = re.compile(rb"bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
+_BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE | re.ASCII)
 
 
 class TokenAuthentication(BaseAuthentication):
@@ -27,11 +27,11 @@ class TokenAuthentication(BaseAuthentication):
     """
 
     def authenticate(self, request: Request) -> tuple[Any, Token] | None:
-        header = get_authorization_header(request)
+        header = request.META.get("HTTP_AUTHORIZATION")
         if not header:
             return None
         match = _BEARER.fullmatch(header)
-        token = Token.objects.find(match[1].decode("ascii")) if match else None
+        token = Token.objects.find(match[1]) if match else None
         if token is None or not token.is_valid or not token.user.is_active:
             raise AuthenticationFailed("The token is not valid or no longer so.")
         self._mark_used(token)

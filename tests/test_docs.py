@@ -1,0 +1,102 @@
+"""The README's code, run as a new user would run it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text()
+BLOCK = re.compile(r"```python\n# (?P<name>[\w/.]+)\n(?P<code>.*?)```", re.DOTALL)
+
+SETTINGS = """
+SECRET_KEY = "only-for-this-test"
+ALLOWED_HOSTS = ["testserver"]
+ROOT_URLCONF = "urls"
+USE_TZ = True
+INSTALLED_APPS = ["django.contrib.admin", "django.contrib.auth", "django.contrib.contenttypes",
+                  "django.contrib.sessions", "django.contrib.messages", "modernrpc"]
+MIDDLEWARE = ["django.contrib.sessions.middleware.SessionMiddleware",
+              "django.contrib.auth.middleware.AuthenticationMiddleware",
+              "django.contrib.messages.middleware.MessageMiddleware"]
+TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True,
+              "OPTIONS": {"context_processors": [
+                  "django.template.context_processors.request",
+                  "django.contrib.auth.context_processors.auth",
+                  "django.contrib.messages.context_processors.messages"]}}]
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "db.sqlite3"}}
+"""
+
+SESSION = """
+import django
+django.setup()
+from django.contrib.auth.models import User
+from mcp_bridge.testing import MCPClient
+from mcp_bridge.tokens.models import Token
+reader, _ = User.objects.get_or_create(username="reader")
+clerk = User.objects.create_superuser("clerk")
+_, secret = Token.objects.issue(user=reader, name="test")
+client = MCPClient(token=secret)
+print([tool["name"] for tool in client.list_tools()])
+print([tool["name"] for tool in MCPClient(user=clerk).list_tools()])
+print(client.call_tool("books_list", {"shelf": "novel"})["structuredContent"])
+print(client.call_tool("books_list", {"shelf": "drama", "limit": 0})["content"][0]["text"])
+print(MCPClient(user=clerk).call_tool("books_lend", {"title": "Dracula"})["content"][0]["text"])
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A Django site made of the README's blocks and of its install lines."""
+    for block in BLOCK.finditer(README):
+        path = tmp_path / block["name"]
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(block["code"])
+    (line,) = re.findall(r"^# settings.py: (.*)$", README, re.MULTILINE)
+    (tmp_path / "settings.py").write_text(SETTINGS + line)
+    return tmp_path
+
+
+def python(site: Path, *arguments: str) -> str:
+    env = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "settings",
+        "PYTHONPATH": f"{site}{os.pathsep}{ROOT}",
+    }
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=site, env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_readme_site_works_as_told(site: Path) -> None:
+    python(site, "-m", "django", "migrate", "--verbosity", "0")
+    python(site, "-m", "django", "check", "--fail-level", "WARNING")
+    lines = python(site, "-c", SESSION).splitlines()
+    assert lines == [
+        "['books_list']",
+        "['books_lend', 'books_list']",
+        "{'result': ['Emma', 'Persuasion']}",
+        "/limit: Input should be greater than or equal to 1",
+        "/shelf: Input should be 'novel' or 'poetry'",
+        "There is no book 'Dracula': list a shelf to see the titles.",
+    ]
+
+
+def test_readme_token_command_prints_a_secret(site: Path) -> None:
+    python(site, "-m", "django", "migrate", "--verbosity", "0")
+    create = "from django.contrib.auth.models import User; User.objects.create_user('ada')"
+    python(site, "-c", f"import django; django.setup(); {create}")
+    secret = python(site, "-m", "django", "mcp_token", "create", "ada", "--name", "My laptop")
+    assert secret.startswith("mcp_")
+
+
+@pytest.mark.parametrize("page", re.findall(r"\]\((docs/[\w.]+|CHANGELOG.md)\)", README))
+def test_readme_links_to_pages_that_exist(page: str) -> None:
+    assert (ROOT / page).is_file()
