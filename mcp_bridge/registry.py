@@ -80,11 +80,14 @@ class Registry:
     @property
     def snapshot(self) -> Snapshot:
         """The tools of this process."""
-        if self._snapshot is None:
+        # Read once: a reload between two reads would answer with nothing.
+        snapshot = self._snapshot
+        if snapshot is None:
             with self._lock:
-                if self._snapshot is None:
-                    self._snapshot = build()
-        return self._snapshot
+                snapshot = self._snapshot
+                if snapshot is None:
+                    snapshot = self._snapshot = build()
+        return snapshot
 
     def reload(self) -> None:
         """Have the next use read the sources again."""

@@ -24,7 +24,18 @@ TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOptions:
-    """What ``@mcp_tool`` was told, as it was told."""
+    """
+    What ``@mcp_tool`` was told.
+
+    ``name`` (default: the procedure's), ``title`` and ``description`` (default: the docstring) are
+    what the model reads; the last two may be lazy translations. ``read_only``, ``destructive``,
+    ``idempotent`` and ``open_world`` are MCP's hints and are sent as given. ``permissions`` names
+    Django permissions ("app.codename"), all of which the caller needs; ``scopes`` are OAuth scopes;
+    ``public=True`` opens the tool to anonymous callers. ``exposed=False`` and ``deprecated=True``
+    keep it from being a tool. ``input_schema`` and ``output_schema`` replace the schemas made from
+    the type hints. ``icons`` and ``meta`` (``_meta``) are sent as given; ``confirm`` and
+    ``throttle`` are kept with the tool. See MCP, "Tools", and the schema's ``Tool``.
+    """
 
     name: str | None = None
     title: Any = None
@@ -148,35 +159,31 @@ def mcp_tool(function: Any = None, /, **options: Any) -> Any:
     Mark a function as an MCP tool; returns the very function it was given.
 
     Used bare (``@mcp_tool``) or called (``@mcp_tool(read_only=True)``), above or below the
-    decorator that registers the function as a procedure, on ``def`` and ``async def``.
-
-    ``name`` (default: the procedure's), ``title`` and ``description`` (default: the docstring)
-    are what the model reads; the last two may be lazy translations. ``read_only``,
-    ``destructive``, ``idempotent`` and ``open_world`` are MCP's hints and are sent as given.
-    ``permissions`` names Django permissions ("app.codename"), all of which the caller needs;
-    ``public=True`` opens the tool to anonymous callers; ``scopes`` are OAuth scopes.
-    ``exposed=False`` and ``deprecated=True`` keep it from being a tool. ``input_schema`` and
-    ``output_schema`` replace the schemas made from the type hints. ``icons``, ``meta``
-    (``_meta``), ``confirm`` and ``throttle`` are kept with the tool.
+    decorator that registers the function as a procedure, on ``def`` and ``async def``. The options
+    are those of ``ToolOptions``; ``permissions``, ``scopes`` and ``icons`` may be one or several.
 
     Raises TypeError for an unknown keyword or a value of a wrong type, and ValueError for an
     illegal name or options that contradict each other, where the mark stands.
-
-    See MCP, "Tools" and the schema's ``Tool`` and ``ToolAnnotations``.
     """
     if function is not None:
         if not callable(function):
             raise TypeError(f"mcp_tool() marks functions, and {function!r} is not one.")
         return _mark(function, ToolOptions())
-    for name in ("permissions", "scopes", "icons"):
-        if name in options:
-            options[name] = _as_tuple(name, options[name])
-    unknown = sorted(options.keys() - ToolOptions.__dataclass_fields__.keys())
-    if unknown:
-        known = ", ".join(ToolOptions.__dataclass_fields__)
-        raise TypeError(f"mcp_tool() has no option {unknown[0]!r}. Its options are: {known}.")
-    checked = ToolOptions(**options)
+    checked = _options(options)
     return lambda marked: _mark(marked, checked)
+
+
+def _options(given: dict[str, Any]) -> ToolOptions:
+    known = ToolOptions.__dataclass_fields__
+    for name in given:
+        if name not in known:
+            raise TypeError(
+                f"mcp_tool() has no option {name!r}. Its options are: {', '.join(known)}."
+            )
+    for name in ("permissions", "scopes", "icons"):
+        if name in given:
+            given[name] = _as_tuple(name, given[name])
+    return ToolOptions(**given)
 
 
 def _mark(function: F, options: ToolOptions) -> F:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -164,7 +166,10 @@ class ToolListView(BridgeView):
             position = None if cursor is None else cursors.position(cursor)
             tools, following = server.page(position, self.get_context(request))
         except Exception as exception:
-            return respond(refusal(exception))
+            reply = refusal(exception)
+            # Only to an MCP client does a 200 with an error say something.
+            status = HTTPStatus.BAD_REQUEST if reply.status == HTTPStatus.OK else reply.status
+            return respond(replace(reply, status=status))
         body = json.dumps(
             {"tools": [tool.definition(LATEST) for tool in tools], "nextCursor": following}
         )

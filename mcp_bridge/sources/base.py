@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,11 @@ from jsonschema.exceptions import SchemaError
 from pydantic.errors import PydanticUserError
 
 from mcp_bridge.arguments import schema_checker, typed_checker
+from mcp_bridge.protocol import LATEST
+from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.results import encoder, schema_encoder
 from mcp_bridge.schemas import Inputs, Outputs, Signature, UnsupportedSignature
 from mcp_bridge.tools import AccessRule, Tool, ToolCall, ToolOptions
-
-Invoke = Callable[[ToolCall, list[Any], dict[str, Any]], Any]
 
 
 class Source(ABC):
@@ -54,57 +55,66 @@ class Source(ABC):
         )
 
 
-def build_tool(
-    source: Source,
-    function: Callable[..., Any],
-    options: ToolOptions,
-    *,
-    name: str,
-    invoke: Callable[[Signature], Callable[[ToolCall], Any]],
-    skip: Collection[str] = (),
-    access: AccessRule,
-    convert_error: Callable[[Exception, ToolCall], Exception],
-) -> Tool | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkedFunction:
     """
-    The tool for a marked function, or None where it cannot be one: then ``source`` knows why.
+    A function with a mark, and what its source knows of it.
 
-    ``invoke`` makes the tool's ``invoke`` from the signature; ``skip`` names the parameters that
-    it fills itself.
+    ``invoke`` makes the tool's ``invoke`` from the signature; ``skip`` names the parameters that it
+    fills itself.
     """
-    where = location(function)
-    try:
-        signature = Signature.of(function, skip=skip)
-        inputs, outputs = Inputs(signature), Outputs(signature.returns)
-        check, encode = typed_checker(inputs), encoder(outputs)
-        if options.input_schema is not None:
-            check = schema_checker(options.input_schema, inputs)
-        if options.output_schema is not None:
-            encode = schema_encoder(options.output_schema, encode)
-    except (UnsupportedSignature, PydanticUserError, SchemaError, ValueError, TypeError) as problem:
-        source.left_out(name, where, first_line(problem))
-        return None
-    for sentence in (*signature.problems, *inputs.problems, *outputs.problems):
-        source.messages.append(_unresolvable(name, where, sentence))
-    description = options.description if options.description is not None else signature.description
-    if not str(description).strip():
-        source.messages.append(_undescribed(name, where))
-    return Tool(
-        name=name,
-        title=options.title,
-        description=description,
-        input_schema=options.input_schema or inputs.schema,
-        output_schema=options.output_schema or outputs.schema,
-        annotations=options.annotations,
-        icons=options.icons,
-        meta=options.meta,
-        check=check,
-        invoke=invoke(signature),
-        encode=encode,
-        convert_error=convert_error,
-        access=access,
-        source=where,
-        options=options,
-    )
+
+    name: str
+    function: Callable[..., Any]
+    options: ToolOptions
+    invoke: Callable[[Signature], Callable[[ToolCall], Any]]
+    access: AccessRule
+    convert_error: Callable[[Exception, ToolCall], Exception]
+    skip: Collection[str] = ()
+
+    def tool(self, source: Source) -> Tool | None:
+        """The tool it is, or None where it cannot be one: then ``source`` says why."""
+        where = location(self.function)
+        try:
+            signature = Signature.of(self.function, skip=self.skip)
+            inputs, outputs = Inputs(signature), Outputs(signature.returns)
+            tool = self._tool(where, signature, inputs, outputs)
+            # A definition that cannot be written would take the whole list with it.
+            encode(tool.definition(LATEST))
+        except (UnsupportedSignature, PydanticUserError, SchemaError, ValueError, TypeError) as why:
+            source.left_out(self.name, where, first_line(why))
+            return None
+        for sentence in (*signature.problems, *inputs.problems, *outputs.problems):
+            source.messages.append(_unresolvable(self.name, where, sentence))
+        if not str(tool.description).strip():
+            source.messages.append(_undescribed(self.name, where))
+        return tool
+
+    def _tool(self, where: str, signature: Signature, inputs: Inputs, outputs: Outputs) -> Tool:
+        given = self.options
+        by_hand, promised = given.input_schema, given.output_schema
+        for member, schema in (("input_schema", by_hand), ("output_schema", promised)):
+            if schema is not None and schema.get("type") != "object":
+                raise ValueError(f"its {member} must be of type object at its root")
+        check = typed_checker(inputs) if by_hand is None else schema_checker(by_hand, inputs)
+        written = encoder(outputs)
+        return Tool(
+            name=self.name,
+            title=given.title,
+            description=signature.description if given.description is None else given.description,
+            input_schema=by_hand or inputs.schema,
+            output_schema=promised or outputs.schema,
+            annotations=given.annotations,
+            icons=given.icons,
+            meta=given.meta,
+            check=check,
+            invoke=self.invoke(signature),
+            encode=written if promised is None else schema_encoder(promised, written),
+            convert_error=self.convert_error,
+            access=self.access,
+            source=where,
+            options=given,
+        )
 
 
 def location(function: Callable[..., Any]) -> str:

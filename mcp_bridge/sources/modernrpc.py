@@ -29,7 +29,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError
 from mcp_bridge.protocol import ProtocolError
 from mcp_bridge.schemas import Signature
-from mcp_bridge.sources.base import Source, build_tool, location
+from mcp_bridge.sources.base import MarkedFunction, Source, location
 from mcp_bridge.tools import AccessRule, Context, Tool, ToolCall, ToolOptions, options_of
 
 _SYSTEM: Final = "system."
@@ -94,11 +94,10 @@ class ModernRPCSource(Source):
             self._illegal_name(name, wrapper)
             return None
         procedure = Procedure(server, wrapper)
-        return build_tool(
-            self,
-            wrapper.func_or_coro,
-            options,
+        marked = MarkedFunction(
             name=name,
+            function=wrapper.func_or_coro,
+            options=options,
             invoke=procedure.invoker,
             skip=[wrapper.context_target] if wrapper.context_target else [],
             access=AccessRule(
@@ -108,6 +107,7 @@ class ModernRPCSource(Source):
             ),
             convert_error=procedure.convert_error,
         )
+        return marked.tool(self)
 
     def _illegal_name(self, name: str, wrapper: ProcedureWrapper) -> None:
         self.messages.append(

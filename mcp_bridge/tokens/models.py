@@ -44,7 +44,10 @@ class TokenManager(models.Manager["Token"]):
         """The token with that secret, its user loaded; None where there is none."""
         keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
         digests = [digest(secret, key) for key in keys]
-        return self.select_related("user").filter(digest__in=digests).first()
+        try:
+            return self.select_related("user").get(digest__in=digests)
+        except Token.DoesNotExist:
+            return None
 
 
 class Token(models.Model):
