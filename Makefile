@@ -23,7 +23,7 @@ lint: $(VENV)/.demo $(VENV)/.test $(VENV)/.lint  ## Check format, style, types a
 	$(BIN)/lint-imports --config setup.cfg
 
 conformance: $(VENV)/.demo $(VENV)/.test  ## Official conformance suite, MCP Inspector, mcpcheck
-	$(BIN)/python tests/conformance/run.py $(ARGS)
+	$(BIN)/python tests/conformance/run.py
 
 bench:  ## Measure side by side with an empty view and django-mcpz
 	test -d .venv-bench || $(PYTHON) -m venv .venv-bench
@@ -34,7 +34,7 @@ tox: $(VENV)/.tox  ## Run the tests on every supported pair of Python and Django
 	$(BIN)/tox $(ARGS)
 
 clean:  ## Remove what the targets made
-	rm -rf $(VENV) .venv-bench .tox build dist *.egg-info
+	rm -rf $(VENV) .venv-bench .tox .conformance build dist *.egg-info
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11+ is needed")'

@@ -184,8 +184,10 @@ def _text(kind: str, message: str, schema: Mapping[str, Any] | None) -> str:
 def _unknown(schema: Mapping[str, Any] | None) -> str:
     if schema is None:
         return "is not a known member; leave it out"
-    known = ", ".join(schema.get("properties", {})) or "none"
-    return f"is not a parameter of this tool (its parameters: {cut(known, 500)})"
+    known = ", ".join(schema.get("properties", {}))
+    if not known:
+        return "is not a parameter: this tool takes no arguments; send {}"
+    return f"is not a parameter of this tool, which takes {cut(known, 500)}; leave it out"
 
 
 def _violation(violation: SchemaViolation) -> ArgumentError:

@@ -1,0 +1,80 @@
+"""
+Have independent programs judge the server: ``make conformance``.
+
+The official conformance suite runs at two revisions against the site of this folder; MCP
+Inspector's command line, in its three eras, and mcpcheck run against the newsroom. The first run
+installs the programs into ``.conformance/``. Exits with 1 if any leg fails.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+from runner import inspector, mcpcheck, official, sites
+from runner.toolbox import Failure, Toolbox
+
+REVISIONS = ("2026-07-28", "2025-11-25")
+
+
+def main() -> int:
+    """Run all legs, each whatever became of those before; returns the exit status."""
+    # Without it, a terminated run would leave its children behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    toolbox = Toolbox()
+    try:
+        toolbox.install()
+    except Failure as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    started = time.monotonic()
+    passed = [*legs(suite, toolbox), *legs(newsroom, toolbox)]
+    print(f"{sum(passed)} of {len(passed)} legs passed in {time.monotonic() - started:.0f} s")
+    return 0 if all(passed) else 1
+
+
+def legs(group: Callable[[Toolbox], list[bool]], toolbox: Toolbox) -> list[bool]:
+    """Run the legs that share a site; without the site they count as one that failed."""
+    try:
+        return group(toolbox)
+    except Failure as failure:
+        print(f"FAIL {group.__name__}: {failure}", flush=True)
+        return [False]
+
+
+def suite(toolbox: Toolbox) -> list[bool]:
+    """The official suite against the site of this folder."""
+    with sites.running("tests.conformance.settings", log=toolbox.results / "site.log") as site:
+        return [
+            leg(f"suite {revision}", official.run, toolbox, site.url, revision)
+            for revision in REVISIONS
+        ]
+
+
+def newsroom(toolbox: Toolbox) -> list[bool]:
+    """Inspector and mcpcheck against the example site with its own data."""
+    settings = "tests.conformance.newsroom_settings"
+    log = toolbox.results / "newsroom.log"
+    with sites.running(settings, "seed_newsroom", log=log) as site:
+        eras = [
+            leg(f"inspector {era}", inspector.run, toolbox, site, era) for era in inspector.ERAS
+        ]
+        return [*eras, leg("mcpcheck", mcpcheck.run, toolbox, site)]
+
+
+def leg(name: str, judge: Callable[..., object], *arguments: object) -> bool:
+    """Run one leg and print what came of it."""
+    started = time.monotonic()
+    try:
+        verdict, passed = judge(*arguments), True
+    except Failure as failure:
+        verdict, passed = failure, False
+    mark = "ok  " if passed else "FAIL"
+    print(f"{mark} {name:<18} {time.monotonic() - started:4.1f} s  {verdict}", flush=True)
+    return passed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""MCP Inspector's command line, in each of its protocol eras."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from runner.sites import Site
+from runner.toolbox import Failure, Toolbox
+
+# What each era must agree on with a server that speaks both.
+ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28", "modern": "2026-07-28"}
+TOOL = "articles_list"
+
+
+def run(toolbox: Toolbox, site: Site, era: str) -> str:
+    """
+    Connect, list the tools and call one; returns a line on what was seen.
+
+    Raises Failure for an answer that Inspector, or its check of the schemas for strict clients,
+    does not accept.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "inspector.json"
+        config.write_text(json.dumps(configuration(site, era)))
+        agreed = ask(toolbox, config, "initialize")["protocolVersion"]
+        tools = [tool["name"] for tool in ask(toolbox, config, "tools/list", "--strict")["tools"]]
+        if agreed != ERAS[era] or TOOL not in tools:
+            raise Failure(f"Inspector, {era}: revision {agreed}, tools {', '.join(tools)}")
+        result = ask(toolbox, config, "tools/call", "--tool-name", TOOL)
+    if result.get("isError") or not result.get("structuredContent"):
+        raise Failure(f"Inspector, {era}: {TOOL} answered {json.dumps(result)[:2000]}")
+    return f"revision {agreed}, {len(tools)} tools listed, {TOOL} called"
+
+
+def configuration(site: Site, era: str) -> dict[str, Any]:
+    server = {
+        "type": "streamable-http",
+        "url": site.url,
+        "protocolEra": era,
+        "headers": {"Authorization": f"Bearer {site.token}"},
+    }
+    return {"mcpServers": {"site": server}}
+
+
+def ask(toolbox: Toolbox, config: Path, method: str, *options: str) -> dict[str, Any]:
+    """Have Inspector send one request, and return the result it shows."""
+    ended = toolbox.run(
+        *(toolbox.package("mcp-inspector"), "--cli", "--config", config, "--server", "site"),
+        *("--stored-auth-only", "--format", "json", "--method", method, *options),
+        # Secrets kept in memory, and a HOME of its own: it looks for a keychain otherwise.
+        env={"MCP_INSPECTOR_SECRET_STORE": "memory", "HOME": str(config.parent)},
+        timeout=60,
+    )
+    if ended.status:
+        raise Failure(f"Inspector, {method}: exit status {ended.status}\n{ended.output}")
+    result: dict[str, Any] = json.loads(ended.stdout)["result"]
+    return result

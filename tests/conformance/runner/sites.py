@@ -1,0 +1,82 @@
+"""Django sites in processes of their own, for as long as a leg of the run needs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runner.toolbox import ROOT, Failure
+
+SERVE = Path(__file__).with_name("serve.py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A site that is being served: its MCP endpoint, and a token that opens all of it."""
+
+    url: str
+    token: str = field(repr=False)
+
+
+@contextmanager
+def running(settings: str, *commands: str, log: Path) -> Iterator[Site]:
+    """
+    Serve a site on an empty database, after the management commands have run.
+
+    What the site writes to its standard error is kept in ``log``. Raises Failure if it does not
+    start.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        log.open("wb") as errors,
+        subprocess.Popen(
+            [sys.executable, str(SERVE), *commands],
+            cwd=ROOT,
+            env=environment(settings, Path(folder) / "db.sqlite3"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        ) as process,
+    ):
+        try:
+            yield announced(process, log)
+        finally:
+            stop(process)
+
+
+def environment(settings: str, database: Path) -> Mapping[str, str]:
+    """Where Django finds the project, the settings, and (see them) the database."""
+    return {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "DJANGO_SETTINGS_MODULE": settings,
+        "CONFORMANCE_DATABASE": str(database),
+    }
+
+
+def announced(process: subprocess.Popen[bytes], log: Path) -> Site:
+    """Wait until the site says where it is."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise Failure(f"The site did not start:\n{log.read_text(errors='replace')}")
+    said = json.loads(line)
+    return Site(url=f"http://127.0.0.1:{said['port']}/mcp", token=said["token"])
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End the site, which lives as long as its standard input is open."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()

@@ -1,0 +1,147 @@
+"""
+The tools that the official conformance suite calls by name.
+
+Names, texts and addresses are the suite's; each is described in its scenarios
+(``conformance list --server``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from modernrpc import RpcServer
+
+from mcp_bridge import Context, ToolError, mcp_tool
+from mcp_bridge.protocol.content import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    TextContent,
+)
+from tests.conformance import media
+
+server = RpcServer()
+
+# Compared with what tools/list shows, member for member (scenario json-schema-2020-12).
+JSON_SCHEMA_2020_12: Final[dict[str, Any]] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {
+        "address": {
+            "$anchor": "addressDef",
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+        }
+    },
+    "properties": {
+        "name": {"type": "string"},
+        "address": {"$ref": "#/$defs/address"},
+        "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+        "phone": {"type": "string"},
+        "email": {"type": "string"},
+    },
+    "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+    "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+    "then": {"required": ["phone"]},
+    "else": {"required": ["email"]},
+    "additionalProperties": False,
+}
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def add(a: int, b: int) -> int:
+    """Add two integers."""
+    return a + b
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def echo(text: str) -> str:
+    """Return the text that was given."""
+    return text
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_simple_text() -> TextContent:
+    """Return one text block."""
+    return TextContent("This is a simple text response for testing.")
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_image_content() -> ImageContent:
+    """Return one image block."""
+    return ImageContent(media.red_pixel(), "image/png")
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_audio_content() -> AudioContent:
+    """Return one audio block."""
+    return AudioContent(media.silence(), "audio/wav")
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_embedded_resource() -> EmbeddedResource:
+    """Return one embedded resource."""
+    return EmbeddedResource(
+        "test://embedded-resource", "This is an embedded resource content.", "text/plain"
+    )
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_multiple_content_types() -> list[TextContent | ImageContent | EmbeddedResource]:
+    """Return a text block, an image block and an embedded resource."""
+    return [
+        TextContent("Multiple content types test:"),
+        ImageContent(media.red_pixel(), "image/png"),
+        EmbeddedResource(
+            "test://mixed-content-resource", '{"test":"data","value":123}', "application/json"
+        ),
+    ]
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_error_handling() -> str:
+    """Fail, always."""
+    raise ToolError("This tool intentionally returns an error for testing")
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True, input_schema=JSON_SCHEMA_2020_12)
+def json_schema_2020_12_tool(
+    name: str = "",
+    address: dict[str, str] | None = None,
+    contactMethod: str = "email",
+    phone: str = "",
+    email: str = "",
+) -> str:
+    """Say how somebody can be reached; its input schema has what JSON Schema 2020-12 added."""
+    return f"{name or 'Somebody'} can be reached by {contactMethod}."
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_missing_capability(context: Context) -> str:
+    """Answer only clients that have declared the sampling capability."""
+    context.require_capability("sampling")
+    return "The client has declared the sampling capability."
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_streaming_elicitation() -> str:
+    """Answer at once; the suite looks for requests of the server's own on the response."""
+    return "Nothing was asked of the client."
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_logging_tool() -> str:
+    """Answer at once; the suite looks for log messages that it did not ask for."""
+    return "Nothing was logged to the client."

@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+from django.urls import include, path
+
+from tests.conformance.tools import server
+
+urlpatterns = [
+    path("rpc", server.view),
+    path("", include("mcp_bridge.urls")),
+]
