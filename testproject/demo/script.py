@@ -1,0 +1,159 @@
+"""The scripted session: what a reader and an editor see and do, in both eras of MCP."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+
+from testproject.demo.client import Visitor, expect, visit
+from testproject.demo.site import SiteLog
+
+# The client's mode for each era, and the revision that has to come of it.
+ERAS = {"auto": "2026-07-28", "legacy": "2025-11-25"}
+PUBLIC_TOOLS = ["articles_headlines", "sections_list"]
+TITLE = "Lighthouse keeper retires after forty years"
+BODY = (
+    "The light at the harbour mouth will turn without her: Fairhaven's last lighthouse keeper "
+    'has handed over the keys.\n\nThe lamp was automated years ago. "Somebody still had to '
+    'clean the windows," she said.'
+)
+NO_STORY = "9f1c0d7e-5a44-4c1b-9d0e-3f6f2a1b7c55"
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """
+    Plays the session and shows it by ``say`` and ``head``.
+
+    Raises NotAsExpected as soon as the newsroom answers something else than the script says.
+    """
+
+    url: str
+    tokens: dict[str, str]
+    log: SiteLog
+    say: Callable[[str], None]
+    head: Callable[[str], None]
+
+    async def play(self) -> None:
+        seen: dict[str, dict[str, list[str]]] = {}
+        for mode, revision in ERAS.items():
+            seen[revision] = {}
+            for role, scene in (("reader", self._as_reader), ("editor", self._as_editor)):
+                self.head(f"As {role}, MCP {revision}, official client {version('mcp')}")
+                async with visit(self.url, mode, self.tokens[role], self.say) as visitor:
+                    self._connected(visitor, revision)
+                    seen[revision][role] = await self._tools(visitor)
+                    await scene(visitor)
+            await self._anonymously(mode, revision)
+        self._compare(seen)
+
+    def _connected(self, visitor: Visitor, revision: str) -> None:
+        client = visitor.client
+        expect(
+            client.protocol_version == revision, f"MCP {revision}, not {client.protocol_version}"
+        )
+        name = client.server_info.name if client.server_info else "a server without a name"
+        self.say(f"connected to {name}, which speaks MCP {client.protocol_version}")
+
+    async def _tools(self, visitor: Visitor) -> list[str]:
+        names = await visitor.tool_names()
+        self.say(f"sees {len(names)} tools:")
+        for line in textwrap.wrap(", ".join(names), 86):
+            self.say(f"    {line}")
+        return names
+
+    async def _as_reader(self, reader: Visitor) -> None:
+        me = await reader.call("desk_whoami")
+        expect(me["username"] == "reader", "the tool to run as the user reader")
+        found = await reader.call("articles_search", query="harbour", page_size=3)
+        expect(found["hits"], "hits for harbour")
+        statuses = {hit["status"] for hit in found["hits"]}
+        expect(statuses == {"published"}, "a reader to see published articles only")
+        self.say(f'articles_search "harbour": {found["total"]} hits, the first three:')
+        for hit in found["hits"]:
+            self.say(f"    {hit['slug']}")
+        text = await reader.call("articles_get", slug=found["hits"][0]["slug"])
+        expect(text.startswith("# "), "the article as Markdown")
+        self.say(f"articles_get: {len(text)} characters of Markdown")
+        for line in text.splitlines()[:3]:
+            self.say(f"    {line}" if line else "")
+        pictures = await reader.call("media_list")
+        await reader.image("media_show", media=pictures[0]["id"])
+        await self._statistics(reader)
+        refused = await reader.refusal("articles_delete", slug=found["hits"][0]["slug"])
+        self.say(f"articles_delete: refused as if it did not exist, {refused!r}")
+
+    async def _statistics(self, reader: Visitor) -> None:
+        rows = await reader.call("statistics_table", by="section")
+        expect(sum(row["articles"] for row in rows) > 100, "more than 100 articles")
+        row = rows[0]
+        first = f"{row['group']} has {row['articles']} articles, {row['words']} words"
+        self.say(f"statistics_table: {len(rows)} rows, {first}")
+        if find_spec("matplotlib"):
+            await reader.image("statistics_chart", by="section")
+        else:
+            refused = await reader.failure("statistics_chart", by="section")
+            self.say(f"statistics_chart: {refused}")
+
+    async def _as_editor(self, editor: Visitor) -> None:
+        brief = await editor.call("desk_brief")
+        counts = ", ".join(f"{count} {status}" for status, count in brief["articles"].items())
+        self.say(f"desk_brief: {counts}")
+        wrong = await editor.failure("articles_draft", title="Oh", section="local", size=3)
+        lines = wrong.splitlines()
+        expect(len(lines) == 3, f"three complaints about three mistakes, not {wrong!r}")
+        self.say("articles_draft with three mistakes: all are named at once")
+        for line in lines:
+            self.say(f"    {line}")
+        await self._publish(editor)
+        await self._failing(editor)
+
+    async def _publish(self, editor: Visitor) -> None:
+        article = await editor.call("articles_draft", title=TITLE, section="local", body=BODY)
+        slug = article["slug"]
+        steps = [article["status"]]
+        early = await editor.failure("articles_publish", slug=slug)
+        self.say(f"articles_publish of a draft: {early}")
+        for step in ("submit", "publish"):
+            article = await editor.call(f"articles_{step}", slug=slug)
+            steps.append(article["status"])
+        expect(steps == ["draft", "review", "published"], f"the workflow, not {steps}")
+        self.say(f"articles_draft, _submit, _publish: {slug} is {', then '.join(steps)}")
+        headlines = await editor.call("articles_headlines", limit=1)
+        expect(headlines[0]["title"] == TITLE, "the new article on top of the headlines")
+        self.say(f"articles_headlines: {headlines[0]['title']!r} comes first now")
+        await editor.call("articles_unpublish", slug=slug)
+        deleted = await editor.call("articles_delete", slug=slug)
+        expect(deleted["slug"] == slug, "the article to be deleted")
+        self.say("articles_unpublish, _delete: and it is gone again")
+
+    async def _failing(self, editor: Visitor) -> None:
+        text = await editor.failure("wire_import", story=NO_STORY)
+        cause = self.log.last_cause()
+        expect("wire-gateway" not in text, "the cause to be hidden from the model")
+        expect("wire-gateway" in cause, "the cause in the log of the site")
+        self.say(f"wire_import, whose agency is down: {text}")
+        self.say(f"    while the site's log has: {cause[:48]}...")
+
+    async def _anonymously(self, mode: str, revision: str) -> None:
+        self.head(f"Without a token, MCP {revision}")
+        async with visit(self.url, mode, None, self.say) as visitor:
+            self._connected(visitor, revision)
+            names = await visitor.tool_names()
+            expect(names == PUBLIC_TOOLS, f"{PUBLIC_TOOLS} without a token, not {names}")
+            await visitor.call("articles_headlines", limit=3)
+        self.say(f"sees {len(names)} public tools: {', '.join(names)}")
+
+    def _compare(self, seen: dict[str, dict[str, list[str]]]) -> None:
+        modern, legacy = seen.values()
+        expect(modern == legacy, "the same tools in both eras")
+        more = [name for name in modern["editor"] if name not in modern["reader"]]
+        expect(len(more) > 5, "an editor to see more than a reader")
+        self.head("In short")
+        self.say("both eras show the same tools to the same user;")
+        self.say(f"the editor sees {len(more)} that the reader does not:")
+        for line in textwrap.wrap(", ".join(more), 86):
+            self.say(f"    {line}")

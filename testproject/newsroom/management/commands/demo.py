@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import signal
+from importlib.util import find_spec
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connection
+
+from testproject.newsroom.models import Article
+from testproject.newsroom.seeding.users import PASSWORD, USERS
+
+
+class Command(BaseCommand):
+    help = (
+        "Serve a freshly seeded newsroom on 127.0.0.1, show it with a scripted session of the "
+        "official MCP client, and go on serving until Ctrl-C."
+    )
+
+    # They open the database, so they are run when it is the demo's own.
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--port", type=int, default=8000, help="0 takes any free port.")
+        parser.add_argument(
+            "--once", action="store_true", help="End after the session; fail if it went wrong."
+        )
+
+    def handle(self, *args: Any, port: int, once: bool, **options: Any) -> None:
+        for name in ("mcp", "httpx2"):
+            if find_spec(name) is None:
+                raise CommandError(
+                    f"The demo drives the official MCP client, and {name} is not installed: "
+                    "pip install 'django-mcp-bridge[demo]'."
+                )
+        if connection.vendor != "sqlite":
+            raise CommandError("The demo makes an SQLite database of its own: set no other one.")
+        # A polite end by the system leaves as little behind as Ctrl-C; and shells start what runs
+        # in the background with SIGINT ignored.
+        for end in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(end, signal.default_int_handler)
+        try:
+            self._demonstrate(port, once)
+        except KeyboardInterrupt:
+            if once:
+                raise CommandError("Stopped before the end of the session.") from None
+            self.stdout.write("\nStopped.")
+
+    def _demonstrate(self, port: int, once: bool) -> None:
+        # Imported here, so that other commands do without the libraries of the demo.
+        from testproject.demo.site import SiteLog, fresh_newsroom, issue_tokens
+
+        server = self._bound(port)
+        try:
+            with fresh_newsroom():
+                self.check()
+                tokens = issue_tokens()
+                with server:
+                    self._introduce(server.url, tokens)
+                    with SiteLog().listening() as log:
+                        self._play(f"{server.url}/mcp", tokens, log)
+                    if not once:
+                        self._head(f"Serving {server.url}/mcp until Ctrl-C")
+                        server.wait()
+        finally:
+            server.close()
+
+    def _bound(self, port: int) -> Any:
+        from testproject.demo.site import HOST, DemoServer
+
+        try:
+            return DemoServer(port)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise CommandError(f"Cannot serve on {HOST}:{port}: {error.strerror}.") from error
+            raise CommandError(
+                f"Port {port} of {HOST} is taken: end what uses it, or choose another one "
+                f'with make demo ARGS="--port {port + 1}".'
+            ) from error
+
+    def _play(self, url: str, tokens: dict[str, str], log: Any) -> None:
+        from testproject.demo.script import Script
+
+        script = Script(url, tokens, log, say=self._say, head=self._head)
+        try:
+            asyncio.run(script.play())
+        except Exception as error:
+            # The client runs its transport in task groups, which wrap what goes wrong.
+            cause: BaseException = error
+            while isinstance(cause, BaseExceptionGroup):
+                cause = cause.exceptions[0]
+            raise CommandError(
+                f"The session went wrong. {type(cause).__name__}: {cause}"
+            ) from error
+        self.stdout.write(self.style.SUCCESS("\nEverything was as the script expects it."))
+
+    def _introduce(self, url: str, tokens: dict[str, str]) -> None:
+        staff = ", ".join(f"{name} / {PASSWORD}" for name in ("editor", "admin"))
+        articles = Article.objects.count()
+        self._head("The newsroom")
+        self._say(f"MCP endpoint    {url}/mcp")
+        self._say(f"tools by GET    {url}/mcp/tools/list")
+        self._say(f"JSON-RPC        {url}/rpc")
+        self._say(f"admin           {url}/admin/    log in as {staff}")
+        self._say(f"database        {articles} articles in an SQLite file that goes with the demo")
+        self._head("A token for each role")
+        for username, (role, _) in USERS.items():
+            self._say(f"{role:<15} {tokens[username]}")
+        self._head("Connect a client (here as editor; put in another token for another role)")
+        header = f"Authorization: Bearer {tokens['editor']}"
+        self._say(f'claude mcp add --transport http newsroom {url}/mcp --header "{header}"')
+        self._head("Or, in a client's configuration file")
+        entry = {
+            "type": "http",
+            "url": f"{url}/mcp",
+            "headers": {"Authorization": f"Bearer {tokens['editor']}"},
+        }
+        for line in json.dumps({"mcpServers": {"newsroom": entry}}, indent=2).splitlines():
+            self._say(line)
+
+    def _head(self, text: str) -> None:
+        self.stdout.write(self.style.MIGRATE_HEADING(f"\n{text}"))
+
+    def _say(self, text: str) -> None:
+        self.stdout.write(f"  {text}".rstrip())
+        self.stdout.flush()

@@ -1,0 +1,90 @@
+"""Settings of the newsroom: a small site on SQLite, for the demo and the tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+# For this demonstration only: a site of your own keeps its key secret.
+SECRET_KEY = "newsroom-demonstration-only"
+DEBUG = os.environ.get("DJANGO_DEBUG") == "1"
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "testserver"]
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "modernrpc",
+    "rest_framework",
+    "mcp_bridge",
+    "mcp_bridge.tokens",
+    "testproject.newsroom",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "testproject.urls"
+WSGI_APPLICATION = "testproject.wsgi.application"
+ASGI_APPLICATION = "testproject.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": BASE_DIR / "db.sqlite3",
+        # A transaction that reads first and writes later would otherwise fail at once with
+        # "database is locked" when another thread has written in between.
+        "OPTIONS": {"transaction_mode": "IMMEDIATE"},
+    },
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "static/"
+
+# Where matplotlib draws its first chart, it says that it is looking for fonts.
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "loggers": {"matplotlib": {"level": "ERROR"}},
+}
+
+# The results of procedures are dataclasses and content blocks, which plain JSON does not know.
+MODERNRPC_JSON_SERIALIZER = {"class": "testproject.newsroom.encoding.RpcJsonSerializer"}
+
+MCP_BRIDGE = {
+    "SERVER_INFO": {"name": "newsroom", "version": "1.0"},
+    "INSTRUCTIONS": (
+        "The editorial system of a small newspaper. Articles go from draft to review to "
+        "published. Find an article's slug with articles_search or articles_list; every other "
+        "tool for articles takes that slug."
+    ),
+}

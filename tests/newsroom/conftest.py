@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.test import Client
+
+from tests.conftest import CheckedClient
+
+
+class Desk(CheckedClient):
+    """A client whose calls give back the value itself."""
+
+    def value(self, name: str, **arguments: Any) -> Any:
+        result = self.call_tool(name, arguments)
+        text = result["content"][0]["text"]
+        assert not result["isError"], text
+        # What is wrapped in structuredContent stands unwrapped in the text.
+        structured = result.get("structuredContent")
+        if structured is None or list(structured) == ["result"]:
+            return text if _is_plain(text) else json.loads(text)
+        return structured
+
+    def complaint(self, name: str, **arguments: Any) -> str:
+        result = self.call_tool(name, arguments)
+        assert result["isError"], result
+        return result["content"][0]["text"]
+
+    def names(self) -> list[str]:
+        return [tool["name"] for tool in self.list_tools()]
+
+
+def _is_plain(text: str) -> bool:
+    return not text.startswith(("{", "[", '"'))
+
+
+@pytest.fixture
+def newsroom(db: None, settings: Any) -> None:
+    # The default hasher is slow on purpose, and nearly every test here seeds.
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    call_command("seed_newsroom", verbosity=0)
+
+
+@pytest.fixture
+def user(newsroom: None) -> Callable[[str], Any]:
+    return lambda name: get_user_model().objects.get(username=name)
+
+
+@pytest.fixture
+def desk(user: Callable[[str], Any]) -> Callable[..., Desk]:
+    """A client for the user of a role, or for nobody."""
+    return lambda name=None, **options: Desk(user=user(name) if name else None, **options)
+
+
+@pytest.fixture
+def reader(desk: Callable[..., Desk]) -> Desk:
+    return desk("reader")
+
+
+@pytest.fixture
+def author(desk: Callable[..., Desk]) -> Desk:
+    return desk("author")
+
+
+@pytest.fixture
+def editor(desk: Callable[..., Desk]) -> Desk:
+    return desk("editor")
+
+
+@pytest.fixture
+def admin(desk: Callable[..., Desk]) -> Desk:
+    return desk("admin")
+
+
+@pytest.fixture
+def rpc(user: Callable[[str], Any]) -> Callable[..., Any]:
+    """Calls a procedure at /rpc, as somebody who is signed in to the site."""
+    browser = Client()
+
+    def call(username: str | None, method: str, **params: Any) -> Any:
+        if username:
+            browser.force_login(user(username))
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        answer = browser.post("/rpc", message, content_type="application/json").json()
+        return answer.get("result", answer.get("error"))
+
+    return call
