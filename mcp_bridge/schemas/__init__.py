@@ -32,7 +32,8 @@ def input_schema(function: Callable[..., Any], *, skip: Collection[str] = ()) ->
 
 def output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
     """The JSON Schema of a function's structured result, or None where it promises none."""
-    return Outputs(Signature.of(function).returns).schema
+    signature = Signature.of(function)
+    return Outputs(signature.returns, signature.returns_description).schema
 
 
 def description(function: Callable[..., Any]) -> str:

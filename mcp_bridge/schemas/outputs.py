@@ -22,13 +22,13 @@ _UNTYPED: Final = (MISSING, Any, None, type(None), object)
 
 class Outputs:
     """
-    What a function gives back.
+    What a function gives back, and what its docstring says of that.
 
     ``schema`` is the output schema, whose root is an object, or None where the hint promises no
     structured result. ``problems`` are sentences on a hint that pydantic cannot read.
     """
 
-    def __init__(self, returns: Any) -> None:
+    def __init__(self, returns: Any, description: str = "") -> None:
         self.problems: list[str] = []
         self.schema: dict[str, Any] | None = None
         self._wrapped: bool | None = None
@@ -42,6 +42,8 @@ class Outputs:
             self.problems.append(f"the return hint is not one that pydantic reads: {exception}")
             return
         self._model = model
+        if description:
+            whole["properties"][WRAPPER].setdefault("description", description)
         self.schema, self._wrapped = _unwrapped(whole)
 
     def dump(self, value: Any) -> tuple[bytes, bytes]:

@@ -50,6 +50,7 @@ class Signature:
     context: str | None = None
     hidden: frozenset[str] = frozenset()
     description: str = ""
+    returns_description: str = ""
     problems: tuple[str, ...] = field(default=())
 
     @classmethod
@@ -88,6 +89,7 @@ class Signature:
             context=context,
             hidden=frozenset({*skip, *([context] if context else [])}),
             description=doc.text,
+            returns_description=doc.returns,
             problems=tuple(problems),
         )
 

@@ -77,7 +77,10 @@ class MarkedFunction:
         where = location(self.function)
         try:
             signature = Signature.of(self.function, skip=self.skip)
-            inputs, outputs = Inputs(signature), Outputs(signature.returns)
+            inputs, outputs = (
+                Inputs(signature),
+                Outputs(signature.returns, signature.returns_description),
+            )
             tool = self._tool(where, signature, inputs, outputs)
             # A definition that cannot be written would take the whole list with it.
             encode(tool.definition(LATEST))
