@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from django.utils.module_loading import import_string
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import APIException, AuthenticationFailed, PermissionDenied
+from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.request import Request
 
 from mcp_bridge.conf import conf
 from mcp_bridge.protocol import ForbiddenError, ProtocolError, UnauthorizedError
+
+# DRF would make one for each request; nothing is negotiated here.
+_NO_NEGOTIATION = DefaultContentNegotiation()
 
 
 def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
@@ -25,14 +30,20 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
     See MCP, "Authorization", and RFC 6750, section 3.
     """
     authenticators = [import_string(path)() for path in conf.AUTHENTICATION_CLASSES]
-    wrapped = Request(request, authenticators=authenticators)
+    wrapped = Request(request, authenticators=authenticators, negotiator=_NO_NEGOTIATION)
+    user, auth = AnonymousUser(), None
     try:
-        user = wrapped.user
+        # Those of the request, since DRF's test tools put their own in the place of ours.
+        for authenticator in wrapped.authenticators:
+            found = authenticator.authenticate(wrapped)
+            if found is not None:
+                user, auth = found
+                break
     except APIException as exception:
         raise _refusal(exception, wrapped, authenticators) from exception
     request.user = user
-    request.auth = wrapped.auth  # type: ignore[attr-defined]
-    if not anonymous and not (user and user.is_authenticated):
+    request.auth = auth  # type: ignore[attr-defined]
+    if not anonymous and not user.is_authenticated:
         raise UnauthorizedError(
             "Authentication required: send a credential in the Authorization header.",
             _challenge(wrapped, authenticators),

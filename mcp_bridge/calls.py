@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
-from asgiref.sync import async_to_sync, iscoroutinefunction, sync_to_async
+from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections, transaction
 
 from mcp_bridge.protocol.content import CallToolResult
@@ -32,7 +32,7 @@ def run(call: ToolCall) -> Any:
 
 async def arun(call: ToolCall) -> Any:
     """The same; a coroutine function is awaited here, anything else has a thread of its own."""
-    if not iscoroutinefunction(call.tool.invoke):
+    if not call.tool.is_async:
         return await sync_to_async(run)(call)
     try:
         return await call.tool.invoke(call)
@@ -41,7 +41,7 @@ async def arun(call: ToolCall) -> Any:
 
 
 def _run(call: ToolCall) -> Any:
-    if iscoroutinefunction(call.tool.invoke):
+    if call.tool.is_async:
         return async_to_sync(arun)(call)
     try:
         return call.tool.invoke(call)

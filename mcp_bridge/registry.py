@@ -28,7 +28,9 @@ class Snapshot:
         # What the system checks say of tools that are left out or could be better.
         self.messages = tuple(messages)
         self.has_public = any(tool.access.public for tool in self._ordered)
-        # Written once for each revision and language, and forgotten with the snapshot.
+        # JSON text that is written once, and forgotten with the snapshot: whatever else is the same
+        # for every request, and below the definitions by revision and language.
+        self.written: dict[str, bytes] = {}
         self._definition = lru_cache(maxsize=None)(_definition)
         self._array = lru_cache(maxsize=64)(self._written)
 

@@ -16,7 +16,7 @@ from mcp_bridge.schemas import Outputs
 
 Encoder = Callable[[Any], CallToolResult]
 
-_SUSPECT = re.compile(rb"NaN|Infinity|[0-9]{300}")
+_LONG_NUMBER = re.compile(rb"[0-9]{300}")
 
 
 def encoder(outputs: Outputs) -> Encoder:
@@ -76,7 +76,7 @@ def _text(value: Any, plain: bytes) -> str:
 
 def _check_numbers(written: bytes) -> None:
     """Refuse what pydantic writes and no client reads: NaN, the infinities, endless integers."""
-    if _SUSPECT.search(written):
+    if b"NaN" in written or b"Infinity" in written or _LONG_NUMBER.search(written):
         json.loads(written, parse_constant=_refuse, parse_int=_refuse_long)
 
 

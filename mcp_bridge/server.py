@@ -165,9 +165,8 @@ class MCPServer:
         tool = self.snapshot.get(name)
         if tool is None or not self.policy.allows(tool, context):
             raise InvalidParamsError(f"Unknown tool: {cut(name)}")
-        call = ToolCall(tool=tool, arguments=arguments or {}, context=context)
         try:
-            checked = tool.check(call.arguments)
+            checked = tool.check(arguments or {})
         except InvalidArguments as refused:
             errors = [
                 {"path": error.path, "type": error.type, "message": error.message}
@@ -177,6 +176,7 @@ class MCPServer:
                 CallToolResult.error(str(refused), {ERRORS_KEY: errors}), request.revision
             )
         except Exception as exception:
+            call = ToolCall(tool=tool, arguments={}, context=context)
             return self.failed(call, exception)
         return ToolCall(tool=tool, arguments=checked, context=context)
 
@@ -233,7 +233,7 @@ class MCPServer:
         return self._written(CallToolResult.error(text), call.context.revision)
 
     def _written(self, result: CallToolResult, revision: Revision) -> bytes:
-        return result.to_json(revision, self._meta if revision.modern else {})
+        return result.to_json(revision, self._written_meta if revision.modern else b"{}")
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
@@ -243,6 +243,14 @@ class MCPServer:
     @property
     def _meta(self) -> dict[str, Any]:
         return {SERVER_INFO: conf.SERVER_INFO}
+
+    @property
+    def _written_meta(self) -> bytes:
+        """What every modern result carries, written once for all of them."""
+        kept = self.snapshot.written
+        if "_meta" not in kept:
+            kept["_meta"] = encode(self._meta)
+        return kept["_meta"]
 
     @property
     def _instructions(self) -> dict[str, Any]:

@@ -7,9 +7,11 @@ source (``mcp_bridge.sources``) finds marked functions later and makes a ``Tool`
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, TypeVar, overload
 
 from mcp_bridge.protocol import MissingRequiredClientCapabilityError
@@ -263,6 +265,11 @@ class Tool:
     # Where it is defined, for people: "newsroom/procedures.py:12". Never sent to clients.
     source: str = ""
     options: ToolOptions = ToolOptions()
+
+    @cached_property
+    def is_async(self) -> bool:
+        """Whether ``invoke`` is a coroutine function."""
+        return inspect.iscoroutinefunction(self.invoke)
 
     def definition(self, revision: Revision) -> dict[str, Any]:
         """The tool as ``tools/list`` shows it at a revision (MCP schema, ``Tool``)."""

@@ -245,7 +245,7 @@ def respond(reply: Reply) -> HttpResponse:
         reply.body or b"",
         status=reply.status,
         content_type="application/json",
-        headers={"Cache-Control": "no-store", **reply.headers},
+        headers=reply.headers,
     )
     if reply.body is None:
         del response["Content-Type"]

@@ -35,15 +35,15 @@ class ContentBlock:
         """The members of this kind of block; None for those that are absent."""
         raise NotImplementedError
 
-    def to_json(self) -> dict[str, Any]:
-        """The block as a JSON object, without absent members."""
+    def to_json(self) -> bytes:
+        """The block as JSON text, without absent members."""
         members = {
             "type": self.type,
             **self.members(),
             "annotations": self.annotations,
             "_meta": self.meta,
         }
-        return {name: value for name, value in members.items() if value is not None}
+        return encode({name: value for name, value in members.items() if value is not None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,12 @@ class TextContent(ContentBlock):
 
     type: ClassVar[str] = "text"
     text: str
+
+    def to_json(self) -> bytes:
+        if self.annotations is None and self.meta is None:
+            # What nearly every result is, written without the detour over a dict.
+            return b'{"type":"text","text":' + encode(self.text) + b"}"
+        return ContentBlock.to_json(self)
 
     def members(self) -> dict[str, Any]:
         return {"text": self.text}
@@ -143,21 +149,24 @@ class CallToolResult:
         """A failed call, with the text that the model reads."""
         return cls(content=(TextContent(text),), is_error=True, meta=meta or {})
 
-    def to_json(self, revision: Revision, meta: Mapping[str, Any]) -> bytes:
+    def to_json(self, revision: Revision, server_meta: bytes = b"{}") -> bytes:
         """
-        The result as JSON text at a revision; ``meta`` is the server's own ``_meta``.
+        The result as JSON text at a revision; ``server_meta``, a JSON object, joins its ``_meta``.
 
         Raises ValueError where content holds what JSON cannot.
         """
-        blocks = [_at(revision, block).to_json() for block in self.content]
-        members = [b'"content":' + encode(blocks)]
+        blocks = (_at(revision, block).to_json() for block in self.content)
+        members = [b'"content":[' + b",".join(blocks) + b"]"]
         if self.structured is not None and revision.structured_content and not self.is_error:
             members.append(b'"structuredContent":' + self.structured)
         members.append(b'"isError":true' if self.is_error else b'"isError":false')
         if revision.modern:
             members.append(b'"resultType":"complete"')
-        if meta or self.meta:
-            members.append(b'"_meta":' + encode({**self.meta, **meta}))
+        if self.meta:
+            own = encode(self.meta)
+            server_meta = own if server_meta == b"{}" else own[:-1] + b"," + server_meta[1:]
+        if server_meta != b"{}":
+            members.append(b'"_meta":' + server_meta)
         return b"{" + b",".join(members) + b"}"
 
 

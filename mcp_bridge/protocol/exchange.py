@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -47,8 +46,12 @@ def answer(
     """
     exchange = Exchange(body, headers)
     for request in exchange.requests():
-        with exchange.answering(request):
-            exchange.put_result(request, handle(request))
+        try:
+            result = handle(request)
+        except Exception as exception:
+            exchange.put_failure(request, exception)
+        else:
+            exchange.put_result(request, result)
     return exchange.reply()
 
 
@@ -58,8 +61,12 @@ async def aanswer(
     """The same as ``answer``, for a ``handle`` that is a coroutine function."""
     exchange = Exchange(body, headers)
     for request in exchange.requests():
-        with exchange.answering(request):
-            exchange.put_result(request, await handle(request))
+        try:
+            result = await handle(request)
+        except Exception as exception:
+            exchange.put_failure(request, exception)
+        else:
+            exchange.put_result(request, result)
     return exchange.reply()
 
 
@@ -108,21 +115,16 @@ class Exchange:
                 if request is not None:
                     yield request
 
-    @contextmanager
-    def answering(self, request: Request) -> Iterator[None]:
-        """Turn what is raised inside into the response to the request."""
-        try:
-            yield
-        except ProtocolError as error:
-            self._answer_with(error, request)
-        except Exception:
-            self._answer_with(fail(f"The request {jsonrpc.cut(request.method)!r}"), request)
-
     def put_result(self, request: Request, result: Result) -> None:
         written = result if isinstance(result, bytes) else jsonrpc.encode(result)
         self._responses.append(jsonrpc.result_response(request.id, written))
 
-    def _answer_with(self, error: ProtocolError, request: Request) -> None:
+    def put_failure(self, request: Request, exception: Exception) -> None:
+        """Answer with the exception that is being handled."""
+        if isinstance(exception, ProtocolError):
+            error = exception
+        else:
+            error = fail(f"The request {jsonrpc.cut(request.method)!r}")
         error.request_id = request.id
         # To a legacy client a 404 says that its session is gone, and a 400 that nothing was read.
         self._put_error(error, error.http_status if request.revision.modern else HTTPStatus.OK)

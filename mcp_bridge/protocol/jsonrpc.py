@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from mcp_bridge.protocol.errors import InvalidRequestError, ParseError, ProtocolError
@@ -24,9 +24,10 @@ MAX_ID: Final = 2**63
 # Digits of the largest float; an integer beyond them is no number that a schema could mean.
 MAX_DIGITS: Final = 309
 
-# What needs a second look: long numbers, large exponents, escaped surrogates. Everything else
-# takes the parser's fast path.
-_SUSPECT = re.compile(r"[0-9]{300}|[0-9.][eE]\+?[0-9]{2}|\\u[dD][89a-fA-F]")
+# What needs a second look; everything else takes the parser's fast path. Two patterns, since one
+# with an alternative takes twenty times as long.
+_LONG_NUMBER = re.compile(r"[0-9]{300}")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
 
 
@@ -45,12 +46,12 @@ def decode(body: bytes) -> Any:
         raise ParseError("Parse error: the body begins with a byte order mark; send none.")
     if text.count("[") + text.count("{") > MAX_DEPTH:
         _check_depth(text)
-    suspect = _SUSPECT.search(text) is not None
+    decoder = _plain if _LONG_NUMBER.search(text) is None else _bounding
     try:
-        value = (_suspicious if suspect else _plain).decode(text)
+        value = decoder.decode(text)
     except (json.JSONDecodeError, RecursionError):
         raise ParseError("Parse error: the body is not one JSON text.") from None
-    if suspect:
+    if _SURROGATE.search(text) is not None:
         _check_encodable(value)
     return value
 
@@ -111,10 +112,9 @@ def cut(text: str, length: int = 64) -> str:
     return text if len(text) <= length else text[:length] + "…"
 
 
-def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    members = list(pairs)
-    result = dict(members)
-    if len(result) != len(members):
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
         raise InvalidRequestError(
             "Invalid request: an object has the same member twice; send each member once."
         )
@@ -139,13 +139,13 @@ def _bounded(text: str) -> int:
 
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-_plain = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant)
-_suspicious = json.JSONDecoder(
-    object_pairs_hook=_unique,
-    parse_constant=_refuse_constant,
-    parse_float=_finite,
-    parse_int=_bounded,
-)
+_strictly: dict[str, Any] = {
+    "object_pairs_hook": _unique,
+    "parse_constant": _refuse_constant,
+    "parse_float": _finite,
+}
+_plain = json.JSONDecoder(**_strictly)
+_bounding = json.JSONDecoder(**_strictly, parse_int=_bounded)
 
 
 def _check_depth(text: str) -> None:

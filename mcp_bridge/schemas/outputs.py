@@ -6,8 +6,9 @@ import types
 import typing
 from typing import Annotated, Any, Final, get_args, get_origin
 
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
+from pydantic_core import SchemaSerializer
 
 from mcp_bridge.protocol.content import CallToolResult, ContentBlock
 from mcp_bridge.schemas.generator import generate
@@ -32,18 +33,18 @@ class Outputs:
         self.problems: list[str] = []
         self.schema: dict[str, Any] | None = None
         self._wrapped: bool | None = None
-        self._model = _model(Any)
+        self._serializer = _serializer(Any)
         if any(returns is each for each in _UNTYPED) or _is_content(returns):
             return
         try:
-            model = _model(returns)
-            whole = generate(model, "serialization")
+            serializer = _serializer(returns)
+            whole = generate(_model(returns), "serialization")
         except (PydanticUserError, TypeError) as exception:
             self.problems.append(f"the return hint is not one that pydantic reads: {exception}")
             return
-        self._model = model
         if description:
             whole["properties"][WRAPPER].setdefault("description", description)
+        self._serializer = serializer
         self.schema, self._wrapped = _unwrapped(whole)
 
     def dump(self, value: Any) -> tuple[bytes, bytes]:
@@ -52,11 +53,17 @@ class Outputs:
 
         Raises ValueError or TypeError where it is not what the hint says, or is no JSON.
         """
-        instance = self._model.model_construct(result=value)
-        whole = self._model.__pydantic_serializer__.to_json(instance, warnings="error")
-        plain: bytes = whole[len(_OPENING) : -1]
+        plain = self._serializer.to_json((value,), warnings="error")[1:-1]
         wrapped = not plain.startswith(b"{") if self._wrapped is None else self._wrapped
-        return plain, whole if wrapped else plain
+        return plain, _OPENING + plain + b"}" if wrapped else plain
+
+
+def _serializer(hint: Any) -> SchemaSerializer:
+    # In a tuple, since a class with a config of its own takes none from a TypeAdapter.
+    adapter: TypeAdapter[Any] = TypeAdapter(tuple[hint], config=CONFIG)
+    serializer = adapter.serializer
+    assert isinstance(serializer, SchemaSerializer)
+    return serializer
 
 
 def _model(hint: Any) -> type[BaseModel]:
