@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from django.utils.module_loading import import_string
@@ -31,10 +33,11 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
     """
     authenticators = [import_string(path)() for path in conf.AUTHENTICATION_CLASSES]
     wrapped = Request(request, authenticators=authenticators, negotiator=_NO_NEGOTIATION)
-    user, auth = AnonymousUser(), None
+    user: Any = AnonymousUser()
+    auth: Any = None
     try:
         # Those of the request, since DRF's test tools put their own in the place of ours.
-        for authenticator in wrapped.authenticators:
+        for authenticator in wrapped.authenticators or ():
             found = authenticator.authenticate(wrapped)
             if found is not None:
                 user, auth = found

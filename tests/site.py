@@ -302,7 +302,28 @@ def xml_only() -> str:
 
 
 TOOLS = sorted(
-    ["add", "echo", "tree", "anything", "later", "ping_public", "for_ada", "shop_orders_find", "shop_translated", "who", "needs_sampling", "by_hand", "blocks", "fail", "type_error", "returns", "wrong_result", "make_group", "positional", "open_ended"]
+    [
+        "add",
+        "echo",
+        "tree",
+        "anything",
+        "later",
+        "ping_public",
+        "for_ada",
+        "shop_orders_find",
+        "shop_translated",
+        "who",
+        "needs_sampling",
+        "by_hand",
+        "blocks",
+        "fail",
+        "type_error",
+        "returns",
+        "wrong_result",
+        "make_group",
+        "positional",
+        "open_ended",
+    ]
 )
 
 urlpatterns = [
