@@ -136,10 +136,11 @@ def _located(
     value = arguments
     for index, key in enumerate(location):
         last = index == len(location) - 1
-        if isinstance(value, Mapping) and (key in value or (last and kind == "missing")):
+        absent = last and kind == "missing"
+        if isinstance(value, Mapping) and (key in value or absent):
             value = value.get(key)
-        elif isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value):
-            value = value[key]
+        elif isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value) + absent:
+            value = None if absent else value[key]
         else:
             if branch is None:
                 branch, union = str(key), tuple(place)

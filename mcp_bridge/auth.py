@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 from django.utils.module_loading import import_string
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import APIException, AuthenticationFailed, PermissionDenied
+from rest_framework.exceptions import (
+    APIException,
+    AuthenticationFailed,
+    NotAuthenticated,
+    PermissionDenied,
+)
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.request import Request
 
@@ -17,6 +22,13 @@ from mcp_bridge.protocol import ForbiddenError, ProtocolError, UnauthorizedError
 
 # DRF would make one for each request; nothing is negotiated here.
 _NO_NEGOTIATION = DefaultContentNegotiation()
+
+
+class MessageRequest(Request):
+    """DRF's request around a message, whose body is no form and is not read here."""
+
+    # DRF would read the body to find a form's CSRF token in it; a header carries the token.
+    POST = QueryDict()
 
 
 def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
@@ -32,7 +44,7 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
     See MCP, "Authorization", and RFC 6750, section 3.
     """
     authenticators = [import_string(path)() for path in conf.AUTHENTICATION_CLASSES]
-    wrapped = Request(request, authenticators=authenticators, negotiator=_NO_NEGOTIATION)
+    wrapped = MessageRequest(request, authenticators=authenticators, negotiator=_NO_NEGOTIATION)
     user: Any = AnonymousUser()
     auth: Any = None
     try:
@@ -58,7 +70,7 @@ def _refusal(
 ) -> ProtocolError:
     if isinstance(exception, PermissionDenied):
         return ForbiddenError(f"Forbidden: {exception.detail}")
-    if isinstance(exception, AuthenticationFailed):
+    if isinstance(exception, AuthenticationFailed | NotAuthenticated):
         challenge = _challenge(request, authenticators)
         if challenge.startswith("Bearer"):
             challenge += ', error="invalid_token"'

@@ -35,7 +35,9 @@ class ArgumentError:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.path or '/'}: {self.message}"
+        """The violation in one line, whatever the names in it hold."""
+        line = f"{self.path or '/'}: {self.message}"
+        return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
 
 
 class InvalidArguments(ToolError):

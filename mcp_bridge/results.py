@@ -29,17 +29,34 @@ def encoder(outputs: Outputs) -> Encoder:
     """
 
     def encode(value: Any) -> CallToolResult:
-        if isinstance(value, CallToolResult):
-            return value
-        if isinstance(value, ContentBlock):
-            return CallToolResult(content=[value])
-        if isinstance(value, list | tuple) and value and _all_content(value):
-            return CallToolResult(content=list(value))
-        plain, structured = outputs.dump(value)
-        _check_numbers(structured)
-        return CallToolResult(content=[TextContent(_text(value, plain))], structured=structured)
+        result = _as_content(value, outputs)
+        if result is None:
+            plain, structured = outputs.dump(value)
+            result = CallToolResult(content=[TextContent(_text(plain))], structured=structured)
+        elif outputs.schema is not None:
+            _promised(result)
+        if result.structured is not None:
+            _check_numbers(result.structured)
+        return result
 
     return encode
+
+
+def _as_content(value: Any, outputs: Outputs) -> CallToolResult | None:
+    """Content blocks as a result, or None for any other value."""
+    if isinstance(value, CallToolResult):
+        return value
+    if isinstance(value, ContentBlock):
+        return CallToolResult(content=[value])
+    several = isinstance(value, list | tuple) and (value or outputs.is_content)
+    if several and all(isinstance(each, ContentBlock) for each in value):
+        return CallToolResult(content=list(value))
+    return None
+
+
+def _promised(result: CallToolResult) -> None:
+    if result.structured is None and not result.is_error:
+        raise ValueError("the output schema promises a structured result, and there is none")
 
 
 def schema_encoder(schema: Mapping[str, Any], inner: Encoder) -> Encoder:
@@ -54,6 +71,7 @@ def schema_encoder(schema: Mapping[str, Any], inner: Encoder) -> Encoder:
 
     def encode(value: Any) -> CallToolResult:
         result = inner(value)
+        _promised(result)
         if result.structured is not None:
             error = jsonschema.exceptions.best_match(
                 validator.iter_errors(json.loads(result.structured))
@@ -65,13 +83,9 @@ def schema_encoder(schema: Mapping[str, Any], inner: Encoder) -> Encoder:
     return encode
 
 
-def _all_content(values: list[Any] | tuple[Any, ...]) -> bool:
-    return all(isinstance(each, ContentBlock) for each in values)
-
-
-def _text(value: Any, plain: bytes) -> str:
-    """A string is its own text; everything else is shown as JSON."""
-    return value if type(value) is str else plain.decode("utf-8")
+def _text(plain: bytes) -> str:
+    """A JSON string is its own text; everything else is shown as JSON."""
+    return str(json.loads(plain)) if plain.startswith(b'"') else plain.decode("utf-8")
 
 
 def _check_numbers(written: bytes) -> None:

@@ -54,6 +54,8 @@ class TextContent(ContentBlock):
     text: str
 
     def to_json(self) -> bytes:
+        if not isinstance(self.text, str):
+            raise TypeError(f"TextContent holds a str, not a {type(self.text).__name__}")
         if self.annotations is None and self.meta is None:
             # What nearly every result is, written without the detour over a dict.
             return b'{"type":"text","text":' + encode(self.text) + b"}"
@@ -158,6 +160,8 @@ class CallToolResult:
         blocks = (_at(revision, block).to_json() for block in self.content)
         members = [b'"content":[' + b",".join(blocks) + b"]"]
         if self.structured is not None and revision.structured_content and not self.is_error:
+            if not self.structured.startswith(b"{"):
+                raise ValueError("structured content is a JSON object")
             members.append(b'"structuredContent":' + self.structured)
         members.append(b'"isError":true' if self.is_error else b'"isError":false')
         if revision.modern:

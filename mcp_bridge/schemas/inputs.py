@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from mcp_bridge.schemas.generator import generate
 from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature
+from mcp_bridge.schemas.strictness import strict_validator
 
 # Strict JSON mode: what the schema says is what is enforced.
 CONFIG = ConfigDict(
@@ -37,9 +38,12 @@ class Inputs:
         parameters = [self._readable(parameter) for parameter in signature.parameters]
         # Fields have names of their own, since a parameter may be called what no field may.
         self._names = {f"p{index}": each.name for index, each in enumerate(parameters)}
-        self._model = _model(parameters, signature.extra)
-        self._hidden = signature.hidden
-        self.schema = generate(self._model, "validation")
+        model = _model(parameters, signature.extra)
+        self._validator = strict_validator(model)
+        # A default inside the hint is one that the function does not know of.
+        self._given = {field for field in model.model_fields if parameters[int(field[1:])].required}
+        self._hidden = signature.hidden if signature.extra is not MISSING else frozenset()
+        self.schema = generate(model, "validation")
         self.schema.setdefault("properties", {})
         if signature.extra is MISSING:
             self.schema["additionalProperties"] = False
@@ -51,9 +55,13 @@ class Inputs:
         Raises pydantic's ValidationError, with every violation.
         """
         body = pydantic_core.to_json(arguments)
-        instance = self._model.__pydantic_validator__.validate_json(body, strict=True)
+        instance = self._validator.validate_json(body)
         fields = instance.__dict__
-        sent = {name: fields[field] for field, name in self._names.items() if name in arguments}
+        sent = {
+            name: fields[field]
+            for field, name in self._names.items()
+            if name in arguments or field in self._given
+        }
         return {**(instance.__pydantic_extra__ or {}), **sent}
 
     def hidden(self, arguments: Mapping[str, Any]) -> list[str]:
@@ -74,7 +82,6 @@ class Inputs:
             hint=Any,
             default=parameter.default,
             description=parameter.description,
-            positional_only=parameter.positional_only,
         )
 
 

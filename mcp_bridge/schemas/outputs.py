@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import types
 import typing
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, get_args, get_origin
 
+from jsonschema import Draft202012Validator
 from pydantic import BaseModel, TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
 from pydantic_core import SchemaSerializer
+from referencing import Registry
 
 from mcp_bridge.protocol.content import CallToolResult, ContentBlock
 from mcp_bridge.schemas.generator import generate
 from mcp_bridge.schemas.inputs import CONFIG
 from mcp_bridge.schemas.signatures import MISSING
+from mcp_bridge.schemas.strictness import strict_validator
 
 # The member that holds a result which is no object (decided for every revision alike).
 WRAPPER: Final = "result"
@@ -33,15 +38,19 @@ class Outputs:
         self.problems: list[str] = []
         self.schema: dict[str, Any] | None = None
         self._wrapped: bool | None = None
+        self.is_content = _is_content(returns)
         self._serializer = _serializer(Any)
-        if any(returns is each for each in _UNTYPED) or _is_content(returns):
+        self._check: Callable[[bytes], Any] = bytes
+        if any(returns is each for each in _UNTYPED) or self.is_content:
             return
         try:
             serializer = _serializer(returns)
-            whole = generate(_model(returns), "serialization")
+            model = _model(returns)
+            whole = generate(model, "serialization")
         except (PydanticUserError, TypeError) as exception:
             self.problems.append(f"the return hint is not one that pydantic reads: {exception}")
             return
+        self._check = _checker(model, whole)
         if description:
             whole["properties"][WRAPPER].setdefault("description", description)
         self._serializer = serializer
@@ -51,11 +60,37 @@ class Outputs:
         """
         The value as JSON text, plain and as ``structuredContent`` (an object always).
 
-        Raises ValueError or TypeError where it is not what the hint says, or is no JSON.
+        Raises ValueError or TypeError where it is not what the schema says, or is no JSON.
         """
-        plain = self._serializer.to_json((value,), warnings="error")[1:-1]
+        plain = self._serializer.to_json((value,), warnings="error", by_alias=True)[1:-1]
+        whole = _OPENING + plain + b"}"
+        self._check(whole)
         wrapped = not plain.startswith(b"{") if self._wrapped is None else self._wrapped
-        return plain, _OPENING + plain + b"}" if wrapped else plain
+        return plain, whole if wrapped else plain
+
+
+def _checker(model: type[BaseModel], schema: Mapping[str, Any]) -> Callable[[bytes], Any]:
+    """
+    What holds a result to its schema.
+
+    pydantic's validator does where a result and an argument of the type look the same; where they
+    do not (computed fields, aliases, serializers of the site's own), jsonschema does.
+    """
+    if _shape(generate(model, "validation")) == _shape(schema):
+        validator = strict_validator(model)
+        return lambda whole: validator.validate_json(whole)
+    checked = Draft202012Validator(dict(schema), registry=Registry())
+    return lambda whole: checked.validate(json.loads(whole))
+
+
+def _shape(schema: Any) -> Any:
+    """A schema without what a result and an argument may differ in."""
+    if isinstance(schema, Mapping):
+        left_out = ("required", "default", "readOnly", "writeOnly")
+        return {key: _shape(value) for key, value in schema.items() if key not in left_out}
+    if isinstance(schema, list):
+        return [_shape(each) for each in schema]
+    return schema
 
 
 def _serializer(hint: Any) -> SchemaSerializer:

@@ -27,7 +27,6 @@ class Parameter:
     hint: Any
     default: Any = MISSING
     description: str = ""
-    positional_only: bool = False
 
     @property
     def required(self) -> bool:
@@ -51,6 +50,8 @@ class Signature:
     hidden: frozenset[str] = frozenset()
     description: str = ""
     returns_description: str = ""
+    # The defaults of those that are given by position, in order.
+    positional_only: dict[str, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = field(default=())
 
     @classmethod
@@ -90,16 +91,20 @@ class Signature:
             hidden=frozenset({*skip, *([context] if context else [])}),
             description=doc.text,
             returns_description=doc.returns,
+            positional_only={
+                name: each.default
+                for name, each in parameters.items()
+                if each.kind is each.POSITIONAL_ONLY
+            },
             problems=tuple(problems),
         )
 
     def bind(self, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Values by name as positional and keyword arguments; what is absent keeps its default."""
+        if not self.positional_only:
+            return [], values
         keywords = dict(values)
-        positional = []
-        for parameter in self.parameters:
-            if parameter.positional_only:
-                positional.append(keywords.pop(parameter.name, parameter.default))
+        positional = [keywords.pop(name, default) for name, default in self.positional_only.items()]
         return positional, keywords
 
 
@@ -110,7 +115,6 @@ def _parameter(parameter: inspect.Parameter, hint: Any, documented: str) -> Para
         hint=hint,
         default=parameter.default,
         description=text or documented,
-        positional_only=parameter.kind is parameter.POSITIONAL_ONLY,
     )
 
 

@@ -158,12 +158,12 @@ class Procedure:
         return ainvoke if iscoroutinefunction(function) else invoke
 
     def _arguments(self, signature: Signature, call: ToolCall) -> tuple[list[Any], dict[str, Any]]:
-        positional, keywords = signature.bind(call.arguments)
+        values = dict(call.arguments)
         if signature.context:
-            keywords[signature.context] = call.context
+            values[signature.context] = call.context
         if self.wrapper.context_target:
-            keywords[self.wrapper.context_target] = self._rpc_context(call.context)
-        return positional, keywords
+            values[self.wrapper.context_target] = self._rpc_context(call.context)
+        return signature.bind(values)
 
     def _rpc_context(self, context: Context) -> RpcRequestContext:
         handler = _json_handler(self.server)
