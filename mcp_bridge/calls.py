@@ -7,14 +7,16 @@ error while the rest of the request stays. ``arun`` needs no thread for a corout
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
 from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections, transaction
 
-from mcp_bridge.protocol.content import CallToolResult
 from mcp_bridge.tools import ToolCall
+
+Finish = Callable[[ToolCall, Any], bytes]
 
 
 class ToolExit(Exception):
@@ -24,40 +26,39 @@ class ToolExit(Exception):
         super().__init__(f"The tool raised SystemExit({raised.code!r}).")
 
 
-def run(call: ToolCall) -> Any:
-    """What the tool returns; raises what it raises, and ToolExit for SystemExit."""
-    aliases = _open_transactions()
-    return _run_in_savepoints(call, aliases) if aliases else _run(call)
+def run(call: ToolCall, finish: Finish) -> bytes:
+    """
+    The result of the tool, which ``finish`` makes of what it returned.
+
+    Raises what either of them raises, and ToolExit for SystemExit.
+    """
+    with ExitStack() as stack:
+        for alias in _open_transactions():
+            stack.enter_context(transaction.atomic(using=alias))
+        return finish(call, _value(call))
 
 
-async def arun(call: ToolCall) -> Any:
+async def arun(call: ToolCall, finish: Finish) -> bytes:
     """The same; a coroutine function is awaited here, anything else has a thread of its own."""
-    if not call.tool.is_async:
-        return await sync_to_async(run)(call)
-    try:
-        return await call.tool.invoke(call)
-    except SystemExit as exit_:
-        raise ToolExit(exit_) from exit_
-
-
-def _run(call: ToolCall) -> Any:
     if call.tool.is_async:
-        return async_to_sync(arun)(call)
+        return finish(call, await _awaited(call))
+    return await sync_to_async(run)(call, finish)
+
+
+def _value(call: ToolCall) -> Any:
+    if call.tool.is_async:
+        return async_to_sync(_awaited)(call)
     try:
         return call.tool.invoke(call)
     except SystemExit as exit_:
         raise ToolExit(exit_) from exit_
 
 
-def _run_in_savepoints(call: ToolCall, aliases: list[str]) -> Any:
-    with ExitStack() as stack:
-        for alias in aliases:
-            stack.enter_context(transaction.atomic(using=alias))
-        value = _run(call)
-        if isinstance(value, CallToolResult) and value.is_error:
-            for alias in aliases:
-                transaction.set_rollback(True, using=alias)
-        return value
+async def _awaited(call: ToolCall) -> Any:
+    try:
+        return await call.tool.invoke(call)
+    except SystemExit as exit_:
+        raise ToolExit(exit_) from exit_
 
 
 def _open_transactions() -> list[str]:

@@ -4,6 +4,8 @@ The exceptions of mcp_bridge.
     Exception
     ├── ToolError                 the model reads it, inside a tool result
     │   └── InvalidArguments      the arguments break the tool's input schema
+    ├── ErrorResult               a tool returned an error instead of raising one
+    ├── UnsendableResult          a tool returned what cannot be sent
     └── protocol.ProtocolError    the client reads it, as a JSON-RPC error
         └── (see mcp_bridge.protocol.errors)
 
@@ -15,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from mcp_bridge.protocol.content import CallToolResult
 
 
 class ToolError(Exception):
@@ -50,3 +54,15 @@ class InvalidArguments(ToolError):
     def __init__(self, errors: Sequence[ArgumentError]) -> None:
         self.errors = tuple(errors)
         super().__init__("\n".join(str(error) for error in self.errors))
+
+
+class ErrorResult(Exception):
+    """A tool returned a result with ``is_error``: what it wrote goes as if it had raised."""
+
+    def __init__(self, result: CallToolResult) -> None:
+        self.result = result
+        super().__init__("The tool returned an error.")
+
+
+class UnsendableResult(Exception):
+    """A tool returned what is no JSON, or breaks its output schema; the cause says which."""

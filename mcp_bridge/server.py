@@ -16,7 +16,7 @@ from django.utils.translation import get_language
 from mcp_bridge.access import AccessPolicy
 from mcp_bridge.calls import arun, run
 from mcp_bridge.conf import conf
-from mcp_bridge.exceptions import InvalidArguments
+from mcp_bridge.exceptions import ErrorResult, InvalidArguments, ToolError, UnsendableResult
 from mcp_bridge.failures import explain
 from mcp_bridge.protocol import (
     SUPPORTED_VERSIONS,
@@ -70,10 +70,9 @@ class MCPServer:
         if not isinstance(step, ToolCall):
             return step
         try:
-            value = run(step)
+            return run(step, self.finish)
         except Exception as exception:
             return self.failed(step, exception)
-        return self.finish(step, value)
 
     async def ahandle(self, request: Request, context: Context) -> Result:
         """The same, where coroutine functions run on the event loop of the caller."""
@@ -81,10 +80,9 @@ class MCPServer:
         if not isinstance(step, ToolCall):
             return step
         try:
-            value = await arun(step)
+            return await arun(step, self.finish)
         except Exception as exception:
             return await sync_to_async(self.failed)(step, exception)
-        return self.finish(step, value)
 
     def begin(self, request: Request, context: Context) -> Result | ToolCall:
         """The result of a request, or the call that will give it."""
@@ -180,23 +178,35 @@ class MCPServer:
             return self.failed(call, exception)
         return ToolCall(tool=tool, arguments=checked, context=context)
 
-    def finish(self, call: ToolCall, value: Any) -> Result:
-        """The result of a call that returned."""
-        try:
-            written = self._written(call.tool.encode(value), call.context.revision)
-        except Exception:
-            return self._fault(call, "returned a result that cannot be sent")
-        if len(written) <= conf.MAX_RESULT_BYTES:
-            return written
-        text = (
-            f"The result of {call.tool.name} has {len(written)} bytes, more than the "
-            f"{conf.MAX_RESULT_BYTES} that can be sent. Ask for less: narrow the filters, or fetch "
-            "it in parts."
-        )
-        return self._written(CallToolResult.error(text), call.context.revision)
+    def finish(self, call: ToolCall, value: Any) -> bytes:
+        """
+        The result of a call that returned.
 
-    def failed(self, call: ToolCall, exception: Exception) -> Result:
+        Raises what undoes what the tool wrote: UnsendableResult, ErrorResult, or ToolError for a
+        result that is too large.
+        """
+        try:
+            result = call.tool.encode(value)
+            written = self._written(result, call.context.revision)
+        except Exception as exception:
+            raise UnsendableResult from exception
+        if result.is_error:
+            raise ErrorResult(result)
+        if len(written) > conf.MAX_RESULT_BYTES:
+            raise ToolError(
+                f"The result of {call.tool.name} has {len(written)} bytes, more than the "
+                f"{conf.MAX_RESULT_BYTES} that can be sent. Ask for less: narrow the filters, or "
+                "fetch it in parts."
+            )
+        return written
+
+    def failed(self, call: ToolCall, exception: Exception) -> bytes:
         """The result of a call that raised; a ProtocolError goes on to the client."""
+        if isinstance(exception, ErrorResult):
+            return self._written(exception.result, call.context.revision)
+        if isinstance(exception, UnsendableResult):
+            cause = exception.__cause__
+            return self._fault(call, "returned a result that cannot be sent", cause)
         try:
             exception = call.tool.convert_error(exception, call)
         except Exception:
@@ -220,12 +230,10 @@ class MCPServer:
             return None
         return text if isinstance(text, str) else None
 
-    def _fault(self, call: ToolCall, what: str, cause: Exception | None = None) -> Result:
+    def _fault(self, call: ToolCall, what: str, cause: BaseException | None) -> bytes:
         """A failure that is the site's own: all of it in the log, one sentence to the model."""
         reference = secrets.token_hex(6)
-        logger.error(
-            "Tool %r %s (reference %s)", call.tool.name, what, reference, exc_info=cause or True
-        )
+        logger.error("Tool %r %s (reference %s)", call.tool.name, what, reference, exc_info=cause)
         text = (
             f"The tool {call.tool.name} {what}: the site's log says why under the reference "
             f"{reference}, and repeating the call unchanged will not help."

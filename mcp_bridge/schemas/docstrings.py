@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import docstring_parser
+from docstring_parser.common import DocstringExample, DocstringMeta
+
+# The sections that tell a model something: notes, examples and the like.
+_TOLD = (DocstringMeta, DocstringExample)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +30,8 @@ def parse(function: Callable[..., Any]) -> Docstring:
         parsed = docstring_parser.parse(raw)
     except docstring_parser.ParseError:
         return Docstring(text=raw.strip())
-    texts = (parsed.short_description, parsed.long_description)
     return Docstring(
-        text="\n\n".join(text.strip() for text in texts if text),
+        text=_text(parsed),
         parameters={
             param.arg_name: " ".join(param.description.split())
             for param in parsed.params
@@ -36,3 +39,20 @@ def parse(function: Callable[..., Any]) -> Docstring:
         },
         returns=" ".join((parsed.returns.description or "").split()) if parsed.returns else "",
     )
+
+
+def _text(parsed: docstring_parser.Docstring) -> str:
+    """Everything but what is told of parameters, results and exceptions."""
+    gap = "\n\n" if parsed.blank_after_short_description else "\n"
+    opening = gap.join(
+        text.strip() for text in (parsed.short_description, parsed.long_description) if text
+    )
+    sections = [_section(each) for each in parsed.meta if type(each) in _TOLD]
+    return "\n\n".join([opening, *filter(None, sections)])
+
+
+def _section(meta: DocstringMeta) -> str:
+    title = (meta.args or ["note"])[0].replace("_", " ").capitalize()
+    snippet = getattr(meta, "snippet", None)
+    told = "\n".join(text for text in (snippet, meta.description) if text)
+    return f"{title}:\n{told}" if told else ""

@@ -7,7 +7,8 @@ that only repeat a name are left out. The dialect is JSON Schema 2020-12.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -31,6 +32,10 @@ class SchemaGenerator(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
+    def bytes_schema(self, schema: Any) -> dict[str, Any]:
+        # The lengths in the hint are of the bytes, and not of the text that encodes them.
+        return {"type": "string", "contentEncoding": "base64"}
+
 
 def generate(model: type[BaseModel], mode: JsonSchemaMode) -> dict[str, Any]:
     """The simplified schema of a pydantic model; raises PydanticInvalidForJsonSchema."""
@@ -45,7 +50,7 @@ def simplify(schema: Mapping[str, Any]) -> dict[str, Any]:
     }
     root = {key: value for key, value in schema.items() if key not in ("$defs", "title")}
     kept = {name for name in definitions if name in _reachable(definitions, name)}
-    inlined: dict[str, Any] = _inline(root, definitions, kept)
+    inlined = _inline(root, definitions, kept)
     used = _references(inlined)
     for name in list(used):
         used |= _reachable(definitions, name) & kept
@@ -53,11 +58,38 @@ def simplify(schema: Mapping[str, Any]) -> dict[str, Any]:
         inlined["$defs"] = {
             name: _inline(definitions[name], definitions, kept) for name in sorted(used)
         }
-    return inlined
+    renamed: dict[str, Any] = _renamed(inlined, _short_names(used))
+    return renamed
 
 
 def _names_itself(name: str, key: str, value: Any) -> bool:
-    return key == "title" and isinstance(value, str) and name.endswith(value)
+    return key == "title" and isinstance(value, str) and name.endswith(re.sub(r"\W", "_", value))
+
+
+def _short_names(names: Iterable[str]) -> dict[str, str]:
+    """Names without the modules that pydantic puts before those that would be the same."""
+    short: dict[str, str] = {}
+    for name in sorted(names):
+        last = wanted = name.rsplit("__", 1)[-1]
+        number = 1
+        while wanted in short.values():
+            number += 1
+            wanted = f"{last}{number}"
+        short[name] = wanted
+    return short
+
+
+def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(schema, list):
+        return [_renamed(each, names) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    result = {key: _renamed(value, names) for key, value in schema.items()}
+    if isinstance(result.get("$ref"), str):
+        result["$ref"] = _REFERENCE + names[result["$ref"].removeprefix(_REFERENCE)]
+    if "$defs" in result:
+        result["$defs"] = {names[name]: each for name, each in result["$defs"].items()}
+    return result
 
 
 def _references(schema: Any) -> set[str]:

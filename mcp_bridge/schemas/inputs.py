@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any, get_args, get_origin
 
 import pydantic_core
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
-from pydantic.errors import PydanticUserError
+from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
+from pydantic_core import SchemaValidator
 
 from mcp_bridge.schemas.generator import generate
 from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature
@@ -35,18 +35,17 @@ class Inputs:
 
     def __init__(self, signature: Signature) -> None:
         self.problems: list[str] = []
-        parameters = [self._readable(parameter) for parameter in signature.parameters]
+        parameters = list(signature.parameters)
+        try:
+            self._validator, self.schema = _built(parameters, signature.extra)
+        except Exception:
+            parameters = [self._readable(each) for each in parameters]
+            self._validator, self.schema = _built(parameters, signature.extra)
         # Fields have names of their own, since a parameter may be called what no field may.
         self._names = {f"p{index}": each.name for index, each in enumerate(parameters)}
-        model = _model(parameters, signature.extra)
-        self._validator = strict_validator(model)
-        # A default inside the hint is one that the function does not know of.
-        self._given = {field for field in model.model_fields if parameters[int(field[1:])].required}
+        # A default inside a hint is one that the function does not know of.
+        self._given = {name for name in self._names if parameters[int(name[1:])].required}
         self._hidden = signature.hidden if signature.extra is not MISSING else frozenset()
-        self.schema = generate(model, "validation")
-        self.schema.setdefault("properties", {})
-        if signature.extra is MISSING:
-            self.schema["additionalProperties"] = False
 
     def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """
@@ -70,8 +69,8 @@ class Inputs:
 
     def _readable(self, parameter: Parameter) -> Parameter:
         try:
-            TypeAdapter(parameter.hint, config=None)
-        except (PydanticUserError, TypeError) as exception:
+            _built([parameter], MISSING)
+        except Exception as exception:
             self.problems.append(
                 f"the hint of {parameter.name!r} is not one that pydantic reads: {exception}"
             )
@@ -83,6 +82,16 @@ class Inputs:
             default=parameter.default,
             description=parameter.description,
         )
+
+
+def _built(parameters: list[Parameter], extra: Any) -> tuple[SchemaValidator, dict[str, Any]]:
+    """What enforces some parameters, and their schema."""
+    model = _model(parameters, extra)
+    schema = generate(model, "validation")
+    schema.setdefault("properties", {})
+    if extra is MISSING:
+        schema["additionalProperties"] = False
+    return strict_validator(model), schema
 
 
 def _model(parameters: list[Parameter], extra: Any) -> type[BaseModel]:

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final, get_args, get_origin
 
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, TypeAdapter, create_model
-from pydantic.errors import PydanticUserError
 from pydantic_core import SchemaSerializer
 from referencing import Registry
 
@@ -47,10 +46,11 @@ class Outputs:
             serializer = _serializer(returns)
             model = _model(returns)
             whole = generate(model, "serialization")
-        except (PydanticUserError, TypeError) as exception:
+            check = _checker(model, whole)
+        except Exception as exception:
             self.problems.append(f"the return hint is not one that pydantic reads: {exception}")
             return
-        self._check = _checker(model, whole)
+        self._check = check
         if description:
             whole["properties"][WRAPPER].setdefault("description", description)
         self._serializer = serializer
@@ -96,9 +96,9 @@ def _shape(schema: Any) -> Any:
 def _serializer(hint: Any) -> SchemaSerializer:
     # In a tuple, since a class with a config of its own takes none from a TypeAdapter.
     adapter: TypeAdapter[Any] = TypeAdapter(tuple[hint], config=CONFIG)
-    serializer = adapter.serializer
-    assert isinstance(serializer, SchemaSerializer)
-    return serializer
+    adapter.rebuild(raise_errors=True)
+    serializer: Any = adapter.serializer
+    return serializer  # type: ignore[no-any-return]
 
 
 def _model(hint: Any) -> type[BaseModel]:

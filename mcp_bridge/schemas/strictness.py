@@ -56,6 +56,10 @@ def _tightened(schema: Any) -> Any:
     if kind == "model":
         # A model with a config of its own is not strict unless it says so.
         inner["config"] = {**inner.get("config", {}), "strict": True}
+    if kind == "arguments":
+        # Of a NamedTuple, whose schema says array: its members cannot be named.
+        positional = [{**each, "mode": "positional_only"} for each in inner["arguments_schema"]]
+        return {**inner, "arguments_schema": positional}
     if kind == "generator":
         # A generator would check its items while the procedure runs.
         return {**inner, "type": "list"}

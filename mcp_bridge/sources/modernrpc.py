@@ -88,7 +88,7 @@ class ModernRPCSource(Source):
     def _tool(
         self, server: RpcServer, wrapper: ProcedureWrapper, options: ToolOptions
     ) -> Tool | None:
-        name = options.name or self.options.get("prefix", "") + _tool_name(wrapper.name)
+        name = self.options.get("prefix", "") + (options.name or _tool_name(wrapper.name))
         style = conf.TOOL_NAME_STYLE
         if not _NAMES.get(style, _NAMES["underscore"]).fullmatch(name):
             self._illegal_name(name, wrapper)
