@@ -56,6 +56,9 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
                 break
     except APIException as exception:
         raise _refusal(exception, wrapped, authenticators) from exception
+    finally:
+        # DRF's request refers to itself here, which would keep the body until a collection.
+        wrapped.parser_context.clear()
     request.user = user
     request.auth = auth  # type: ignore[attr-defined]
     if not anonymous and not user.is_authenticated:

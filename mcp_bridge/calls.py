@@ -68,8 +68,6 @@ def _open_transactions() -> list[str]:
     ATOMIC_REQUESTS counts as one: Django allows it no asynchronous view, so that the tool has its
     transaction here.
     """
-    return [
-        connection.alias
-        for connection in connections.all()
-        if connection.in_atomic_block or connection.settings_dict["ATOMIC_REQUESTS"]
-    ]
+    begun = {each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block}
+    configured = connections.settings.items()
+    return sorted(begun | {alias for alias, each in configured if each["ATOMIC_REQUESTS"]})

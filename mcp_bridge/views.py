@@ -216,22 +216,25 @@ def check_media(request: HttpRequest) -> None:
 def read_body(request: HttpRequest) -> bytes:
     """The body, read no further than MAX_BODY_BYTES."""
     limit = conf.MAX_BODY_BYTES
-    too_large = PayloadTooLargeError(f"Request too large: a body has at most {limit} bytes.")
     try:
         declared = int(request.META.get("CONTENT_LENGTH") or 0)
     except ValueError:
         raise InvalidRequestError("Invalid request: Content-Length is not a number.") from None
     if declared > limit:
-        raise too_large
+        raise _too_large(limit)
     try:
         body = request.read(limit + 1)
     except (UnreadablePostError, RequestDataTooBig, OSError):
         raise InvalidRequestError("Invalid request: the body could not be read.") from None
     if len(body) > limit:
-        raise too_large
+        raise _too_large(limit)
     # A procedure may look at request.body, which Django refuses once the stream was read.
     request._body = body
     return body
+
+
+def _too_large(limit: int) -> PayloadTooLargeError:
+    return PayloadTooLargeError(f"Request too large: a body has at most {limit} bytes.")
 
 
 def refusal(exception: Exception) -> Reply:

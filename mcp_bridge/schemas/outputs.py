@@ -62,7 +62,8 @@ class Outputs:
 
         Raises ValueError or TypeError where it is not what the schema says, or is no JSON.
         """
-        plain = self._serializer.to_json((value,), warnings="error", by_alias=True)[1:-1]
+        # Without pydantic's warnings, which cost more than the rest: the check below is stricter.
+        plain = self._serializer.to_json((value,), warnings=False, by_alias=True)[1:-1]
         whole = _OPENING + plain + b"}"
         self._check(whole)
         wrapped = not plain.startswith(b"{") if self._wrapped is None else self._wrapped

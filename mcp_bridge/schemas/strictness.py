@@ -56,17 +56,18 @@ def _tightened(schema: Any) -> Any:
     if kind == "model":
         # A model with a config of its own is not strict unless it says so.
         inner["config"] = {**inner.get("config", {}), "strict": True}
-    if kind == "arguments":
-        # Of a NamedTuple, whose schema says array: its members cannot be named.
-        positional = [{**each, "mode": "positional_only"} for each in inner["arguments_schema"]]
-        return {**inner, "arguments_schema": positional}
     if kind == "generator":
         # A generator would check its items while the procedure runs.
         return {**inner, "type": "list"}
     reference = {"ref": inner.pop("ref")} if "ref" in inner else {}
+    if kind == "named-tuple":
+        # The schema says array, so members cannot be named.
+        items = {"type": "tuple", "items_schema": [each["schema"] for each in inner["fields"]]}
+        return {**_function("after", _called(inner["cls"]), items), **reference}
     if kind in ("set", "frozenset"):
         listed = {**inner, "type": "list"}
-        return _function("after", _distinct(frozenset if kind == "frozenset" else set), listed)
+        collect = _distinct(frozenset if kind == "frozenset" else set)
+        return {**_function("after", collect, listed), **reference}
     guard = _guard(inner)
     if guard is None:
         return {**inner, **reference}
@@ -108,6 +109,10 @@ def _check_decimal(value: Any) -> Any:
     if text or (isinstance(value, int | float) and not isinstance(value, bool)):
         return value
     raise PydanticCustomError("decimal_format", "Input should be a number, or a text like 1.10")
+
+
+def _called(kind: Callable[..., Any]) -> Callable[[Any], Any]:
+    return lambda items: kind(*items)
 
 
 def _distinct(kind: Callable[[list[Any]], Collection[Any]]) -> Callable[[list[Any]], Any]:

@@ -12,11 +12,12 @@ from typing import Any
 from django.core import checks
 
 from mcp_bridge.arguments import schema_checker, typed_checker
+from mcp_bridge.marks import ToolOptions
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.results import encoder, schema_encoder
 from mcp_bridge.schemas import Inputs, Outputs, Signature
-from mcp_bridge.tools import AccessRule, Tool, ToolCall, ToolOptions
+from mcp_bridge.tools import AccessRule, Tool, ToolCall
 
 
 class Source(ABC):

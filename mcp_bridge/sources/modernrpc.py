@@ -27,10 +27,11 @@ from modernrpc.server import RpcServer
 
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError
+from mcp_bridge.marks import ToolOptions, options_of
 from mcp_bridge.protocol import ProtocolError
 from mcp_bridge.schemas import Signature
 from mcp_bridge.sources.base import MarkedFunction, Source, location
-from mcp_bridge.tools import AccessRule, Context, Tool, ToolCall, ToolOptions, options_of
+from mcp_bridge.tools import AccessRule, Context, Tool, ToolCall
 
 _SYSTEM: Final = "system."
 # What the large clients accept; a dot only where the site asked for dotted names.
@@ -100,11 +101,7 @@ class ModernRPCSource(Source):
             options=options,
             invoke=procedure.invoker,
             skip=[wrapper.context_target] if wrapper.context_target else [],
-            access=AccessRule(
-                public=options.public,
-                permissions=options.permissions,
-                predicate=procedure.predicate,
-            ),
+            access=AccessRule.of(options.public, options.permissions, procedure.predicate),
             convert_error=procedure.convert_error,
         )
         return marked.tool(self)

@@ -41,6 +41,8 @@ class TokenAuthentication(BaseAuthentication):
         return 'Bearer realm="mcp"'
 
     def _mark_used(self, token: Token) -> None:
+        if not token.is_use_due:
+            return
         try:
             with transaction.atomic():
                 token.mark_used()

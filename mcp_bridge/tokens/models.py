@@ -93,10 +93,13 @@ class Token(models.Model):
             self.revoked_at = timezone.now()
             self.save(update_fields=["revoked_at"])
 
+    @property
+    def is_use_due(self) -> bool:
+        """Whether a use now would be noted: the first one, or one a minute after the last."""
+        return self.last_used_at is None or self.last_used_at <= timezone.now() - USED_EVERY
+
     def mark_used(self) -> None:
         """Note that the token is in use; written at most once a minute."""
         now = timezone.now()
-        if self.last_used_at is not None and self.last_used_at > now - USED_EVERY:
-            return
         stale = Q(last_used_at=None) | Q(last_used_at__lte=now - USED_EVERY)
         Token.objects.filter(stale, pk=self.pk).update(last_used_at=now)
