@@ -65,7 +65,7 @@ def _open_transactions() -> list[str]:
     """
     The databases with an open transaction.
 
-    ATOMIC_REQUESTS counts as one: Django allows it no asynchronous view, so that the tool has its
+    ATOMIC_REQUESTS counts as one: the endpoint's views are not in it, so that the tool has its
     transaction here.
     """
     begun = {each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block}

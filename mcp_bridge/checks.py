@@ -14,12 +14,17 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings
 from django.core import checks
 from django.utils.module_loading import import_string
 
 from mcp_bridge.conf import Conf, conf
 from mcp_bridge.registry import build
+from mcp_bridge.sources.base import first_line
+
+# Its models would belong to mcp_bridge itself, and have no table, where it is not installed.
+_TOKENS = "mcp_bridge.tokens"
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "SERVER_INFO": (dict,),
@@ -31,7 +36,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "MAX_BODY_BYTES": (int,),
     "MAX_RESULT_BYTES": (int,),
 }
-_POSITIVE = ("PAGE_SIZE", "MAX_BODY_BYTES", "MAX_RESULT_BYTES")
+_LEAST = {"PAGE_SIZE": 1, "CACHE_TTL": 0, "MAX_BODY_BYTES": 1, "MAX_RESULT_BYTES": 1}
 
 
 def check_settings(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckMessage]:
@@ -68,8 +73,8 @@ def _values(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
         value = given.get(key)
         if key in given and (not isinstance(value, types) or isinstance(value, bool)):
             yield _wrong(f"MCP_BRIDGE[{key!r}]", f"must be a {types[0].__name__}")
-        elif key in given and key in _POSITIVE and value < 1:  # type: ignore[operator]
-            yield _wrong(f"MCP_BRIDGE[{key!r}]", "must be 1 or more")
+        elif key in given and key in _LEAST and value < _LEAST[key]:  # type: ignore[operator]
+            yield _wrong(f"MCP_BRIDGE[{key!r}]", f"must be {_LEAST[key]} or more")
     if conf.TOOL_NAME_STYLE not in ("underscore", "dotted"):
         yield _wrong("MCP_BRIDGE['TOOL_NAME_STYLE']", "must be 'underscore' or 'dotted'")
 
@@ -91,9 +96,12 @@ def _paths() -> Iterator[checks.CheckMessage]:
                 continue
             try:
                 import_string(path)
-            except (ImportError, TypeError, AttributeError, RuntimeError) as exception:
+                if str(path).startswith(f"{_TOKENS}.") and not apps.is_installed(_TOKENS):
+                    raise ImportError(f"{_TOKENS} is not in INSTALLED_APPS")
+            except Exception as exception:
                 yield checks.Error(
-                    f"MCP_BRIDGE[{key!r}] names {path!r}, which cannot be imported: {exception}.",
+                    f"MCP_BRIDGE[{key!r}] names {path!r}, which cannot be imported: "
+                    f"{first_line(exception)}.",
                     hint="Give a dotted path, and put the app it lives in into INSTALLED_APPS "
                     "(mcp_bridge.tokens for the default authentication).",
                     id="mcp_bridge.E008",

@@ -116,16 +116,17 @@ def build() -> Snapshot:
 def load_source(alias: str, messages: list[checks.CheckMessage]) -> Source | None:
     """The source of that alias; where it cannot be made, a message says why."""
     config = conf.SOURCES[alias]
-    path = config.get("BACKEND", "")
     try:
-        backend = import_string(path)
-        source: Source = backend(alias, config.get("OPTIONS", {}))
-    except (ImportError, TypeError, ValueError) as exception:
+        backend = import_string(config["BACKEND"])
+        source = backend(alias, config.get("OPTIONS", {}))
+        if not isinstance(source, Source):
+            raise TypeError(f"it makes a {type(source).__name__}, not a Source")
+    except Exception as exception:
         messages.append(
             checks.Error(
-                f"MCP_BRIDGE['SOURCES'][{alias!r}]: the BACKEND {path!r} cannot be used: "
-                f"{first_line(exception)}.",
-                hint="Give the dotted path of a subclass of mcp_bridge.sources.base.Source.",
+                f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(exception)}.",
+                hint='Give {"BACKEND": dotted path, "OPTIONS": {...}} with the path of a subclass '
+                "of mcp_bridge.sources.base.Source.",
                 id="mcp_bridge.E003",
             )
         )

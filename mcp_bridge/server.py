@@ -10,6 +10,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import InterfaceError, OperationalError
+from django.utils.functional import Promise
 from django.utils.module_loading import import_string
 from django.utils.translation import get_language
 
@@ -108,7 +109,7 @@ class MCPServer:
         return {
             "protocolVersion": negotiate(requested).version,
             "capabilities": self.capabilities,
-            "serverInfo": conf.SERVER_INFO,
+            "serverInfo": self._server_info,
             **self._instructions,
         }
 
@@ -250,15 +251,20 @@ class MCPServer:
 
     @property
     def _meta(self) -> dict[str, Any]:
-        return {SERVER_INFO: conf.SERVER_INFO}
+        return {SERVER_INFO: self._server_info}
+
+    @property
+    def _server_info(self) -> dict[str, Any]:
+        info = conf.SERVER_INFO.items()
+        return {name: str(each) if isinstance(each, Promise) else each for name, each in info}
 
     @property
     def _written_meta(self) -> bytes:
         """What every modern result carries, written once for all of them."""
-        kept = self.snapshot.written
-        if "_meta" not in kept:
-            kept["_meta"] = encode(self._meta)
-        return kept["_meta"]
+        kept, key = self.snapshot.written, f"_meta {get_language()}"
+        if key not in kept:
+            kept[key] = encode(self._meta)
+        return kept[key]
 
     @property
     def _instructions(self) -> dict[str, Any]:

@@ -54,6 +54,9 @@ class BridgeView(View):
         # What the decorators of these names set; as decorators they would cost every request.
         view.csrf_exempt = True  # type: ignore[attr-defined]
         view.login_required = False  # type: ignore[attr-defined]
+        # Under ATOMIC_REQUESTS each call has a transaction of its own (see mcp_bridge.calls):
+        # Django's would end in HTML where it cannot begin, and asynchronous views have none.
+        view._non_atomic_requests = set(connections)  # type: ignore[attr-defined]
         return view
 
     def get_server(self) -> MCPServer:
@@ -136,18 +139,6 @@ class AsyncMCPView(MCPView):
 
         return respond(await aanswer(body, handle, headers=Headers.from_environ(request.META)))
 
-    async def http_method_not_allowed(  # type: ignore[override]
-        self, request: HttpRequest, *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        return super().http_method_not_allowed(request, *args, **kwargs)
-
-    @classmethod
-    def as_view(cls, **initkwargs: Any) -> Callable[..., HttpResponseBase]:
-        view = super().as_view(**initkwargs)
-        # Django runs no asynchronous view in ATOMIC_REQUESTS; each call has its own transaction.
-        view._non_atomic_requests = set(connections)  # type: ignore[attr-defined]
-        return view
-
 
 class ToolListView(BridgeView):
     """
@@ -207,10 +198,18 @@ def check_media(request: HttpRequest) -> None:
             "Unsupported content encoding: send the body as it is, without Content-Encoding."
         )
     accept = request.META.get("HTTP_ACCEPT")
-    if accept and "application/json" not in accept and not request.accepts("application/json"):
+    if accept and "application/json" not in accept and not _accepts_json(request):
         raise NotAcceptableError(
             "Not acceptable: the answer is JSON; send Accept: application/json, text/event-stream."
         )
+
+
+def _accepts_json(request: HttpRequest) -> bool:
+    try:
+        return request.accepts("application/json")
+    except (ValueError, LookupError):
+        # Django cannot read every header that a client can send.
+        return False
 
 
 def read_body(request: HttpRequest) -> bytes:
@@ -228,6 +227,8 @@ def read_body(request: HttpRequest) -> bytes:
         raise InvalidRequestError("Invalid request: the body could not be read.") from None
     if len(body) > limit:
         raise _too_large(limit)
+    if len(body) < declared:
+        raise InvalidRequestError("Invalid request: the body is shorter than Content-Length says.")
     # A procedure may look at request.body, which Django refuses once the stream was read.
     request._body = body
     return body

@@ -33,7 +33,7 @@ def position(cursor: Any) -> str | int:
     Raises InvalidParamsError for anything that no cursor can be.
     """
     if isinstance(cursor, str) and _CURSOR.fullmatch(cursor):
-        text = _text(cursor.rstrip("="))
+        text = _text(cursor)
         if text.startswith(_AFTER) and len(text) > 1:
             return text[1:]
         if _OFFSET.fullmatch(text):
@@ -47,9 +47,14 @@ def invalid_cursor() -> InvalidParamsError:
     )
 
 
-def _text(unpadded: str) -> str:
-    padded = unpadded.replace("+", "-").replace("/", "_") + "=" * (-len(unpadded) % 4)
+def _text(cursor: str) -> str:
+    """What a cursor encodes; "" where it is not the one spelling of anything."""
+    unpadded = cursor.rstrip("=").replace("+", "-").replace("/", "_")
+    padding = "=" * (-len(unpadded) % 4)
     try:
-        return base64.urlsafe_b64decode(padded).decode("utf-8")
+        raw = base64.urlsafe_b64decode(unpadded + padding)
+        text = raw.decode("utf-8")
     except (binascii.Error, UnicodeDecodeError):
         return ""
+    canonical = base64.urlsafe_b64encode(raw).decode("ascii") == unpadded + padding
+    return text if canonical and cursor.endswith(padding) | (cursor == cursor.rstrip("=")) else ""

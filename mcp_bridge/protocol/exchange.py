@@ -47,11 +47,9 @@ def answer(
     exchange = Exchange(body, headers)
     for request in exchange.requests():
         try:
-            result = handle(request)
+            exchange.put_result(request, handle(request))
         except Exception as exception:
             exchange.put_failure(request, exception)
-        else:
-            exchange.put_result(request, result)
     return exchange.reply()
 
 
@@ -62,11 +60,9 @@ async def aanswer(
     exchange = Exchange(body, headers)
     for request in exchange.requests():
         try:
-            result = await handle(request)
+            exchange.put_result(request, await handle(request))
         except Exception as exception:
             exchange.put_failure(request, exception)
-        else:
-            exchange.put_result(request, result)
     return exchange.reply()
 
 
@@ -124,7 +120,7 @@ class Exchange:
         if isinstance(exception, ProtocolError):
             error = exception
         else:
-            error = fail(f"The request {jsonrpc.cut(request.method)!r}")
+            error = fail(f"The request {jsonrpc.quoted(request.method)}")
         error.request_id = request.id
         # To a legacy client a 404 says that its session is gone, and a 400 that nothing was read.
         self._put_error(error, error.http_status if request.revision.modern else HTTPStatus.OK)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mcp_bridge.protocol.errors import HeaderMismatchError
-from mcp_bridge.protocol.jsonrpc import cut
+from mcp_bridge.protocol.jsonrpc import quoted
 
 _PREFIX: Final = "=?base64?"
 _SUFFIX: Final = "?="
@@ -58,11 +58,11 @@ def _trimmed(value: Any) -> str | None:
 def _match(header: str, value: str | None, expected: str) -> None:
     if value is None:
         raise HeaderMismatchError(
-            f"Header mismatch: the header {header} is missing; send {cut(expected)!r}."
+            f"Header mismatch: the header {header} is missing; send {quoted(expected)}."
         )
     if value != expected:
         raise HeaderMismatchError(
-            f"Header mismatch: {header} is {cut(value)!r}, but the body says {cut(expected)!r}."
+            f"Header mismatch: {header} is {quoted(value)}, but the body says {quoted(expected)}."
         )
 
 

@@ -102,8 +102,10 @@ def _read(
     message: dict[str, Any], request_id: jsonrpc.RequestId | None, headers: Headers | None
 ) -> Request | None:
     version = headers.version if headers else None
+    if message.get("jsonrpc") != "2.0":
+        raise InvalidRequestError('Invalid request: the member "jsonrpc" must be "2.0".')
     if "method" not in message and ("result" in message or "error" in message):
-        if version is not None and version in REVISIONS and REVISIONS[version].modern:
+        if version is not None and (version not in REVISIONS or REVISIONS[version].modern):
             raise InvalidRequestError("Invalid request: clients send requests, not responses.")
         return None
     method = message.get("method")

@@ -26,7 +26,8 @@ MAX_DIGITS: Final = 309
 
 # Escapes can spell a lone surrogate, which no text in UTF-8 can hold.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
+# Possessive, since a pattern that can go back remembers every step of a long string.
+_BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 def decode(body: bytes) -> Any:
@@ -69,14 +70,12 @@ def read_id(message: Any) -> RequestId | None:
     """
     The id of a message, or None where it has none.
 
-    Raises InvalidRequestError where ``message`` is not a JSON-RPC 2.0 object with a legal id.
+    Raises InvalidRequestError where ``message`` is no object, or its id is none.
     """
     if not isinstance(message, dict):
         raise InvalidRequestError(
             "Invalid request: send one JSON-RPC object per POST, not " + _kind(message) + "."
         )
-    if message.get("jsonrpc") != "2.0":
-        raise InvalidRequestError('Invalid request: the member "jsonrpc" must be "2.0".')
     if "id" not in message:
         return None
     request_id = message["id"]
@@ -107,6 +106,11 @@ def error_response(request_id: RequestId | None, error: ProtocolError) -> bytes:
 def cut(text: str, length: int = 64) -> str:
     """The text, cut so that an answer never repeats more than that of what was sent."""
     return text if len(text) <= length else text[:length] + "…"
+
+
+def quoted(text: str) -> str:
+    """The text in quotation marks, cut and without a character that does not show."""
+    return cut(repr(cut(text)), 80)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from mcp_bridge.protocol.content import CallToolResult, ContentBlock
 from mcp_bridge.schemas.generator import generate
 from mcp_bridge.schemas.inputs import CONFIG
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.schemas.strictness import strict_validator
+from mcp_bridge.schemas.strictness import has_own_code, strict_validator
 
 # The member that holds a result which is no object (decided for every revision alike).
 WRAPPER: Final = "result"
@@ -72,14 +72,14 @@ class Outputs:
 
 def _checker(model: type[BaseModel], schema: Mapping[str, Any]) -> Callable[[bytes], Any]:
     """
-    What holds a result to its schema.
+    What holds a result to its schema: pydantic where it can, for its speed, else jsonschema.
 
-    pydantic's validator does where a result and an argument of the type look the same; where they
-    do not (computed fields, aliases, serializers of the site's own), jsonschema does.
+    It cannot where a result is written in another way than an argument is read (aliases, computed
+    fields, serializers), nor where reading it would run validators of the site's own again.
     """
-    if _shape(generate(model, "validation")) == _shape(schema):
-        validator = strict_validator(model)
-        return lambda whole: validator.validate_json(whole)
+    same = _shape(generate(model, "validation")) == _shape(schema)
+    if same and not has_own_code(model.__pydantic_core_schema__):
+        return strict_validator(model).validate_json
     checked = Draft202012Validator(dict(schema), registry=Registry())
     return lambda whole: checked.validate(json.loads(whole))
 

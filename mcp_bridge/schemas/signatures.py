@@ -63,30 +63,22 @@ class Signature:
         """
         function = inspect.unwrap(function)
         parameters = inspect.signature(function).parameters
-        unknown = [name for name in skip if name not in parameters]
-        if unknown and not _takes_any_keyword(parameters):
-            raise UnsupportedSignature(f"it has no parameter {unknown[0]!r} to put the context in")
+        if _unknown(skip, parameters):
+            name = _unknown(skip, parameters)[0]
+            raise UnsupportedSignature(f"it has no parameter {name!r} to put the context in")
         hints, problems = _hints(function)
         doc = docstrings.parse(function)
-        taken: list[Parameter] = []
-        extra: Any = MISSING
-        context: str | None = None
-        for name, parameter in parameters.items():
-            if name in skip:
-                continue
-            hint = hints.get(name, Any)
-            if parameter.kind is parameter.VAR_POSITIONAL:
-                raise UnsupportedSignature(f"it takes *{name}, which no JSON object can hold")
-            if parameter.kind is parameter.VAR_KEYWORD:
-                extra = hint
-            elif _is_context(hint):
-                context = name
-            else:
-                taken.append(_parameter(parameter, hint, doc.parameters.get(name, "")))
+        kept = {name: each for name, each in parameters.items() if name not in skip}
+        context = next((name for name in kept if _is_context(hints.get(name))), None)
+        extra = [name for name, each in kept.items() if each.kind is each.VAR_KEYWORD]
         return cls(
-            parameters=tuple(taken),
+            parameters=tuple(
+                _parameter(each, hints.get(name, Any), doc.parameters.get(name, ""))
+                for name, each in kept.items()
+                if name not in (context, *extra)
+            ),
             returns=hints.get("return", MISSING),
-            extra=extra,
+            extra=hints.get(extra[0], Any) if extra else MISSING,
             context=context,
             hidden=frozenset({*skip, *([context] if context else [])}),
             description=doc.text,
@@ -108,7 +100,17 @@ class Signature:
         return positional, keywords
 
 
+def _unknown(
+    names: Collection[str], parameters: typing.Mapping[str, inspect.Parameter]
+) -> list[str]:
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return []
+    return [name for name in names if name not in parameters]
+
+
 def _parameter(parameter: inspect.Parameter, hint: Any, documented: str) -> Parameter:
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        raise UnsupportedSignature(f"it takes *{parameter.name}, which no JSON object can hold")
     hint, text = _described(hint)
     return Parameter(
         name=parameter.name,
@@ -134,10 +136,6 @@ def _is_context(hint: Any) -> bool:
     if get_origin(hint) is Annotated:
         return _is_context(get_args(hint)[0])
     return hint is Context
-
-
-def _takes_any_keyword(parameters: typing.Mapping[str, inspect.Parameter]) -> bool:
-    return any(each.kind is each.VAR_KEYWORD for each in parameters.values())
 
 
 def _hints(function: Callable[..., Any]) -> tuple[dict[str, Any], list[str]]:

@@ -30,6 +30,11 @@ _TEXTS: Final = {
         "a UUID such as 123e4567-e89b-12d3-a456-426614174000",
     ),
 }
+# Where a core schema holds values, which may look like schemas, and not schemas.
+_VALUES: Final = frozenset(
+    {"cls", "config", "default", "expected", "function", "members", "metadata", "ref"}
+    | {"serialization"}
+)
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
@@ -40,21 +45,37 @@ def strict_validator(model: type[BaseModel]) -> SchemaValidator:
     return SchemaValidator(schema, _use_prebuilt=False)
 
 
+def has_own_code(schema: Any) -> bool:
+    """
+    Whether a core schema holds code of the site's own: validators, serializers, computed fields.
+
+    Such a type may read in another way than it is written, or do more than look.
+    """
+    if isinstance(schema, list):
+        return any(map(has_own_code, schema))
+    if not isinstance(schema, Mapping):
+        return False
+    own = str(schema.get("type")).startswith("function-") or schema.get("init") is False
+    return (
+        own
+        or "serialization" in schema
+        or bool(schema.get("computed_fields"))
+        or any(has_own_code(value) for key, value in schema.items() if key not in _VALUES)
+    )
+
+
 def _tightened(schema: Any) -> Any:
     """A core schema with a guard in front of every part that needs one."""
     if isinstance(schema, list):
         return [_tightened(each) for each in schema]
-    if not isinstance(schema, Mapping) or "metadata" in schema and len(schema) == 1:
+    if not isinstance(schema, Mapping):
         return schema
-    inner = {
-        key: value if key in ("metadata", "serialization") else _tightened(value)
-        for key, value in schema.items()
-    }
+    inner = {key: value if key in _VALUES else _tightened(value) for key, value in schema.items()}
     kind = inner.get("type")
     if "strict" in inner:
         inner["strict"] = True
-    if kind == "model":
-        # A model with a config of its own is not strict unless it says so.
+    if kind == "model" or "config" in inner:
+        # A class with a config of its own is not strict unless it says so.
         inner["config"] = {**inner.get("config", {}), "strict": True}
     if kind == "generator":
         # A generator would check its items while the procedure runs.
@@ -128,7 +149,7 @@ def _distinct(kind: Callable[[list[Any]], Collection[Any]]) -> Callable[[list[An
 def _choice_guard(members: Any) -> Callable[[Any], Any] | None:
     """A guard for choices with numbers or booleans among them, which Python finds equal."""
     choices = [(each.value if isinstance(each, Enum) else each, each) for each in members]
-    if not any(isinstance(choice, int) for choice, _ in choices):
+    if not any(isinstance(choice, int | float) for choice, _ in choices):
         return None
 
     def check(value: Any) -> Any:

@@ -139,7 +139,7 @@ def first_line(problem: Exception) -> str:
 
 def _unresolvable(name: str, where: str, sentence: str) -> checks.CheckMessage:
     return checks.Warning(
-        f"{name} ({where}): {sentence.splitlines()[0]}.",
+        f"{name} ({where}): {sentence.splitlines()[0].rstrip('.')}.",
         hint="Import the type where the function is defined, or use one that pydantic reads. "
         "Until then the schema takes any value here.",
         id="mcp_bridge.W001",

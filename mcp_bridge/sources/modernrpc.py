@@ -30,7 +30,7 @@ from mcp_bridge.exceptions import ToolError
 from mcp_bridge.marks import ToolOptions, options_of
 from mcp_bridge.protocol import ProtocolError
 from mcp_bridge.schemas import Signature
-from mcp_bridge.sources.base import MarkedFunction, Source, location
+from mcp_bridge.sources.base import MarkedFunction, Source, first_line, location
 from mcp_bridge.tools import AccessRule, Context, Tool, ToolCall
 
 _SYSTEM: Final = "system."
@@ -64,12 +64,15 @@ class ModernRPCSource(Source):
         paths = self.options.get("servers")
         if paths is None:
             return list(dict.fromkeys(_servers_in(get_resolver().url_patterns)))
+        if not isinstance(paths, list | tuple):
+            self._bad_server(paths, "it is no list of dotted paths")
+            return []
         servers = []
         for path in paths:
             try:
                 server = import_string(path)
-            except ImportError as exception:
-                self._bad_server(path, str(exception))
+            except Exception as exception:
+                self._bad_server(path, first_line(exception))
                 continue
             if isinstance(server, RpcServer):
                 servers.append(server)
@@ -77,7 +80,7 @@ class ModernRPCSource(Source):
                 self._bad_server(path, f"it is a {type(server).__name__}, not an RpcServer")
         return servers
 
-    def _bad_server(self, path: str, why: str) -> None:
+    def _bad_server(self, path: object, why: str) -> None:
         self.messages.append(
             checks.Error(
                 f"MCP_BRIDGE['SOURCES'][{self.alias!r}] names the server {path!r}: {why}.",

@@ -74,6 +74,7 @@ class Token(models.Model):
     objects = TokenManager()
 
     class Meta:
+        app_label = "mcp_bridge_tokens"
         verbose_name = _("token")
         verbose_name_plural = _("tokens")
         ordering = ["-created_at"]

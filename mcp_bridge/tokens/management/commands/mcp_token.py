@@ -32,7 +32,7 @@ class Command(BaseCommand):
 
     def create(self, *, user: str, name: str, expires: str | None, **options: Any) -> None:
         owner = named_user(user)
-        expires_at = timezone.now() + _duration(expires) if expires else None
+        expires_at = timezone.now() + _duration(expires) if expires is not None else None
         token, secret = Token.objects.issue(user=owner, name=name, expires_at=expires_at)
         self.stderr.write(f"Token {token.pk} for {user}. It is not shown again:")
         self.stdout.write(secret)
