@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from django.contrib.auth.models import Group
-from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
-from django.http import Http404, HttpRequest
+from django.http import HttpRequest
 from django.urls import include, path
 from django.utils.translation import gettext_lazy
 from modernrpc import Protocol, RpcNamespace, RpcRequestContext
-from modernrpc.exceptions import RPCException
 from modernrpc.server import RpcServer
 from pydantic import Field
-from rest_framework.exceptions import NotFound
 
 from mcp_bridge import Context, ToolError, mcp_tool
-from mcp_bridge.protocol.content import (
-    AudioContent,
-    CallToolResult,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-)
+from tests.outcomes import outcomes
 
 server = RpcServer()
 shop = RpcNamespace()
@@ -143,6 +132,7 @@ def translated() -> None:
 
 
 server.register_namespace(shop, "shop")
+server.register_namespace(outcomes)
 
 
 @server.register_procedure
@@ -178,74 +168,6 @@ def needs_sampling(context: Context) -> str:
 def by_hand(code: str) -> dict[str, str]:
     """Its schemas are written by hand."""
     return {"code": code}
-
-
-@server.register_procedure
-@mcp_tool
-def blocks(kind: str) -> list[TextContent | ImageContent] | CallToolResult:
-    """Return content blocks."""
-    found: dict[str, Any] = {
-        "text": TextContent("words", annotations={"priority": 1}),
-        "image": ImageContent(b"\x89PNG", "image/png"),
-        "audio": AudioContent(b"RIFF", "audio/wav"),
-        "link": ResourceLink("https://example.com/a", "a", title="A", size=3),
-        "embedded": EmbeddedResource("test://a", "text", "text/plain"),
-        "blob": EmbeddedResource("test://b", b"\x00\x01"),
-        "mixed": [TextContent("words"), ImageContent(b"\x89PNG", "image/png")],
-        "result": CallToolResult(content=[TextContent("whole")], meta={"example.com/a": 1}),
-        "error": CallToolResult.error("refused by hand"),
-    }
-    return found[kind]
-
-
-@server.register_procedure
-@mcp_tool
-def fail(how: str) -> Any:
-    """Fail in one of many ways."""
-    raised: dict[str, BaseException] = {
-        "tool": ToolError("Say please."),
-        "rpc": RPCException(-32050, "The ledger is closed."),
-        "validation": ValidationError({"name": ["Too long.", "Too dull."]}),
-        "denied": PermissionDenied("Not today."),
-        "404": Http404("No such page."),
-        "missing": ObjectDoesNotExist("Book matching query does not exist."),
-        "api": NotFound("No such row."),
-        "todo": NotImplementedError(),
-        "bug": RuntimeError("SECRET-MARKER"),
-        "exit": SystemExit(3),
-    }
-    raise raised[how]
-
-
-@server.register_procedure
-@mcp_tool
-def type_error() -> int:
-    """Raise a TypeError in the body."""
-    return len(3)  # type: ignore[arg-type]
-
-
-@server.register_procedure
-@mcp_tool
-def returns(what: str) -> Any:
-    """Return what no JSON can hold."""
-    if what == "endless":
-        sys.setrecursionlimit(sys.getrecursionlimit())
-    return {
-        "nan": {"x": float("nan")},
-        "infinity": [float("inf")],
-        "surrogate": "\ud800",
-        "object": object(),
-        "huge": 10**5000,
-        "big": "x" * 100_000,
-        "none": None,
-    }[what]
-
-
-@server.register_procedure
-@mcp_tool
-def wrong_result() -> int:
-    """Return something else than the hint says."""
-    return "three"  # type: ignore[return-value]
 
 
 @server.register_procedure

@@ -154,7 +154,7 @@ def _choice_guard(members: Any) -> Callable[[Any], Any] | None:
 
     def check(value: Any) -> Any:
         for choice, member in choices:
-            if type(choice) is type(value) and choice == value:
+            if isinstance(choice, bool) is isinstance(value, bool) and choice == value:
                 return member
         wanted = ", ".join(json.dumps(choice) for choice, _ in choices)
         raise PydanticCustomError("literal_error", "Input should be {wanted}", {"wanted": wanted})

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from mcp_bridge.protocol import (
+    ForbiddenError,
+    Headers,
+    InternalError,
+    InvalidParamsError,
+    MethodNotFoundError,
+    MissingRequiredClientCapabilityError,
+    ProtocolError,
+    Reply,
+    Request,
+    UnauthorizedError,
+    UnavailableError,
+    aanswer,
+    answer,
+    errors,
+    fail,
+    refuse,
+)
+from mcp_bridge.protocol.inbound import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+
+MODERN = {"_meta": {PROTOCOL_VERSION: "2026-07-28", CLIENT_CAPABILITIES: {}}}
+
+
+def message(id: Any = 1, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "method": "m", "params": params}
+
+
+def both(body: Any, outcome: Any, headers: Headers | None = None) -> Reply:
+    """The reply to ``body``, the same from both ways, where the handler has that outcome."""
+
+    def handle(request: Request) -> Any:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome(request) if callable(outcome) else outcome
+
+    async def ahandle(request: Request) -> Any:
+        await asyncio.sleep(0)
+        return handle(request)
+
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    reply = answer(raw, handle, headers=headers)
+    other = asyncio.run(aanswer(raw, ahandle, headers=headers))
+    assert (reply.status, reply.headers) == (other.status, other.headers)
+    if b'"code":-32603' not in (reply.body or b""):
+        assert reply.body == other.body
+    return reply
+
+
+def error_of(reply: Reply) -> Mapping[str, Any]:
+    assert reply.body is not None
+    found: Mapping[str, Any] = json.loads(reply.body)
+    assert set(found) == {"jsonrpc", "id", "error"}
+    return found
+
+
+@pytest.mark.parametrize("outcome", [{"a": 1}, b'{"a":1}', {"a": True}, {}])
+def test_result_is_sent_with_the_id(outcome: Any) -> None:
+    reply = both(message("x"), outcome)
+    expected = json.loads(outcome) if isinstance(outcome, bytes) else outcome
+    assert (reply.status, reply.headers) == (200, {})
+    assert json.loads(reply.body or b"") == {"jsonrpc": "2.0", "id": "x", "result": expected}
+
+
+@pytest.mark.parametrize(
+    "body", [{"jsonrpc": "2.0", "method": "m"}, {"jsonrpc": "2.0", "id": 1, "result": {}}]
+)
+def test_what_needs_no_answer_has_none_and_reaches_no_handler(body: dict[str, Any]) -> None:
+    reply = both(body, AssertionError("the handler was asked"))
+    assert (reply.status, reply.body) == (202, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "id"),
+    [(b"", -32700, None), (b"[]", -32600, None), (b"{}", -32600, None)]
+    + [(b'{"jsonrpc":"2.0","id":5,"method":1}', -32600, 5)],
+)
+def test_what_cannot_be_read_reaches_no_handler(body: bytes, code: int, id: Any) -> None:
+    found = both(body, AssertionError("the handler was asked"))
+    assert found.status == 400
+    assert (error_of(found)["error"]["code"], error_of(found)["id"]) == (code, id)
+
+
+@pytest.mark.parametrize(
+    ("error", "modern", "legacy"),
+    [
+        (MethodNotFoundError("m"), 404, 200),
+        (InvalidParamsError("m"), 200, 200),
+        (InternalError("m"), 200, 200),
+        (MissingRequiredClientCapabilityError("sampling"), 400, 200),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_error_sets_the_status_for_a_modern_client_alone(
+    error: ProtocolError, modern: int, legacy: int
+) -> None:
+    assert both(message(**MODERN), error).status == modern
+    assert both(message(), error).status == legacy
+    assert error_of(both(message(9), error))["id"] == 9
+
+
+def test_headers_of_an_error_are_sent() -> None:
+    assert both(message(**MODERN), UnavailableError("later")).headers == {"Retry-After": "1"}
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [RuntimeError("SECRET-MARKER"), KeyError("SECRET-MARKER"), RecursionError(), TypeError("x")]
+    + [{"a": float("nan")}, {"a": object()}, {"a": "\ud800"}, ExceptionGroup("g", [OSError()])],
+)
+def test_anything_else_is_logged_under_a_reference_and_not_told(
+    outcome: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    reply = both(message(), outcome)
+    error = error_of(reply)["error"]
+    assert (reply.status, error["code"], set(error)) == (200, -32603, {"code", "message"})
+    assert "SECRET" not in error["message"]
+    first = caplog.records[0]
+    assert (first.levelno, first.exc_info is not None) == (logging.ERROR, True)
+    assert first.getMessage().partition("reference ")[2].rstrip(")") in error["message"]
+
+
+def test_name_of_a_method_cannot_forge_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    both({**message(), "method": "x\r\nERROR forged \x1b[31m" + "y" * 10**5}, OSError())
+    for record in caplog.records:
+        assert record.getMessage().isprintable()
+        assert len(record.getMessage()) < 200
+
+
+def test_batch_is_answered_in_order_without_its_notifications() -> None:
+    body = [
+        message(2),
+        {"jsonrpc": "2.0", "method": "m"},
+        5,
+        message("a"),
+        {"jsonrpc": "2.0", "id": 3},
+    ]
+    reply = both(body, lambda request: {"of": request.id})
+    answers = json.loads(reply.body or b"")
+    assert reply.status == 200
+    assert [each["id"] for each in answers] == [2, None, "a", 3]
+    assert [each.get("result") for each in answers] == [{"of": 2}, None, {"of": "a"}, None]
+
+
+def test_batch_goes_on_after_an_error() -> None:
+    def handle(request: Request) -> Any:
+        if request.id == 1:
+            raise MethodNotFoundError("none")
+        return {}
+
+    reply = both([message(1), message(2)], handle)
+    codes = [each.get("error", {}).get("code") for each in json.loads(reply.body or b"")]
+    assert (reply.status, codes) == (200, [-32601, None])
+
+
+def test_batch_of_notifications_has_no_answer() -> None:
+    reply = both([{"jsonrpc": "2.0", "method": "m"}] * 3, {})
+    assert (reply.status, reply.body) == (202, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "headers"),
+    [
+        (UnauthorizedError("no", 'Bearer realm="x"'), {"WWW-Authenticate": 'Bearer realm="x"'}),
+        (ForbiddenError("no"), {}),
+    ],
+)
+def test_refusal_before_the_message_has_no_id(error: ProtocolError, headers: Any) -> None:
+    reply = refuse(error)
+    assert (reply.status, reply.headers) == (error.http_status, headers)
+    assert error_of(reply)["id"] is None
+
+
+def test_references_differ() -> None:
+    texts = set()
+    for _ in range(50):
+        try:
+            raise OSError
+        except OSError:
+            texts.add(fail("It").message)
+    assert len(texts) == 50
+
+
+def test_every_error_has_a_code_that_it_may_have() -> None:
+    """MCP 2026-07-28, "Error codes": -32000 to -32019 and undefined -320xx codes are not ours."""
+    found = [each for _, each in inspect.getmembers(errors, inspect.isclass)]
+    kinds = [each for each in found if issubclass(each, ProtocolError) and each != ProtocolError]
+    standard = {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
+    assert len(kinds) == 15
+    assert {kind.code for kind in kinds} == standard | {401, 403}
+    assert all(isinstance(kind.http_status, HTTPStatus) for kind in kinds)
+
+
+def test_capabilities_that_are_missing_are_an_object() -> None:
+    error = MissingRequiredClientCapabilityError("elicitation", "sampling")
+    assert error.data == {"requiredCapabilities": {"elicitation": {}, "sampling": {}}}

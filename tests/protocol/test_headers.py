@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from mcp_bridge.protocol import HeaderMismatchError, Headers
+
+VERSION = "2026-07-28"
+
+
+def sentinel(raw: bytes) -> str:
+    return f"=?base64?{base64.b64encode(raw).decode()}?="
+
+
+def check(sent: str | None, expected: str) -> None:
+    """Whether Mcp-Name says what the body says."""
+    headers = Headers(version=VERSION, method="tools/call", name=sent)
+    headers.check(VERSION, "tools/call", expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ("add", "add"),
+        (" add\t", "add"),
+        ("\t add  ", "add"),
+        ("", ""),
+        ("a b", "a b"),
+        ("\u00a0add", "\u00a0add"),
+        ("add\x0b", "add\x0b"),
+    ],
+)
+def test_blanks_around_a_value_do_not_count(value: str, read: str) -> None:
+    headers = Headers.from_environ(
+        {
+            "HTTP_MCP_PROTOCOL_VERSION": value,
+            "HTTP_MCP_METHOD": value,
+            "HTTP_MCP_NAME": value,
+        }
+    )
+    assert headers == Headers(version=read, method=read, name=read)
+
+
+def test_header_that_was_not_sent_is_none() -> None:
+    assert Headers.from_environ({"CONTENT_TYPE": "x"}) == Headers()
+
+
+@pytest.mark.parametrize("name", ["add", "a b", "=?base64?", "?=", "=?BASE64?YWRk?=", "YWRk"])
+def test_name_that_is_equal_passes_as_it_stands(name: str) -> None:
+    check(name, name)
+
+
+@pytest.mark.parametrize("name", ["add", "é", "\N{GRINNING FACE}", " add ", "a\r\nb", "=?base64?"])
+def test_name_in_base64_is_decoded_before_it_is_compared(name: str) -> None:
+    check(sentinel(name.encode()), name)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [None, "", "Add", "ADD", "add2", "ad", "add,add", "add, drop", "=?base64?YWRk", "YWRk?="]
+    + ["=?BASE64?YWRk?=", "=?base64?YWRk?= ", "=?Base64?YWRk?=", "=?utf-8?B?YWRk?="],
+)
+def test_name_that_differs_is_a_mismatch(sent: str | None) -> None:
+    with pytest.raises(HeaderMismatchError):
+        check(sent, "add")
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    ["=", "YWR", "YWRk=", "YW Rk", "YWRk\n", "Y-_k", "YWRkZ", "YWQ", "YWR=", "!!!!", "é", "A==="],
+)
+def test_name_in_broken_base64_is_a_mismatch_whatever_the_body_says(encoded: str) -> None:
+    sent = f"=?base64?{encoded}?="
+    for expected in ("add", "ad", "", sent):
+        with pytest.raises(HeaderMismatchError):
+            check(sent, expected)
+
+
+def test_marks_that_share_a_character_are_a_mismatch() -> None:
+    for expected in ("", "=?base64?=", "add"):
+        with pytest.raises(HeaderMismatchError):
+            check("=?base64?=", expected)
+
+
+@pytest.mark.parametrize("raw", [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", "add".encode("utf-16")])
+def test_name_in_base64_of_no_utf_8_is_a_mismatch(raw: bytes) -> None:
+    with pytest.raises(HeaderMismatchError, match="Base64"):
+        check(sentinel(raw), "add")
+
+
+def test_name_is_asked_for_only_where_the_method_has_one() -> None:
+    Headers(version=VERSION, method="tools/list").check(VERSION, "tools/list", None)
+    Headers(version=VERSION, method="tools/list", name="x").check(VERSION, "tools/list", None)
+
+
+@pytest.mark.parametrize("field", ["version", "method"])
+@pytest.mark.parametrize("value", [None, "", "other", "TOOLS/LIST", VERSION + ", " + VERSION])
+def test_version_and_method_must_be_there_and_equal(field: str, value: str | None) -> None:
+    sent = {"version": VERSION, "method": "tools/list", field: value}
+    with pytest.raises(HeaderMismatchError):
+        Headers(**sent).check(VERSION, "tools/list", None)
+
+
+@pytest.mark.parametrize("field", ["version", "method"])
+def test_version_and_method_are_never_decoded(field: str) -> None:
+    expected = {"version": VERSION, "method": "tools/list"}
+    sent = {**expected, field: sentinel(expected[field].encode())}
+    with pytest.raises(HeaderMismatchError):
+        Headers(**sent).check(VERSION, "tools/list", None)
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ("x" * 10**5, "y" * 10**5),
+        (sentinel(b"x" * 10**5), "y"),
+        ("\x80" * 10**5, "\U000e0001" * 10**5),
+        ("x", "\x00" * 64),
+    ],
+    ids=["long", "long in base64", "unprintable", "controls"],
+)
+def test_mismatch_is_told_in_a_short_text(sent: str, expected: str) -> None:
+    with pytest.raises(HeaderMismatchError) as raised:
+        check(sent, expected)
+    length = len(raised.value.message)
+    assert length <= 300

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pytest
+from pydantic import Field
+
+from mcp_bridge.schemas import Signature, description, input_schema
+
+REST = """
+Find articles.
+
+The newest come first.
+
+:param text: what to look for,
+    in any order
+:type text: str
+:param int limit: how many
+:returns: the articles
+:raises ToolError: when there are none
+"""
+GOOGLE = """
+Find articles.
+
+The newest come first.
+
+Args:
+    text: what to look for,
+        in any order
+    limit (int): how many
+
+Returns:
+    the articles
+
+Raises:
+    ToolError: when there are none
+"""
+NUMPY = """
+Find articles.
+
+The newest come first.
+
+Parameters
+----------
+text
+    what to look for,
+    in any order
+limit : int
+    how many
+
+Returns
+-------
+list
+    the articles
+"""
+
+
+def documented(text: str | None) -> Any:
+    def find(text, limit=10):  # type: ignore[no-untyped-def]
+        ...
+
+    find.__doc__ = text
+    return find
+
+
+@pytest.mark.parametrize("style", [REST, GOOGLE, NUMPY], ids=["reST", "Google", "NumPy"])
+def test_every_style_is_read(style: str) -> None:
+    function = documented(style)
+    assert description(function) == "Find articles.\n\nThe newest come first."
+    assert input_schema(function)["properties"] == {
+        "text": {"description": "what to look for, in any order"},
+        "limit": {"description": "how many", "default": 10},
+    }
+
+
+@pytest.mark.parametrize("style", [REST, GOOGLE, NUMPY], ids=["reST", "Google", "NumPy"])
+def test_indentation_of_the_docstring_does_not_show(style: str) -> None:
+    indented = documented("\n".join(f"    {line}" for line in style.splitlines()))
+    assert description(indented) == "Find articles.\n\nThe newest come first."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Find articles.",
+        "Find articles: all of them.",
+        "Find articles.\n\nUse it for:\n\n- one: a thing\n- two: another",
+        "Find articles.\n\nExample::\n\n    find(1)",
+        "Find articles.\n\nNote:\n    Be careful.",
+        "A sentence that is longer than one line\nand goes on in the next.",
+        "One.\n\nTwo.\n\nThree.",
+        "Find articles.\n\n:param\n:: no style at all",
+        "Finde Artikel: Überschrift, „Text“ 文.",
+    ],
+)
+def test_a_text_without_a_parameter_part_is_the_description(text: str) -> None:
+    assert description(documented(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("docstring", "told"),
+    [
+        (GOOGLE + "\nExample:\n    find('tea')\n", "find('tea')"),
+        (GOOGLE + "\nExamples:\n    >>> find('tea')\n", ">>> find('tea')"),
+        (NUMPY + "\nNotes\n-----\nSlow at night.\n", "Slow at night."),
+    ],
+)
+def test_only_the_parameter_part_is_left_out(docstring: str, told: str) -> None:
+    assert told in description(documented(docstring))
+
+
+@pytest.mark.parametrize("text", [None, "", "   ", "\n"])
+def test_no_docstring_is_an_empty_description(text: str | None) -> None:
+    assert description(documented(text)) == ""
+
+
+def test_a_docstring_of_parameters_alone_describes_them() -> None:
+    function = documented(":param text: what to look for")
+    assert description(function) == ""
+    assert input_schema(function)["properties"]["text"] == {"description": "what to look for"}
+
+
+def test_parameters_that_are_no_parameters_are_not_made_up() -> None:
+    function = documented("Find.\n\n:param nothing: there is none")
+    assert list(input_schema(function)["properties"]) == ["text", "limit"]
+
+
+def annotated_first(value: Annotated[int, "of the hint"]) -> None:
+    """
+    Take.
+
+    :param value: of the docstring
+    """
+
+
+def field_first(value: Annotated[int, Field(description="of the hint")]) -> None:
+    """
+    Take.
+
+    :param value: of the docstring
+    """
+
+
+@pytest.mark.parametrize("function", [annotated_first, field_first])
+def test_the_text_of_the_hint_comes_before_that_of_the_docstring(function: Any) -> None:
+    assert input_schema(function)["properties"]["value"]["description"] == "of the hint"
+
+
+def test_the_signature_says_what_the_docstring_says() -> None:
+    signature = Signature.of(documented(REST))
+    assert [parameter.description for parameter in signature.parameters] == [
+        "what to look for, in any order",
+        "how many",
+    ]

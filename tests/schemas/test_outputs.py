@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import datetime
+import decimal
+import uuid
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel, Field, computed_field
+
+from mcp_bridge.protocol.content import (
+    AudioContent,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+)
+from mcp_bridge.schemas import output_schema
+from tests.schemas import examples as ex
+from tests.serving import giving
+
+STRING, INTEGER = {"type": "string"}, {"type": "integer"}
+POINT = {
+    "type": "object",
+    "properties": {"x": INTEGER, "y": {**INTEGER, "default": 0}},
+    "required": ["x"],
+    "additionalProperties": False,
+}
+
+
+class Squared(BaseModel):
+    side: int
+
+    @computed_field
+    @property
+    def area(self) -> int:
+        return self.side**2
+
+
+@pytest.mark.parametrize(
+    ("hint", "expected"),
+    [
+        (ex.Point, POINT),
+        (
+            ex.Options,
+            {
+                "type": "object",
+                "properties": {"a": INTEGER, "b": STRING},
+                "required": ["a"],
+                "additionalProperties": False,
+            },
+        ),
+        (
+            ex.Card,
+            {
+                "type": "object",
+                "properties": {"method": {**STRING, "const": "card"}, "amount": INTEGER},
+                "required": ["method", "amount"],
+            },
+        ),
+        (
+            Squared,
+            {
+                "type": "object",
+                "properties": {"side": INTEGER, "area": {**INTEGER, "readOnly": True}},
+                "required": ["side", "area"],
+            },
+        ),
+        (dict[str, int], {"type": "object", "additionalProperties": INTEGER}),
+        (Mapping[str, ex.Point], {"type": "object", "additionalProperties": POINT}),
+        (dict, {"type": "object", "additionalProperties": True}),
+        (Annotated[ex.Point, "where"], POINT),
+    ],
+    ids=str,
+)
+def test_an_object_is_described_as_it_is(hint: Any, expected: dict[str, Any]) -> None:
+    schema = output_schema(giving(hint, None))
+    assert schema == expected
+    Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize(
+    ("hint", "expected"),
+    [
+        (int, INTEGER),
+        (str, STRING),
+        (bool, {"type": "boolean"}),
+        (float, {"type": "number"}),
+        (list[int], {"type": "array", "items": INTEGER}),
+        (list[ex.Point], {"type": "array", "items": POINT}),
+        (
+            tuple[int, str],
+            {"type": "array", "prefixItems": [INTEGER, STRING], "minItems": 2, "maxItems": 2},
+        ),
+        (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
+        (ex.Colour, {"type": "string", "enum": ["red", "blue"]}),
+        (datetime.date, {"type": "string", "format": "date"}),
+        (uuid.UUID, {"type": "string", "format": "uuid"}),
+        (decimal.Decimal, STRING),
+        (int | None, {"type": ["integer", "null"]}),
+        (ex.Point | None, {**POINT, "type": ["object", "null"]}),
+        (int | str, {"anyOf": [INTEGER, STRING]}),
+        (
+            ex.Point | dict[str, int],
+            {"anyOf": [POINT, {"type": "object", "additionalProperties": INTEGER}]},
+        ),
+        (Annotated[int, Field(ge=1)], {**INTEGER, "minimum": 1}),
+    ],
+    ids=str,
+)
+def test_what_is_no_object_is_described_in_its_wrapper(hint: Any, expected: dict[str, Any]) -> None:
+    schema = output_schema(giving(hint, None))
+    assert schema == {
+        "type": "object",
+        "properties": {"result": expected},
+        "required": ["result"],
+        "additionalProperties": False,
+    }
+    Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        None,
+        Any,
+        object,
+        TextContent,
+        ImageContent,
+        AudioContent,
+        ResourceLink,
+        EmbeddedResource,
+        CallToolResult,
+        list[TextContent],
+        list[TextContent | ImageContent],
+        tuple[TextContent, ImageContent],
+        TextContent | None,
+        list[TextContent] | CallToolResult,
+        Annotated[ImageContent, "a picture"],
+    ],
+    ids=str,
+)
+def test_what_promises_no_structured_result_has_no_schema(hint: Any) -> None:
+    assert output_schema(giving(hint, None)) is None
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    [
+        "Find.\n\n:returns: the place",
+        "Find.\n\nReturns:\n    the place",
+        "Find.\n\nReturns\n-------\nPoint\n    the place",
+    ],
+    ids=["reST", "Google", "NumPy"],
+)
+def test_what_the_docstring_says_of_the_result_describes_it(docstring: str) -> None:
+    place, number = giving(ex.Point, None), giving(int, None)
+    place.__doc__ = number.__doc__ = docstring
+    assert output_schema(place) == {**POINT, "description": "the place"}
+    wrapped = output_schema(number) or {}
+    assert wrapped["properties"]["result"] == {**INTEGER, "description": "the place"}
+
+
+def test_no_return_hint_is_no_schema() -> None:
+    assert output_schema(lambda: 1) is None

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from mcp_bridge.schemas import input_schema, output_schema
+from tests.schemas import examples as ex
+from tests.serving import giving, taking
+
+INTEGER = {"type": "integer"}
+NODE = {
+    "type": "object",
+    "properties": {
+        "value": INTEGER,
+        "children": {"type": "array", "items": {"$ref": "#/$defs/Node"}},
+    },
+    "required": ["value", "children"],
+    "additionalProperties": False,
+}
+
+
+def references(schema: Any) -> set[str]:
+    """Whatever a schema refers to."""
+    if isinstance(schema, list):
+        return {found for each in schema for found in references(each)}
+    if not isinstance(schema, dict):
+        return set()
+    own = {schema["$ref"]} if isinstance(schema.get("$ref"), str) else set()
+    return own.union(*(references(each) for each in schema.values()))
+
+
+def test_a_type_that_holds_itself_is_referred_to() -> None:
+    schema = input_schema(taking(ex.Node))
+    assert schema["properties"] == {"value": {"$ref": "#/$defs/Node"}}
+    assert schema["$defs"] == {"Node": NODE}
+
+
+@pytest.mark.parametrize(
+    ("hint", "definitions"),
+    [
+        (ex.Node, {"Node"}),
+        (ex.Linked, {"Linked"}),
+        (ex.Hen, {"Hen", "Egg"}),
+        (ex.Egg | None, {"Hen", "Egg"}),
+        (ex.Tree, {"Tree"}),
+        (ex.Folder, {"Folder"}),
+        (list[ex.Folder], {"Folder"}),
+        (dict[str, ex.Hen | ex.Node], {"Hen", "Egg", "Node"}),
+        (ex.Forest, {"Node"}),
+        (ex.Point, set()),
+        (ex.Payment, set()),
+        (list[ex.Point | ex.Book] | None, set()),
+    ],
+    ids=str,
+)
+def test_definitions_hold_what_is_recursive_and_nothing_else(
+    hint: Any, definitions: set[str]
+) -> None:
+    started = time.monotonic()
+    for schema in (input_schema(taking(hint)), output_schema(giving(hint, None))):
+        assert schema is not None
+        Draft202012Validator.check_schema(schema)
+        assert set(schema.get("$defs", {})) == definitions
+        assert references(schema) == {f"#/$defs/{name}" for name in definitions}
+    assert time.monotonic() - started < 2
+
+
+def test_a_recursive_result_has_an_object_at_its_root() -> None:
+    assert output_schema(giving(ex.Node, None)) == {**NODE, "$defs": {"Node": NODE}}
+
+
+@pytest.mark.parametrize(
+    ("value", "fits"),
+    [
+        ({"value": 1, "children": []}, True),
+        ({"value": 1, "children": [{"value": 2, "children": []}]}, True),
+        ({"value": 1, "children": [{"value": "2", "children": []}]}, False),
+        ({"value": 1, "children": [{"value": 2}]}, False),
+        ({"value": 1, "children": [{"value": 2, "children": [], "more": 1}]}, False),
+    ],
+)
+def test_a_recursive_schema_describes_every_level(value: Any, fits: bool) -> None:
+    schema = input_schema(taking(ex.Node))
+    assert Draft202012Validator(schema).is_valid({"value": value}) is fits
+
+
+def test_definitions_name_no_module() -> None:
+    class Node(ex.BaseModel):
+        """Another class of the same name."""
+
+        next: Node | None = None
+
+    Node.model_rebuild(_types_namespace={"Node": Node})
+
+    def function(one, other):  # type: ignore[no-untyped-def]
+        ...
+
+    function.__annotations__ = {"one": ex.Node, "other": Node}
+    schema = input_schema(function)
+    assert len(schema["$defs"]) == 2
+    assert "tests" not in str(schema)

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from mcp_bridge.conf import Conf, conf
+from mcp_bridge.registry import registry
+from mcp_bridge.testing import MCPError
+from tests.conftest import CheckedClient, text_of
+from tests.serving import names
+from tests.site import TOOLS
+
+DEFAULTS: dict[str, Any] = {
+    "INSTRUCTIONS": None,
+    "SOURCES": {"rpc": {"BACKEND": "mcp_bridge.sources.modernrpc.ModernRPCSource"}},
+    "TOOL_NAME_STYLE": "underscore",
+    "AUTHENTICATION_CLASSES": ["mcp_bridge.tokens.authentication.TokenAuthentication"],
+    "ACCESS_POLICY": "mcp_bridge.access.AccessPolicy",
+    "ALLOWED_ORIGINS": [],
+    "ERROR_MAPPER": None,
+    "PAGE_SIZE": 500,
+    "CACHE_TTL": 300,
+    "MAX_BODY_BYTES": 1024 * 1024,
+    "MAX_RESULT_BYTES": 5 * 1024 * 1024,
+}
+
+
+@pytest.fixture(autouse=True)
+def default_settings(settings: Any) -> None:
+    settings.MCP_BRIDGE = {}
+
+
+@pytest.mark.parametrize("key", Conf.keys())
+def test_every_key_has_a_sentence_a_type_and_a_default(key: str) -> None:
+    entry = vars(Conf)[key]
+    assert isinstance(entry, property)
+    sentence = inspect.getdoc(entry) or ""
+    assert sentence.splitlines()[0].endswith(".")
+    assert inspect.get_annotations(entry.fget)["return"]  # type: ignore[arg-type]
+    getattr(conf, key)
+
+
+@pytest.mark.parametrize("key", Conf.keys())
+def test_every_property_reads_the_key_of_its_name(key: str) -> None:
+    source = textwrap.dedent(inspect.getsource(vars(Conf)[key].fget))
+    read = [
+        node.args[0].value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "self._get"
+        if isinstance(node.args[0], ast.Constant)
+    ]
+    assert read == [key]
+
+
+@pytest.mark.parametrize("key", DEFAULTS)
+def test_defaults_are_those_that_were_decided(key: str) -> None:
+    assert getattr(conf, key) == DEFAULTS[key]
+
+
+def test_defaults_hold_without_the_setting(settings: Any) -> None:
+    del settings.MCP_BRIDGE
+    assert {key: getattr(conf, key) for key in DEFAULTS} == DEFAULTS
+    assert set(Conf.keys()) - set(DEFAULTS) == {"SERVER_INFO"}
+
+
+@pytest.mark.parametrize("key", DEFAULTS)
+def test_a_given_value_is_read_when_it_is_used(key: str) -> None:
+    with override_settings(MCP_BRIDGE={key: (mark := object())}):
+        assert getattr(conf, key) is mark
+    assert getattr(conf, key) == DEFAULTS[key]
+
+
+def test_server_info_is_complete_whatever_is_given(modern: CheckedClient, settings: Any) -> None:
+    settings.MCP_BRIDGE = {"SERVER_INFO": {"name": "newsroom"}}
+    (info,) = modern.post("tools/list")["_meta"].values()
+    assert info["name"] == "newsroom"
+    assert info["version"]
+
+
+def test_page_size_holds_at_once(modern: CheckedClient) -> None:
+    with override_settings(MCP_BRIDGE={"PAGE_SIZE": 2}):
+        assert len(modern.post("tools/list")["tools"]) == 2
+    assert len(modern.post("tools/list")["tools"]) == len(TOOLS)
+
+
+def test_tool_name_style_holds_at_once(modern: CheckedClient) -> None:
+    with override_settings(MCP_BRIDGE={"TOOL_NAME_STYLE": "dotted"}):
+        assert "shop.orders.find" in names()
+        assert text_of(modern.call_tool("shop.orders.find", {"limit": 1})) == '["None"]'
+    with pytest.raises(MCPError, match="Unknown tool"):
+        modern.call_tool("shop.orders.find")
+
+
+def test_largest_body_holds_at_once(modern: CheckedClient) -> None:
+    with override_settings(MCP_BRIDGE={"MAX_BODY_BYTES": 100}), pytest.raises(MCPError):
+        modern.call_tool("echo", {"text": "x" * 100})
+    assert modern.response.status_code == 413
+    assert modern.call_tool("echo", {"text": "x" * 100})["isError"] is False
+
+
+def test_urlconf_holds_at_once(settings: Any, modern: CheckedClient) -> None:
+    assert "add" in names()
+    with override_settings(ROOT_URLCONF="mcp_bridge.urls"):
+        assert modern.list_tools() == []
+    assert "add" in names()
+
+
+def test_other_settings_leave_the_tools_as_they_are(settings: Any) -> None:
+    before = registry.snapshot
+    settings.TIME_ZONE = "Europe/Berlin"
+    assert registry.snapshot is before
+    settings.MCP_BRIDGE = {"PAGE_SIZE": 3}
+    assert registry.snapshot is not before

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from mcp_bridge.tokens.models import Token
+
+pytestmark = pytest.mark.django_db
+
+
+def mcp_token(*arguments: Any) -> tuple[str, str]:
+    """What the command writes to its output, and to the side."""
+    out, err = io.StringIO(), io.StringIO()
+    call_command("mcp_token", *map(str, arguments), stdout=out, stderr=err)
+    return out.getvalue(), err.getvalue()
+
+
+def test_create_prints_the_secret_alone(user: Any) -> None:
+    out, err = mcp_token("create", "ada", "--name", "Laptop")
+    token = Token.objects.get()
+    assert Token.objects.find(out.strip()) == token
+    assert out.count("\n") == 1
+    assert out.strip() not in err
+    assert (token.user, token.name, token.expires_at) == (user, "Laptop", None)
+
+
+@pytest.mark.usefixtures("user")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("12h", timedelta(hours=12)), ("90d", timedelta(days=90)), ("4w", timedelta(weeks=4))],
+)
+def test_create_takes_a_duration(text: str, expected: timedelta) -> None:
+    before = timezone.now()
+    mcp_token("create", "ada", "--name", "Laptop", "--expires", text)
+    expires_at = Token.objects.get().expires_at
+    assert expires_at is not None
+    assert before <= expires_at - expected <= timezone.now()
+
+
+@pytest.mark.usefixtures("user")
+@pytest.mark.parametrize("text", ["", "90", "d", "1.5d", "1y", "1d ", "٣d", "999999d"])
+def test_create_refuses_another_duration(text: str) -> None:
+    with pytest.raises(CommandError, match="no duration"):
+        mcp_token("create", "ada", "--name", "Laptop", "--expires", text)
+    assert not Token.objects.exists()
+
+
+def test_list_shows_every_token_and_no_secret(user: Any) -> None:
+    bob = get_user_model().objects.create_user("bob")
+    _, secret = Token.objects.issue(user=user, name="Laptop")
+    revoked, _ = Token.objects.issue(user=bob, name="Desk")
+    revoked.revoke()
+    Token.objects.issue(user=bob, name="Phone", expires_at=timezone.now())
+    out, _ = mcp_token("list")
+    assert [line for line in out.splitlines() if "ada" in line and "valid" in line]
+    assert [line for line in out.splitlines() if "Desk" in line and "revoked" in line]
+    assert [line for line in out.splitlines() if "Phone" in line and "expired" in line]
+    assert secret[12:] not in out
+    assert revoked.digest not in out
+
+
+def test_list_of_one_user(user: Any) -> None:
+    Token.objects.issue(user=user, name="Laptop")
+    Token.objects.issue(user=get_user_model().objects.create_user("bob"), name="Desk")
+    out, _ = mcp_token("list", "--user", "bob")
+    assert ("Desk" in out, "Laptop" in out) == (True, False)
+
+
+def test_list_says_when_a_token_was_used(user: Any) -> None:
+    token, _ = Token.objects.issue(user=user, name="Laptop")
+    assert "never" in mcp_token("list")[0]
+    token.mark_used()
+    assert f"{timezone.now():%Y-%m-%d}" in mcp_token("list")[0]
+
+
+def test_revoke_takes_the_number_that_list_shows(user: Any) -> None:
+    token, _ = Token.objects.issue(user=user, name="Laptop")
+    number = mcp_token("list")[0].split()[0]
+    assert "Laptop" in mcp_token("revoke", number)[0]
+    token.refresh_from_db()
+    assert not token.is_valid
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["create", "nobody", "--name", "x"], "no user 'nobody'"),
+        (["list", "--user", "nobody"], "no user 'nobody'"),
+        (["revoke", "999"], "no token 999"),
+        (["revoke", "x"], "invalid int value"),
+        (["create", "nobody"], "required: --name"),
+        ([], "required: command"),
+        (["renew"], "invalid choice"),
+    ],
+)
+def test_bad_input_is_told_in_one_line(arguments: list[str], complaint: str) -> None:
+    with pytest.raises(CommandError, match=complaint):
+        mcp_token(*arguments)
+    assert not Token.objects.exists()
