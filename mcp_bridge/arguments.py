@@ -21,6 +21,9 @@ from mcp_bridge.protocol.jsonrpc import cut
 from mcp_bridge.schemas import Inputs
 
 Checker = Callable[[Mapping[str, Any]], dict[str, Any]]
+# Where a union is, and the name of one of its branches.
+_Branch = tuple[str, str]
+_Located = tuple[ArgumentError, tuple[_Branch, ...]]
 
 MAX_ERRORS: Final = 25
 _UNKNOWN: Final = ("extra_forbidden", "unexpected_keyword_argument")
@@ -105,71 +108,71 @@ def _explained(
     exception: ValidationError, arguments: Mapping[str, Any], schema: Mapping[str, Any]
 ) -> list[ArgumentError]:
     """pydantic's errors as lines for a model; those of one union become one line."""
-    found: list[ArgumentError] = []
-    unions: dict[tuple[Any, ...], list[tuple[str, ArgumentError]]] = {}
+    found: list[_Located] = []
     for each in exception.errors(include_url=False, include_context=False, include_input=False):
         kind = each["type"]
-        place, branch, union = _located(each["loc"], arguments, kind)
+        place, branches = _located(each["loc"], arguments, kind)
         text = _text(kind, each["msg"], schema if len(place) == 1 else None)
-        error = _error(place, kind, text)
-        if branch is None:
-            found.append(error)
-        else:
-            unions.setdefault(union, []).append((branch, error))
-    for union, errors in unions.items():
-        found += _union(union, errors)
-    return sorted(found, key=lambda error: error.path)
+        found.append((_error(place, kind, text), branches))
+    return sorted(_merged(found), key=lambda error: error.path)
 
 
 def _located(
     location: Sequence[str | int], arguments: Any, kind: str
-) -> tuple[tuple[Any, ...], str | None, tuple[Any, ...]]:
+) -> tuple[tuple[Any, ...], tuple[_Branch, ...]]:
     """
-    Where an error is in the arguments, and in which branch of which union.
+    Where an error is in the arguments, and in which branches of which unions.
 
     pydantic puts the names of a union's branches into its locations; what is neither a member
     nor an index of the value at hand is one of them.
     """
     place: list[Any] = []
-    branch: str | None = None
-    union: tuple[Any, ...] = ()
+    branches: list[_Branch] = []
     value = arguments
     for index, key in enumerate(location):
-        last = index == len(location) - 1
-        absent = last and kind == "missing"
+        absent = index == len(location) - 1 and kind == "missing"
         if isinstance(value, Mapping) and (key in value or absent):
             value = value.get(key)
         elif isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value) + absent:
             value = None if absent else value[key]
         else:
-            if branch is None:
-                branch, union = str(key), tuple(place)
+            branches.append((_pointer(place), str(key)))
             continue
         place.append(key)
-    return tuple(place), branch, union
+    return tuple(place), tuple(branches)
 
 
-def _union(union: tuple[Any, ...], errors: list[tuple[str, ArgumentError]]) -> list[ArgumentError]:
-    """The errors of the one branch that was meant, or a line that names them all."""
-    branches: dict[str, list[ArgumentError]] = {}
-    for branch, error in errors:
-        branches.setdefault(branch, []).append(error)
+def _merged(found: Iterable[_Located]) -> list[ArgumentError]:
+    """The errors, those of a union as the one of the branch that was meant, or as one line."""
+    merged: list[ArgumentError] = []
+    unions: dict[str, dict[str, list[_Located]]] = {}
+    for error, branches in found:
+        if not branches:
+            merged.append(error)
+            continue
+        (union, branch), *rest = branches
+        members = unions.setdefault(union, {}).setdefault(branch, [])
+        members.append((error, tuple(rest)))
+    for union, members_of in unions.items():
+        merged += _union(union, {name: _merged(each) for name, each in members_of.items()})
+    return merged
+
+
+def _union(union: str, branches: Mapping[str, list[ArgumentError]]) -> list[ArgumentError]:
     meant = [
         branch
-        for branch, each in branches.items()
-        if not any(error.type in _OTHER_KIND or error.path == _pointer(union) for error in each)
+        for branch, errors in branches.items()
+        if not any(error.type in _OTHER_KIND or error.path == union for error in errors)
     ]
     if len(meant) == 1:
         return branches[meant[0]]
     wanted: list[str] = []
-    for branch, each in branches.items():
-        lines = "; ".join(
-            error.message if error.path == _pointer(union) else str(error) for error in each
-        )
+    for branch, errors in branches.items():
+        lines = "; ".join(error.message if error.path == union else str(error) for error in errors)
         text = lines if branch not in meant else f"as {cut(branch)}: {lines}"
         if text not in wanted:
             wanted.append(text)
-    return [_error(union, "union", cut(" | or: ".join(wanted), 1000))]
+    return [ArgumentError(path=union, type="union", message=cut(" | or: ".join(wanted), 1000))]
 
 
 def _text(kind: str, message: str, schema: Mapping[str, Any] | None) -> str:

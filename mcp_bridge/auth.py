@@ -62,10 +62,7 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
     request.user = user
     request.auth = auth  # type: ignore[attr-defined]
     if not anonymous and not user.is_authenticated:
-        raise UnauthorizedError(
-            "Authentication required: send a credential in the Authorization header.",
-            _challenge(wrapped, authenticators),
-        )
+        raise _unauthorized(_challenge(wrapped, authenticators))
 
 
 def _refusal(
@@ -73,12 +70,21 @@ def _refusal(
 ) -> ProtocolError:
     if isinstance(exception, PermissionDenied):
         return ForbiddenError(f"Forbidden: {exception.detail}")
-    if isinstance(exception, AuthenticationFailed | NotAuthenticated):
+    if isinstance(exception, NotAuthenticated):
+        return _unauthorized(_challenge(request, authenticators))
+    if isinstance(exception, AuthenticationFailed):
         challenge = _challenge(request, authenticators)
         if challenge.startswith("Bearer"):
             challenge += ', error="invalid_token"'
         return UnauthorizedError("The credential is not valid or no longer so.", challenge)
     return ForbiddenError("The request was refused.")
+
+
+def _unauthorized(challenge: str) -> UnauthorizedError:
+    """No credential: the challenge names no error then (RFC 6750, section 3.1)."""
+    return UnauthorizedError(
+        "Authentication required: send a credential in the Authorization header.", challenge
+    )
 
 
 def _challenge(request: Request, authenticators: list[BaseAuthentication]) -> str:

@@ -42,6 +42,10 @@ logger = logging.getLogger("mcp_bridge.calls")
 ERRORS_KEY = "mcp-bridge/errors"
 
 
+# What to do after a failure that is not the model's.
+_NEVER = "repeating the call unchanged will not help"
+_LATER = "the same call may succeed later"
+
 _METHODS = {
     "server/discover": "discover",
     "initialize": "initialize",
@@ -216,6 +220,8 @@ class MCPServer:
             raise exception
         text = self._mapped(exception, call) or explain(exception)
         if text is None:
+            if isinstance(exception, OperationalError | InterfaceError):
+                return self._fault(call, "could not use the site's database", exception, _LATER)
             return self._fault(call, "failed", exception)
         return self._written(CallToolResult.error(text), call.context.revision)
 
@@ -231,13 +237,15 @@ class MCPServer:
             return None
         return text if isinstance(text, str) else None
 
-    def _fault(self, call: ToolCall, what: str, cause: BaseException | None) -> bytes:
+    def _fault(
+        self, call: ToolCall, what: str, cause: BaseException | None, advice: str = _NEVER
+    ) -> bytes:
         """A failure that is the site's own: all of it in the log, one sentence to the model."""
-        reference = secrets.token_hex(6)
-        logger.error("Tool %r %s (reference %s)", call.tool.name, what, reference, exc_info=cause)
+        name, reference = call.tool.name, secrets.token_hex(6)
+        logger.error("Tool %r %s (reference %s)", name, what, reference, exc_info=cause)
         text = (
-            f"The tool {call.tool.name} {what}: the site's log says why under the reference "
-            f"{reference}, and repeating the call unchanged will not help."
+            f"The tool {name} {what}: the site's log says why under the reference {reference}, "
+            f"and {advice}."
         )
         return self._written(CallToolResult.error(text), call.context.revision)
 

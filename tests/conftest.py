@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.test.utils import override_settings
 from mcp_types import JSONRPCError, JSONRPCResponse
 from mcp_types.methods import validate_server_result
 
 from mcp_bridge.protocol import REVISIONS
-from mcp_bridge.registry import registry
 from mcp_bridge.testing import MCPClient
 
 EVERY_REVISION = tuple(REVISIONS)
@@ -34,14 +34,14 @@ class CheckedClient(MCPClient):
         return result
 
 
-@pytest.fixture(autouse=True)
-def test_site(settings: Any, request: pytest.FixtureRequest) -> Iterator[None]:
-    """Serve the procedures of tests/site.py, but for the tests of the newsroom."""
-    if "newsroom" not in request.node.path.parts:
-        settings.ROOT_URLCONF = "tests.site"
-    registry.reload()
-    yield
-    registry.reload()
+@pytest.fixture(autouse=True, scope="module")
+def test_site(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Serve tests/site.py for a whole module: reading it anew for each test takes too long."""
+    if "newsroom" in request.node.path.parts:
+        yield
+        return
+    with override_settings(ROOT_URLCONF="tests.site"):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -56,5 +56,6 @@ def _text(cursor: str) -> str:
         text = raw.decode("utf-8")
     except (binascii.Error, UnicodeDecodeError):
         return ""
-    canonical = base64.urlsafe_b64encode(raw).decode("ascii") == unpadded + padding
-    return text if canonical and cursor.endswith(padding) | (cursor == cursor.rstrip("=")) else ""
+    encoded = base64.urlsafe_b64encode(raw).decode("ascii")
+    spelt = cursor.replace("+", "-").replace("/", "_")
+    return text if spelt in (encoded, encoded.rstrip("=")) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ class RpcJsonEncoder(DjangoJSONEncoder):
 
     def default(self, o: Any) -> Any:
         if isinstance(o, ContentBlock):
-            return o.to_json()
+            return json.loads(o.to_json())
         if isinstance(o, BaseModel):
             return o.model_dump(mode="json")
         if is_dataclass(o) and not isinstance(o, type):

@@ -59,7 +59,9 @@ def test_what_is_no_string_is_refused(cursor: Any) -> None:
         cursors.position(cursor)
 
 
-@pytest.mark.parametrize("cursor", ["MA=", "MB", "MP", "NTB", "NTB=", "PmB", "PmH"])
+@pytest.mark.parametrize(
+    "cursor", ["MA=", "MB", "MP", "NTB", "NTB=", "NTA==", "MTIz=", "PmB", "PmH"]
+)
 def test_other_spelling_of_the_same_bytes_is_refused(cursor: str) -> None:
     """Base64 leaves bits unused at the end, and its padding is whole or none."""
     with pytest.raises(InvalidParamsError, match="Invalid cursor"):
