@@ -12,9 +12,8 @@ help:  ## Show the targets
 demo: $(VENV)/.demo  ## Serve the newsroom, after a scripted session (ARGS=--once ends with it)
 	$(BIN)/python manage.py demo $(ARGS)
 
-test: $(VENV)/.demo $(VENV)/.test  ## Run the tests, with coverage (ARGS="-k name")
-	$(BIN)/python -m coverage run -m pytest $(ARGS)
-	$(if $(ARGS),,$(BIN)/python -m coverage report)
+test: $(VENV)/.demo $(VENV)/.test  ## Run the tests, with coverage (ARGS="-k name" for some, without)
+	$(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile --cov)
 
 lint: $(VENV)/.demo $(VENV)/.test $(VENV)/.lint  ## Check format, style, types and import layers
 	$(BIN)/ruff format --check .

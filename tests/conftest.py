@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -82,6 +83,13 @@ def text_of(result: dict[str, Any]) -> str:
     assert block["type"] == "text"
     text: str = block["text"]
     return text
+
+
+def label(value: Any) -> str:
+    """A parameter in a test's id: the same in every process."""
+    if isinstance(value, set | frozenset):
+        return str(sorted(value, key=str))
+    return re.sub(r" at 0x[0-9a-f]+", "", str(value))
 
 
 def dumps(message: Any) -> bytes:

@@ -9,7 +9,7 @@ from modernrpc.server import RpcServer
 from pydantic import AfterValidator, Field
 
 from mcp_bridge import Context, mcp_tool
-from tests.conftest import CheckedClient, text_of
+from tests.conftest import CheckedClient, label, text_of
 from tests.schemas import examples as ex
 from tests.serving import messages, names, route, serve, taking
 from tests.test_arguments import ERRORS, errors_of
@@ -124,7 +124,7 @@ def test_a_line_break_in_a_name_makes_no_line_of_its_own(
         (list[ex.Point | ex.Options] | int, [{"q": 1}], [("/value/0", "union")]),
         (dict[str, list[int] | int] | None, {"a": [1, "2"]}, [("/value/a/1", "int_type")]),
     ],
-    ids=str,
+    ids=label,
 )
 def test_a_union_is_told_by_the_branch_that_was_meant_or_in_one_line(
     hint: Any, sent: Any, told: Any, modern: CheckedClient, settings: Any
@@ -200,7 +200,7 @@ def test_errors_are_bounded_in_number_and_size(modern: CheckedClient) -> None:
     assert "n" * 65 not in modern.response.content.decode()
 
 
-@pytest.mark.parametrize("hint", [int | bool, ex.Payment, ex.Colour, dict[str, int]], ids=str)
+@pytest.mark.parametrize("hint", [int | bool, ex.Payment, ex.Colour, dict[str, int]], ids=label)
 def test_a_long_value_is_not_repeated(hint: Any, modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(hint))
     result = modern.call_tool("take", {"value": {"method": "v" * 50_000}})

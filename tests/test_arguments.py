@@ -13,7 +13,7 @@ from pydantic import Field
 from mcp_bridge import Context
 from mcp_bridge.testing import MCPError
 from tests import site
-from tests.conftest import CheckedClient, text_of
+from tests.conftest import CheckedClient, label, text_of
 from tests.schemas import examples as ex
 from tests.serving import serve, served, taking
 
@@ -76,7 +76,7 @@ RECEIVED: list[Any] = [
 @pytest.mark.parametrize(
     ("hint", "sent", "received"),
     RECEIVED,
-    ids=str,
+    ids=label,
 )
 def test_procedure_receives_the_python_value(
     hint: Any, sent: Any, received: Any, modern: CheckedClient, settings: Any
@@ -121,7 +121,7 @@ def test_datetime_keeps_its_zone(modern: CheckedClient, settings: Any) -> None:
         *((int | str, value) for value in (True, 1.5, None)),
         *((ex.Point, value) for value in ([], "x", None, [1, 2])),
     ],
-    ids=str,
+    ids=label,
 )
 def test_nothing_is_converted_that_the_schema_does_not_allow(
     hint: Any, sent: Any, modern: CheckedClient, settings: Any

@@ -10,7 +10,7 @@ from modernrpc.server import RpcServer
 
 from mcp_bridge import ToolError, mcp_tool
 from mcp_bridge.tools import ToolCall
-from tests.conftest import CheckedClient, text_of
+from tests.conftest import CheckedClient, label, text_of
 from tests.serving import route, serve
 from tests.test_failures import MARKER, raising, reference_in
 
@@ -87,7 +87,7 @@ def mapper(exception: Exception, call: ToolCall) -> Any:
     return answers[str(exception)]
 
 
-@pytest.mark.parametrize("problem", [RuntimeError("mapped"), ToolError("mapped")], ids=repr)
+@pytest.mark.parametrize("problem", [RuntimeError("mapped"), ToolError("mapped")], ids=label)
 def test_error_mapper_gives_the_text(
     problem: Exception, modern: CheckedClient, settings: Any
 ) -> None:

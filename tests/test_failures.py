@@ -19,7 +19,7 @@ from modernrpc.exceptions import RPCException, RPCInvalidParams
 from rest_framework import exceptions as drf
 
 from mcp_bridge import ToolError
-from tests.conftest import CheckedClient, text_of
+from tests.conftest import CheckedClient, label, text_of
 from tests.serving import serve
 
 MARKER = "SECRET-MARKER"
@@ -67,7 +67,7 @@ def reference_in(text: str) -> str:
         (NotImplementedError("Next week."), "Next week."),
         (NotImplementedError(), "This tool is not implemented yet."),
     ],
-    ids=repr,
+    ids=label,
 )
 def test_text_that_is_meant_for_callers_reaches_the_model(
     exception: Exception, text: str, modern: CheckedClient, settings: Any

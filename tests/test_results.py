@@ -17,7 +17,7 @@ from mcp_bridge.protocol.content import (
     ContentBlock,
     TextContent,
 )
-from tests.conftest import CheckedClient, text_of
+from tests.conftest import CheckedClient, label, text_of
 from tests.schemas import examples as ex
 from tests.serving import giving, serve, served
 
@@ -111,6 +111,7 @@ SENT: list[Any] = [
     (Any, ex.Point(1), '{"x":1,"y":0}', {"x": 1, "y": 0}),
     (str, "ünï文\u2028\x00", "ünï文\u2028\x00", {"result": "ünï文\u2028\x00"}),
     (str, "NaN Infinity " + "9" * 400, None, {"result": "NaN Infinity " + "9" * 400}),
+    (dict[str, int | str], {"a": "NaN", "b": 5}, '{"a":"NaN","b":5}', {"a": "NaN", "b": 5}),
     (int, 10**305, str(10**305), {"result": 10**305}),
     (int, 2**70, str(2**70), {"result": 2**70}),
     (str, mark_safe("<b>"), "<b>", {"result": "<b>"}),
@@ -120,7 +121,7 @@ SENT: list[Any] = [
 @pytest.mark.parametrize(
     ("hint", "value", "text", "structured"),
     SENT,
-    ids=str,
+    ids=label,
 )
 def test_result_is_text_and_structure(
     hint: Any, value: Any, text: str | None, structured: Any, modern: CheckedClient, settings: Any

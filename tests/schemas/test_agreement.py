@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue, Strict
 from mcp_bridge.arguments import typed_checker
 from mcp_bridge.exceptions import InvalidArguments
 from mcp_bridge.schemas import Inputs, Signature
+from tests.conftest import label
 from tests.schemas import configured as conf
 from tests.schemas import examples as ex
 from tests.serving import taking
@@ -83,12 +84,12 @@ def disagreements(hint: Any, **options: Any) -> list[tuple[Any, bool, bool]]:
     return found
 
 
-@pytest.mark.parametrize("hint", [*EXACT, *CONFIGURED], ids=str)
+@pytest.mark.parametrize("hint", [*EXACT, *CONFIGURED], ids=label)
 def test_what_fits_the_schema_is_accepted_and_nothing_else(hint: Any) -> None:
     assert disagreements(hint) == []
 
 
-@pytest.mark.parametrize("hint", FORMATS, ids=str)
+@pytest.mark.parametrize("hint", FORMATS, ids=label)
 def test_what_fits_the_format_is_accepted_and_nothing_else(hint: Any) -> None:
     checker = Draft202012Validator.FORMAT_CHECKER
     assert disagreements(hint, format_checker=checker) == []

@@ -17,6 +17,7 @@ from jsonschema import Draft202012Validator
 from pydantic import AnyUrl, SecretStr
 
 from mcp_bridge.schemas import Outputs
+from tests.conftest import label
 from tests.schemas import configured as conf
 from tests.schemas import examples as ex
 
@@ -70,7 +71,7 @@ RESULTS: list[tuple[Any, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("hint", "value", "expected"), RESULTS, ids=str)
+@pytest.mark.parametrize(("hint", "value", "expected"), RESULTS, ids=label)
 def test_result_that_fits_is_written(hint: Any, value: Any, expected: Any) -> None:
     outputs = Outputs(hint)
     structured = json.loads(outputs.dump(value)[1])

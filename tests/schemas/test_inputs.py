@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 from pydantic import Field
 
 from mcp_bridge.schemas import input_schema
+from tests.conftest import label
 from tests.schemas import examples as ex
 from tests.serving import taking
 
@@ -217,7 +218,7 @@ DEFAULTS: list[tuple[Any, Any, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("hint", "default", "expected"), DEFAULTS, ids=str)
+@pytest.mark.parametrize(("hint", "default", "expected"), DEFAULTS, ids=label)
 def test_default_makes_a_parameter_optional(
     hint: Any, default: Any, expected: dict[str, Any]
 ) -> None:

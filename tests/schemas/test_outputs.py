@@ -19,6 +19,7 @@ from mcp_bridge.protocol.content import (
     TextContent,
 )
 from mcp_bridge.schemas import output_schema
+from tests.conftest import label
 from tests.schemas import examples as ex
 from tests.serving import giving
 
@@ -74,7 +75,7 @@ class Squared(BaseModel):
         (dict, {"type": "object", "additionalProperties": True}),
         (Annotated[ex.Point, "where"], POINT),
     ],
-    ids=str,
+    ids=label,
 )
 def test_an_object_is_described_as_it_is(hint: Any, expected: dict[str, Any]) -> None:
     schema = output_schema(giving(hint, None))
@@ -109,7 +110,7 @@ def test_an_object_is_described_as_it_is(hint: Any, expected: dict[str, Any]) ->
         ),
         (Annotated[int, Field(ge=1)], {**INTEGER, "minimum": 1}),
     ],
-    ids=str,
+    ids=label,
 )
 def test_what_is_no_object_is_described_in_its_wrapper(hint: Any, expected: dict[str, Any]) -> None:
     schema = output_schema(giving(hint, None))
@@ -141,7 +142,7 @@ def test_what_is_no_object_is_described_in_its_wrapper(hint: Any, expected: dict
         list[TextContent] | CallToolResult,
         Annotated[ImageContent, "a picture"],
     ],
-    ids=str,
+    ids=label,
 )
 def test_what_promises_no_structured_result_has_no_schema(hint: Any) -> None:
     assert output_schema(giving(hint, None)) is None

@@ -7,6 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from mcp_bridge.schemas import input_schema, output_schema
+from tests.conftest import label
 from tests.schemas import examples as ex
 from tests.serving import giving, taking
 
@@ -54,7 +55,7 @@ def test_a_type_that_holds_itself_is_referred_to() -> None:
         (ex.Payment, set()),
         (list[ex.Point | ex.Book] | None, set()),
     ],
-    ids=str,
+    ids=label,
 )
 def test_definitions_hold_what_is_recursive_and_nothing_else(
     hint: Any, definitions: set[str]

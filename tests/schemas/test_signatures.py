@@ -16,6 +16,7 @@ from mcp_bridge.schemas import (
     input_schema,
     output_schema,
 )
+from tests.conftest import label
 from tests.schemas import examples as ex
 from tests.serving import giving, taking
 
@@ -135,7 +136,7 @@ def test_a_hint_that_pydantic_cannot_read_spares_the_others() -> None:
 UNREADABLE = [ex.Opaque, list[ex.Opaque], Callable[[int], int], ex.Unfinished, type]
 
 
-@pytest.mark.parametrize("hint", UNREADABLE, ids=str)
+@pytest.mark.parametrize("hint", UNREADABLE, ids=label)
 def test_a_hint_that_pydantic_cannot_read_takes_any_value(hint: Any) -> None:
     inputs = Inputs(Signature.of(taking(hint)))
     assert inputs.schema["properties"] == {"value": {}}
@@ -144,7 +145,7 @@ def test_a_hint_that_pydantic_cannot_read_takes_any_value(hint: Any) -> None:
     assert problem.startswith("the hint of 'value' is not one that pydantic reads")
 
 
-@pytest.mark.parametrize("hint", UNREADABLE, ids=str)
+@pytest.mark.parametrize("hint", UNREADABLE, ids=label)
 def test_a_result_that_pydantic_cannot_read_promises_nothing(hint: Any) -> None:
     outputs = Outputs(Signature.of(giving(hint, None)).returns)
     assert outputs.schema is None
