@@ -26,6 +26,8 @@ _Branch = tuple[str, str]
 _Located = tuple[ArgumentError, tuple[_Branch, ...]]
 
 MAX_ERRORS: Final = 25
+# More errors than that are only counted: reading them would cost seconds.
+MOST_READ: Final = 5000
 _UNKNOWN: Final = ("extra_forbidden", "unexpected_keyword_argument")
 # A value of another kind altogether: in a union, such a branch was not meant.
 _OTHER_KIND: Final = (
@@ -43,7 +45,7 @@ def typed_checker(inputs: Inputs) -> Checker:
 
     def check(arguments: Mapping[str, Any]) -> dict[str, Any]:
         refused = [
-            _error((name,), "extra_forbidden", _unknown(inputs.schema))
+            _error((name,), "extra_forbidden", "is filled by the server; leave it out")
             for name in inputs.hidden(arguments)
         ]
         try:
@@ -108,6 +110,9 @@ def _explained(
     exception: ValidationError, arguments: Mapping[str, Any], schema: Mapping[str, Any]
 ) -> list[ArgumentError]:
     """pydantic's errors as lines for a model; those of one union become one line."""
+    if exception.error_count() > MOST_READ:
+        count = exception.error_count()
+        return [_error((), "many", f"{count} values break the schema; read it again and send less")]
     found: list[_Located] = []
     for each in exception.errors(include_url=False, include_context=False, include_input=False):
         kind = each["type"]

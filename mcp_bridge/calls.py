@@ -20,17 +20,17 @@ Finish = Callable[[ToolCall, Any], bytes]
 
 
 class ToolExit(Exception):
-    """A tool raised SystemExit, which must not end the process that serves it."""
+    """A tool raised what ends more than the tool; the cause says what."""
 
-    def __init__(self, raised: SystemExit) -> None:
-        super().__init__(f"The tool raised SystemExit({raised.code!r}).")
+    def __init__(self, raised: SystemExit | StopIteration) -> None:
+        super().__init__(f"The tool raised {raised!r}.")
 
 
 def run(call: ToolCall, finish: Finish) -> bytes:
     """
     The result of the tool, which ``finish`` makes of what it returned.
 
-    Raises what either of them raises, and ToolExit for SystemExit.
+    Raises what either of them raises, and ToolExit for SystemExit and StopIteration.
     """
     with ExitStack() as stack:
         for alias in _open_transactions():
@@ -50,7 +50,8 @@ def _value(call: ToolCall) -> Any:
         return async_to_sync(_awaited)(call)
     try:
         return call.tool.invoke(call)
-    except SystemExit as exit_:
+    except (SystemExit, StopIteration) as exit_:
+        # Neither may leave a thread: one would end the process, the other hold the event loop.
         raise ToolExit(exit_) from exit_
 
 

@@ -25,11 +25,7 @@ class Docstring:
 
 def parse(function: Callable[..., Any]) -> Docstring:
     """Read a function's docstring; one that follows no style is all text."""
-    raw = inspect.getdoc(function) or ""
-    try:
-        parsed = docstring_parser.parse(raw)
-    except docstring_parser.ParseError:
-        return Docstring(text=raw.strip())
+    parsed = docstring_parser.parse(inspect.getdoc(function) or "")
     return Docstring(
         text=_text(parsed),
         parameters={
