@@ -19,7 +19,9 @@ DEMO = [sys.executable, "manage.py", "demo"]
 def environment(directory: Path) -> dict[str, str]:
     """The demo's database is made in the directory; nothing of it may stay there."""
     site = {"DJANGO_SETTINGS_MODULE": "testproject.settings", "TMPDIR": str(directory)}
-    return {**os.environ, **site}
+    # asyncio's debugging, which that mode brings, tells of every slow step on stderr.
+    left_out = ("PYTHONDEVMODE", "PYTHONUNBUFFERED")
+    return {name: each for name, each in os.environ.items() if name not in left_out} | site
 
 
 def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

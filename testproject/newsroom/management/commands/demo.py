@@ -123,6 +123,7 @@ class Command(BaseCommand):
 
     def _head(self, text: str) -> None:
         self.stdout.write(self.style.MIGRATE_HEADING(f"\n{text}"))
+        self.stdout.flush()
 
     def _say(self, text: str) -> None:
         self.stdout.write(f"  {text}".rstrip())
