@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help demo test lint conformance bench tox clean
+.PHONY: help demo test fuzz lint conformance bench tox clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -14,6 +14,9 @@ demo: $(VENV)/.demo  ## Serve the newsroom, after a scripted session (ARGS=--onc
 
 test: $(VENV)/.demo $(VENV)/.test  ## Run the tests, with coverage (ARGS="-k name" for some, without)
 	$(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile --cov)
+
+fuzz: $(VENV)/.demo $(VENV)/.test  ## Hold schemas against what is enforced with 10,000 new values a kind
+	FUZZ_EXAMPLES=$(or $(EXAMPLES),10000) $(BIN)/python -m pytest -n 2 tests/schemas/test_differential.py $(ARGS)
 
 lint: $(VENV)/.demo $(VENV)/.test $(VENV)/.lint  ## Check format, style, types and import layers
 	$(BIN)/ruff format --check .

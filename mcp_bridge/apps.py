@@ -6,6 +6,7 @@ from django.apps import AppConfig
 from django.core import checks
 from django.core.signals import setting_changed
 
+from mcp_bridge import django_types
 from mcp_bridge.checks import check_settings, check_tools
 from mcp_bridge.registry import registry
 
@@ -15,6 +16,7 @@ class MCPBridgeConfig(AppConfig):
     verbose_name = "MCP bridge"
 
     def ready(self) -> None:
+        django_types.install()
         checks.register(check_settings, "mcp_bridge")
         checks.register(check_tools, "mcp_bridge")
         # Only tests change settings while a process runs.

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import jsonschema
-from jsonschema.exceptions import ValidationError as SchemaViolation
 from pydantic import ValidationError
-from referencing import Registry
 
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments
+from mcp_bridge.handmade import Handmade, Uncheckable, Violation
 from mcp_bridge.protocol.jsonrpc import cut
 from mcp_bridge.schemas import Inputs
 
@@ -63,20 +61,16 @@ def schema_checker(schema: Mapping[str, Any], inputs: Inputs) -> Checker:
     """
     A checker that enforces a JSON Schema (2020-12) given by hand, then the type hints.
 
-    Raises jsonschema's SchemaError where the schema itself is not valid. No ``$ref`` is fetched.
+    Raises ValueError for a schema that cannot be enforced within bounds (see ``handmade``).
     """
-    jsonschema.Draft202012Validator.check_schema(schema)
-    validator = jsonschema.Draft202012Validator(
-        schema,
-        registry=Registry(),
-        format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER,
-    )
+    handmade = Handmade(schema, "input_schema")
     typed = typed_checker(inputs)
 
     def check(arguments: Mapping[str, Any]) -> dict[str, Any]:
-        violations = sorted(
-            validator.iter_errors(arguments), key=lambda each: list(map(str, each.path))
-        )
+        try:
+            violations = handmade.violations(arguments)
+        except Uncheckable as why:
+            raise InvalidArguments([_error((), "uncheckable", str(why))]) from why
         if violations:
             raise InvalidArguments(_limited(_violation(each) for each in violations))
         return typed(arguments)
@@ -141,7 +135,7 @@ def _located(
         elif isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value) + absent:
             value = None if absent else value[key]
         else:
-            branches.append((_pointer(place), str(key)))
+            branches.append((pointer(place), str(key)))
             continue
         place.append(key)
     return tuple(place), tuple(branches)
@@ -199,16 +193,17 @@ def _unknown(schema: Mapping[str, Any] | None) -> str:
     return f"is not a parameter of this tool, which takes {cut(known, 500)}; leave it out"
 
 
-def _violation(violation: SchemaViolation) -> ArgumentError:
-    """One violation of a schema given by hand; long values are not repeated."""
-    return _error(violation.absolute_path, str(violation.validator), cut(violation.message, 300))
+def _violation(violation: Violation) -> ArgumentError:
+    """One violation of a schema given by hand."""
+    return _error(violation.path, violation.keyword, violation.message)
 
 
 def _error(place: Iterable[Any], kind: str, message: str) -> ArgumentError:
-    return ArgumentError(path=_pointer(place), type=kind, message=message)
+    return ArgumentError(path=pointer(place), type=kind, message=message)
 
 
-def _pointer(place: Iterable[Any]) -> str:
+def pointer(place: Iterable[Any]) -> str:
+    """A place as a JSON pointer, in which long names are cut."""
     escaped = (cut(str(each)).replace("~", "~0").replace("/", "~1") for each in place)
     return "".join(f"/{each}" for each in escaped)
 

@@ -3,12 +3,14 @@ Running a tool: on the caller's thread, or on its event loop.
 
 A tool runs in a savepoint of every transaction that is open, so that what it wrote goes with its
 error while the rest of the request stays. ``arun`` needs no thread for a coroutine function.
+What a generator yields is collected here, where its errors are still those of the tool.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
 from asgiref.sync import async_to_sync, sync_to_async
@@ -49,7 +51,12 @@ def _value(call: ToolCall) -> Any:
     if call.tool.is_async:
         return async_to_sync(_awaited)(call)
     try:
-        return call.tool.invoke(call)
+        value = call.tool.invoke(call)
+        if isinstance(value, GeneratorType):
+            return list(value)
+        if isinstance(value, AsyncGeneratorType):
+            return async_to_sync(_collected)(value)
+        return value
     except (SystemExit, StopIteration) as exit_:
         # Neither may leave a thread: one would end the process, the other hold the event loop.
         raise ToolExit(exit_) from exit_
@@ -57,7 +64,15 @@ def _value(call: ToolCall) -> Any:
 
 async def _awaited(call: ToolCall) -> Any:
     try:
-        return await call.tool.invoke(call)
+        value = await call.tool.invoke(call)
+    except SystemExit as exit_:
+        raise ToolExit(exit_) from exit_
+    return await _collected(value) if isinstance(value, AsyncGeneratorType) else value
+
+
+async def _collected(values: AsyncGeneratorType[Any, None]) -> list[Any]:
+    try:
+        return [each async for each in values]
     except SystemExit as exit_:
         raise ToolExit(exit_) from exit_
 

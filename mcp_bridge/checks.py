@@ -6,11 +6,18 @@ System checks: what is wrong with the setting, and with what the sources found.
     E005  an illegal tool name                E006  a marked function that cannot be a tool
     E007  two tools with one name             E008  a class or function that cannot be imported
     W001  a hint that cannot be resolved      W002  a tool without a description
+
+Of the tools' definitions (mcp_bridge.linting):
+
+    W003  combinators at a schema's root      W004  a $ref that leads nowhere, or out
+    W005  a schema whose root is no object    W006  a name that strict clients refuse
+    W007  read-only and destructive at once   W008  a default that breaks its own schema
+    W009  a schema that is too deep           W010  a schema that is too large
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -20,8 +27,10 @@ from django.core import checks
 from django.utils.module_loading import import_string
 
 from mcp_bridge.conf import Conf, conf
+from mcp_bridge.linting import lint
 from mcp_bridge.registry import build
 from mcp_bridge.sources.base import first_line
+from mcp_bridge.tools import Tool
 
 # Its models would belong to mcp_bridge itself, and have no table, where it is not installed.
 _TOKENS = "mcp_bridge.tokens"
@@ -35,6 +44,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "CACHE_TTL": (int,),
     "MAX_BODY_BYTES": (int,),
     "MAX_RESULT_BYTES": (int,),
+    "COERCE_STRINGIFIED": (bool,),
 }
 _LEAST = {"PAGE_SIZE": 1, "CACHE_TTL": 0, "MAX_BODY_BYTES": 1, "MAX_RESULT_BYTES": 1}
 
@@ -52,7 +62,18 @@ def check_tools(app_configs: Any = None, **kwargs: Any) -> Sequence[checks.Check
     if check_settings():
         # A wrong setting can stop the sources from being read at all; it is reported by itself.
         return []
-    return build().messages
+    snapshot = build()
+    return [*snapshot.messages, *linted(snapshot)]
+
+
+def linted(tools: Iterable[Tool], *, minor: bool = False) -> Iterator[checks.CheckMessage]:
+    """What the linter finds, as warnings; with ``minor``, also what is only worth a word."""
+    for tool in tools:
+        for finding in lint(tool):
+            rule = finding.rule
+            if minor or not rule.is_minor:
+                kind = checks.Info if rule.is_minor else checks.Warning
+                yield kind(finding.message, hint=rule.hint, id=rule.id)
 
 
 def _keys(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
@@ -71,7 +92,9 @@ def _keys(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
 def _values(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
     for key, types in _TYPES.items():
         value = given.get(key)
-        if key in given and (not isinstance(value, types) or isinstance(value, bool)):
+        if key in given and (
+            not isinstance(value, types) or (isinstance(value, bool) and bool not in types)
+        ):
             yield _wrong(f"MCP_BRIDGE[{key!r}]", f"must be a {types[0].__name__}")
         elif key in given and key in _LEAST and value < _LEAST[key]:  # type: ignore[operator]
             yield _wrong(f"MCP_BRIDGE[{key!r}]", f"must be {_LEAST[key]} or more")

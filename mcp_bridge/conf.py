@@ -91,6 +91,11 @@ class Conf:
         """The largest result that is sent, in bytes; a larger one is an error to the model."""
         return self._get("MAX_RESULT_BYTES", 5 * 1024 * 1024)
 
+    @property
+    def COERCE_STRINGIFIED(self) -> bool:
+        """Whether a string of JSON is taken where the schema wants an object or an array."""
+        return self._get("COERCE_STRINGIFIED", False)
+
     def _get(self, key: str, default: T) -> T:
         value: T = getattr(settings, "MCP_BRIDGE", {}).get(key, default)
         return value

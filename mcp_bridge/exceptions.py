@@ -48,11 +48,13 @@ class InvalidArguments(ToolError):
     """
     The arguments of a call break the tool's input schema.
 
-    ``errors`` holds every violation that was found; the text has one line for each.
+    ``errors`` holds every violation that was found; the text has one line for each. ``repaired``
+    are JSON pointers to arguments that were decoded from strings of JSON before.
     """
 
-    def __init__(self, errors: Sequence[ArgumentError]) -> None:
+    def __init__(self, errors: Sequence[ArgumentError], *, repaired: Sequence[str] = ()) -> None:
         self.errors = tuple(errors)
+        self.repaired = tuple(repaired)
         super().__init__("\n".join(str(error) for error in self.errors))
 
 

@@ -6,9 +6,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import jsonschema
-from referencing import Registry
-
+from mcp_bridge import media
+from mcp_bridge.handmade import Handmade, Uncheckable
 from mcp_bridge.protocol import jsonrpc
 from mcp_bridge.protocol.content import CallToolResult, ContentBlock, TextContent
 from mcp_bridge.schemas import Outputs
@@ -24,13 +23,16 @@ def encoder(outputs: Outputs) -> Encoder:
     """
     An encoder for values of a return hint.
 
-    Content blocks go out as they are. Any other value is written once: as the text block, and as
-    ``structuredContent``, wrapped as ``{"result": value}`` where it is no object. The encoder
-    raises ValueError or TypeError for a value that is no JSON or not what the hint says.
+    Content blocks go out as they are, and files and pictures as blocks; what is plain beside them
+    becomes text. Any other value is written once: as the text block, and as ``structuredContent``,
+    wrapped as ``{"result": value}`` where it is no object. The encoder raises ValueError or
+    TypeError for a value that is no JSON or not what the hint says; this raises ValueError for a
+    hint that leaves open what bytes are.
     """
+    media_type = media.media_type_in(outputs.returns)
 
     def encode(value: Any) -> CallToolResult:
-        result = _as_content(value, outputs)
+        result = _as_content(value, outputs, media_type)
         if result is None:
             plain, structured = outputs.dump(value)
             result = CallToolResult(content=[TextContent(_text(plain))], structured=structured)
@@ -43,16 +45,43 @@ def encoder(outputs: Outputs) -> Encoder:
     return encode
 
 
-def _as_content(value: Any, outputs: Outputs) -> CallToolResult | None:
+def _as_content(value: Any, outputs: Outputs, media_type: str | None) -> CallToolResult | None:
     """Content blocks as a result, or None for any other value."""
     if isinstance(value, CallToolResult):
         return value
     if isinstance(value, ContentBlock):
         return CallToolResult(content=[value])
-    several = isinstance(value, list | tuple) and (value or outputs.is_content)
-    if several and all(isinstance(each, ContentBlock) for each in value):
+    values = value if isinstance(value, list | tuple) else (value,)
+    # A type for each kind of value, since lists are long and of few kinds.
+    if outputs.is_content or (
+        outputs.schema is None and any(_is_block(kind) for kind in set(map(type, values)))
+    ):
+        blocks = [
+            _block(each, number, outputs, media_type) for number, each in enumerate(values, 1)
+        ]
+        return CallToolResult(content=blocks)
+    if values is value and value and all(isinstance(each, ContentBlock) for each in value):
         return CallToolResult(content=list(value))
     return None
+
+
+def _is_block(kind: Any) -> bool:
+    return issubclass(kind, ContentBlock) or media.reader(kind) is not None
+
+
+def _block(value: Any, number: int, outputs: Outputs, media_type: str | None) -> ContentBlock:
+    """One value as a block: text, where it is nothing better."""
+    if isinstance(value, ContentBlock):
+        return value
+    if isinstance(value, bytes):
+        return media.of_bytes(value, media_type).block(number)
+    kind: Any = type(value)
+    read = media.reader(kind)
+    if read is not None:
+        return read(value).block(number)
+    plain, structured = outputs.dump(value)
+    _check_numbers(structured)
+    return TextContent(_text(plain))
 
 
 def _promised(result: CallToolResult) -> None:
@@ -64,24 +93,31 @@ def schema_encoder(schema: Mapping[str, Any], inner: Encoder) -> Encoder:
     """
     An encoder that also holds the structured result to a JSON Schema given by hand.
 
-    Raises jsonschema's SchemaError where the schema itself is not valid; the encoder raises
-    ValueError for a result that breaks it.
+    Raises ValueError for a schema that cannot be enforced within bounds (see ``handmade``); the
+    encoder raises it for a result that breaks the schema, or that cannot be checked.
     """
-    jsonschema.Draft202012Validator.check_schema(schema)
-    validator = jsonschema.Draft202012Validator(schema, registry=Registry())
+    handmade = Handmade(schema, "output_schema")
 
     def encode(value: Any) -> CallToolResult:
         result = inner(value)
         _promised(result)
         if result.structured is not None:
-            error = jsonschema.exceptions.best_match(
-                validator.iter_errors(json.loads(result.structured))
-            )
-            if error is not None:
-                raise ValueError(f"the result breaks the output schema: {error.message}")
+            _hold(handmade, result.structured)
         return result
 
     return encode
+
+
+def _hold(handmade: Handmade, structured: bytes) -> None:
+    try:
+        violations = handmade.violations(json.loads(structured))
+    except Uncheckable as why:
+        raise ValueError(f"the result {why}") from why
+    if violations:
+        place = "".join(f"/{key}" for key in violations[0].path)
+        raise ValueError(
+            f"the result breaks the output schema at {place or '/'}: {violations[0].message}"
+        )
 
 
 def _text(plain: bytes) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any
 
@@ -16,6 +17,7 @@ from django.utils.translation import get_language
 
 from mcp_bridge.access import AccessPolicy
 from mcp_bridge.calls import arun, run
+from mcp_bridge.coercion import checked
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ErrorResult, InvalidArguments, ToolError, UnsendableResult
 from mcp_bridge.failures import explain
@@ -40,7 +42,8 @@ logger = logging.getLogger("mcp_bridge.calls")
 
 # Where the machine-readable errors of refused arguments stand in a result's _meta.
 ERRORS_KEY = "mcp-bridge/errors"
-
+# Where the pointers to arguments that came as strings of JSON stand.
+REPAIRED_KEY = "mcp-bridge/repaired"
 
 # What to do after a failure that is not the model's.
 _NEVER = "repeating the call unchanged will not help"
@@ -168,20 +171,19 @@ class MCPServer:
         tool = self.snapshot.get(name)
         if tool is None or not self.policy.allows(tool, context):
             raise InvalidParamsError(f"Unknown tool: {cut(name)}")
+        if tool.headers and request.headers is not None:
+            request.headers.check_parameters(tool.headers, arguments or {})
         try:
-            checked = tool.check(arguments or {})
+            values, repaired = checked(tool, arguments or {})
         except InvalidArguments as refused:
-            errors = [
-                {"path": error.path, "type": error.type, "message": error.message}
-                for error in refused.errors
-            ]
-            return self._written(
-                CallToolResult.error(str(refused), {ERRORS_KEY: errors}), request.revision
-            )
+            errors = [asdict(error) for error in refused.errors]
+            result = CallToolResult.error(str(refused), {ERRORS_KEY: errors})
+            call = ToolCall(tool=tool, arguments={}, context=context, repaired=refused.repaired)
+            return self._written(result, call)
         except Exception as exception:
             call = ToolCall(tool=tool, arguments={}, context=context)
             return self.failed(call, exception)
-        return ToolCall(tool=tool, arguments=checked, context=context)
+        return ToolCall(tool=tool, arguments=values, context=context, repaired=repaired)
 
     def finish(self, call: ToolCall, value: Any) -> bytes:
         """
@@ -192,7 +194,7 @@ class MCPServer:
         """
         try:
             result = call.tool.encode(value)
-            written = self._written(result, call.context.revision)
+            written = self._written(result, call)
         except Exception as exception:
             raise UnsendableResult from exception
         if result.is_error:
@@ -208,7 +210,7 @@ class MCPServer:
     def failed(self, call: ToolCall, exception: Exception) -> bytes:
         """The result of a call that raised; a ProtocolError goes on to the client."""
         if isinstance(exception, ErrorResult):
-            return self._written(exception.result, call.context.revision)
+            return self._written(exception.result, call)
         if isinstance(exception, UnsendableResult):
             cause = exception.__cause__
             return self._fault(call, "returned a result that cannot be sent", cause)
@@ -223,7 +225,7 @@ class MCPServer:
             if isinstance(exception, OperationalError | InterfaceError):
                 return self._fault(call, "could not use the site's database", exception, _LATER)
             return self._fault(call, "failed", exception)
-        return self._written(CallToolResult.error(text), call.context.revision)
+        return self._written(CallToolResult.error(text), call)
 
     def _mapped(self, exception: Exception, call: ToolCall) -> str | None:
         """What ERROR_MAPPER says; one that raises changes nothing."""
@@ -247,9 +249,12 @@ class MCPServer:
             f"The tool {name} {what}: the site's log says why under the reference {reference}, "
             f"and {advice}."
         )
-        return self._written(CallToolResult.error(text), call.context.revision)
+        return self._written(CallToolResult.error(text), call)
 
-    def _written(self, result: CallToolResult, revision: Revision) -> bytes:
+    def _written(self, result: CallToolResult, call: ToolCall) -> bytes:
+        revision = call.context.revision
+        if call.repaired:
+            result = replace(result, meta={**result.meta, REPAIRED_KEY: list(call.repaired)})
         return result.to_json(revision, self._written_meta if revision.modern else b"{}")
 
     @property

@@ -12,7 +12,9 @@ from django.urls import reverse
 from rest_framework.test import APIClient
 
 from mcp_bridge.protocol import LATEST, REVISIONS
+from mcp_bridge.protocol.http import parameter_headers
 from mcp_bridge.protocol.inbound import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
+from mcp_bridge.registry import registry
 
 
 class MCPError(AssertionError):
@@ -97,12 +99,17 @@ class MCPClient:
         return {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
 
     def mirrored(self, message: Mapping[str, Any]) -> dict[str, str]:
-        """The headers that go with a request."""
+        """The headers that go with a request, those of the tool's parameters among them."""
         headers = {"MCP-Protocol-Version": self.revision.version}
         if self.revision.modern:
             headers["Mcp-Method"] = message["method"]
             if message["method"] == "tools/call":
-                headers["Mcp-Name"] = message["params"]["name"]
+                name = message["params"]["name"]
+                headers["Mcp-Name"] = name
+                tool = registry.snapshot.get(name) if isinstance(name, str) else None
+                if tool is not None and tool.headers:
+                    given = message["params"].get("arguments") or {}
+                    headers |= parameter_headers(tool.headers, given)
         return headers
 
     def send(self, body: bytes, headers: Mapping[str, str | None] | None = None) -> Any:

@@ -93,6 +93,8 @@ class Tool:
     icons: tuple[Mapping[str, Any], ...] = ()
     meta: Mapping[str, Any] | None = None
     access: AccessRule = AccessRule()
+    # The names in x-mcp-header, and the path of the argument that each mirrors.
+    headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Where it is defined, for people: "newsroom/procedures.py:12". Never sent to clients.
     source: str = ""
     options: ToolOptions = ToolOptions()
@@ -123,8 +125,13 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One call of a tool: the checked arguments as Python values, by parameter name."""
+    """
+    One call of a tool: the checked arguments as Python values, by parameter name.
+
+    ``repaired`` are JSON pointers to arguments that came as strings of JSON (COERCE_STRINGIFIED).
+    """
 
     tool: Tool
     arguments: dict[str, Any]
     context: Context
+    repaired: tuple[str, ...] = ()

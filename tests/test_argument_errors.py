@@ -264,9 +264,9 @@ def test_a_schema_whose_root_is_no_object_is_left_out_and_reported(
     assert (names(), len(messages("mcp_bridge.E006"))) == ([], 1)
 
 
-def test_nothing_is_fetched_for_a_schema(modern: CheckedClient, settings: Any) -> None:
+def test_nothing_is_fetched_for_a_schema(settings: Any) -> None:
     remote = {"type": "object", "properties": {"value": {"$ref": "https://example.com/schema"}}}
     serve(settings, taking(int), input_schema=remote)
-    result = modern.call_tool("take", {"value": 1})
-    assert result["isError"]
-    assert "example.com" not in text_of(result)
+    assert names() == []
+    (message,) = messages("mcp_bridge.E006")
+    assert "refers to https://example.com/schema, and nothing is fetched" in message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from django.test.utils import override_settings
@@ -12,7 +12,9 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
+from mcp_bridge.schemas import McpHeader
 from mcp_bridge.tokens.models import Token
+from tests.serving import serve
 from tests.site import TOOLS
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -71,6 +73,19 @@ def test_client_sends_recursive_arguments(talk: Callable[[Work], Any]) -> None:
     root = {"value": 1, "children": [{"value": 2, "children": []}]}
     result = talk(lambda client: client.call_tool("tree", {"root": root}))
     assert result.structured_content == root
+
+
+def test_client_repeats_parameters_in_headers(talk: Callable[[Work], Any], settings: Any) -> None:
+    def routed(region: Annotated[str, McpHeader("Region")]) -> str:
+        """Take what a proxy may route by."""
+        return region
+
+    async def work(client: Client) -> Any:
+        await client.list_tools()
+        return await client.call_tool("routed", {"region": "Zürich"})
+
+    serve(settings, routed)
+    assert talk(work).content[0].text == "Zürich"
 
 
 def test_client_gets_an_image(talk: Callable[[Work], Any]) -> None:

@@ -27,6 +27,7 @@ DEFAULTS: dict[str, Any] = {
     "CACHE_TTL": 300,
     "MAX_BODY_BYTES": 1024 * 1024,
     "MAX_RESULT_BYTES": 5 * 1024 * 1024,
+    "COERCE_STRINGIFIED": False,
 }
 
 

@@ -41,13 +41,19 @@ _NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A JSON-RPC request and the revision it speaks; ``meta`` is ``params._meta``."""
+    """
+    A JSON-RPC request and the revision it speaks; ``meta`` is ``params._meta``.
+
+    ``headers`` are those that mirror the body, or None where the transport or the revision has
+    none.
+    """
 
     id: jsonrpc.RequestId
     method: str
     params: Mapping[str, Any]
     revision: Revision
     meta: Mapping[str, Any] = field(default_factory=dict)
+    headers: Headers | None = None
 
     @property
     def client_info(self) -> Mapping[str, Any]:
@@ -162,7 +168,14 @@ def _modern(
     revision = REVISIONS.get(version)
     if revision is None or not revision.modern:
         raise UnsupportedProtocolVersionError(version, SUPPORTED_VERSIONS)
-    return Request(id=request_id, method=method, params=params, revision=revision, meta=meta)
+    return Request(
+        id=request_id,
+        method=method,
+        params=params,
+        revision=revision,
+        meta=meta,
+        headers=headers,
+    )
 
 
 def _legacy(

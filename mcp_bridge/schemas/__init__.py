@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
+from mcp_bridge.schemas.headers import McpHeader, header_parameters
 from mcp_bridge.schemas.inputs import Inputs
 from mcp_bridge.schemas.outputs import Outputs
 from mcp_bridge.schemas.signatures import Signature, UnsupportedSignature
 
 __all__ = [
     "Inputs",
+    "McpHeader",
     "Outputs",
     "Signature",
     "UnsupportedSignature",
     "description",
+    "header_parameters",
     "input_schema",
     "output_schema",
 ]

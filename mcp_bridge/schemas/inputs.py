@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import SchemaValidator
 
+from mcp_bridge.schemas.adapters import adapted, note
 from mcp_bridge.schemas.generator import generate
 from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature
 from mcp_bridge.schemas.strictness import strict_validator
@@ -96,21 +97,24 @@ def _built(parameters: list[Parameter], extra: Any) -> tuple[SchemaValidator, di
 
 def _model(parameters: list[Parameter], extra: Any) -> type[BaseModel]:
     config = CONFIG if extra is MISSING else ConfigDict(**{**CONFIG, "extra": "allow"})
-    fields: dict[str, Any] = {
-        f"p{index}": (parameter.hint, _field(parameter))
-        for index, parameter in enumerate(parameters)
-    }
+    fields: dict[str, Any] = {}
+    for index, parameter in enumerate(parameters):
+        hint = adapted(parameter.hint)
+        brought = note(hint) if hint is not parameter.hint else ""
+        fields[f"p{index}"] = (hint, _field(parameter, brought))
     if extra is not MISSING and extra is not Any:
-        fields["__pydantic_extra__"] = dict[str, extra]
+        fields["__pydantic_extra__"] = dict[str, adapted(extra)]  # type: ignore[misc]
     return create_model("Arguments", __config__=config, **fields)
 
 
-def _field(parameter: Parameter) -> Any:
+def _field(parameter: Parameter, brought: str) -> Any:
     options: dict[str, Any] = {"alias": parameter.name}
     if not parameter.required:
         options["default"] = parameter.default
     if parameter.description and not _has_description(parameter.hint):
-        options["description"] = parameter.description
+        end = "" if parameter.description.endswith((".", "!", "?")) else "."
+        # What only the type knows, such as what a number is the id of, is told as well.
+        options["description"] = parameter.description + (f"{end} {brought}" if brought else "")
     return Field(**options)
 
 

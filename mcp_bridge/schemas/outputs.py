@@ -5,24 +5,42 @@ from __future__ import annotations
 import json
 import types
 import typing
+from collections import abc
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, get_args, get_origin
 
-from jsonschema import Draft202012Validator
 from pydantic import BaseModel, TypeAdapter, create_model
 from pydantic_core import SchemaSerializer
 from referencing import Registry
 
+from mcp_bridge.handmade.keywords import Linear
 from mcp_bridge.protocol.content import CallToolResult, ContentBlock
+from mcp_bridge.schemas.adapters import adapted
 from mcp_bridge.schemas.generator import generate
 from mcp_bridge.schemas.inputs import CONFIG
+from mcp_bridge.schemas.shapes import shaped
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.schemas.strictness import has_own_code, strict_validator
+from mcp_bridge.schemas.strictness import bytes_serializer, has_own_code, strict_validator
 
 # The member that holds a result which is no object (decided for every revision alike).
 WRAPPER: Final = "result"
 _OPENING: Final = b'{"result":'
 _UNTYPED: Final = (MISSING, Any, None, type(None), object)
+# What is collected before it is written.
+_GENERATED: Final = (
+    *(abc.Iterator, abc.Generator),
+    *(abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator),
+)
+_CONTENT: list[Callable[[Any], bool]] = []
+
+
+def register_content(predicate: Callable[[Any], bool]) -> None:
+    """
+    Say which hints promise content blocks besides the block types themselves.
+
+    ``predicate`` is asked of each part of a hint: a type, or what stands in an ``Annotated``.
+    """
+    _CONTENT.append(predicate)
 
 
 class Outputs:
@@ -30,21 +48,25 @@ class Outputs:
     What a function gives back, and what its docstring says of that.
 
     ``schema`` is the output schema, whose root is an object, or None where the hint promises no
-    structured result. ``problems`` are sentences on a hint that pydantic cannot read.
+    structured result. ``problems`` are sentences on a hint that pydantic cannot read. ``returns``
+    is the hint, as a list for what is generated.
     """
 
     def __init__(self, returns: Any, description: str = "") -> None:
         self.problems: list[str] = []
         self.schema: dict[str, Any] | None = None
         self._wrapped: bool | None = None
+        self._hint: Any = Any
+        self.returns = returns = _collected(returns)
         self.is_content = _is_content(returns)
         self._serializer = _serializer(Any)
         self._check: Callable[[bytes], Any] = bytes
         if any(returns is each for each in _UNTYPED) or self.is_content:
             return
         try:
-            serializer = _serializer(returns)
-            model = _model(returns)
+            hint = adapted(returns, "result")
+            serializer = _serializer(hint)
+            model = _model(hint)
             whole = generate(model, "serialization")
             check = _checker(model, whole)
         except Exception as exception:
@@ -53,6 +75,7 @@ class Outputs:
         self._check = check
         if description:
             whole["properties"][WRAPPER].setdefault("description", description)
+        self._hint = returns
         self._serializer = serializer
         self.schema, self._wrapped = _unwrapped(whole)
 
@@ -62,12 +85,22 @@ class Outputs:
 
         Raises ValueError or TypeError where it is not what the schema says, or is no JSON.
         """
-        # Without pydantic's warnings, which cost more than the rest: the check below is stricter.
-        plain = self._serializer.to_json((value,), warnings=False, by_alias=True)[1:-1]
+        try:
+            plain = self._plain(value)
+        except Exception:
+            # Most results need no reading, and looking for the others would cost each of them.
+            read = shaped(self._hint, value)
+            if read is value:
+                raise
+            plain = self._plain(read)
         whole = _OPENING + plain + b"}"
         self._check(whole)
         wrapped = not plain.startswith(b"{") if self._wrapped is None else self._wrapped
         return plain, whole if wrapped else plain
+
+    def _plain(self, value: Any) -> bytes:
+        # Without pydantic's warnings, which cost more than the rest: the check is stricter.
+        return self._serializer.to_json((value,), warnings=False, by_alias=True)[1:-1]
 
 
 def _checker(model: type[BaseModel], schema: Mapping[str, Any]) -> Callable[[bytes], Any]:
@@ -80,7 +113,7 @@ def _checker(model: type[BaseModel], schema: Mapping[str, Any]) -> Callable[[byt
     same = _shape(generate(model, "validation")) == _shape(schema)
     if same and not has_own_code(model.__pydantic_core_schema__):
         return strict_validator(model).validate_json
-    checked = Draft202012Validator(dict(schema), registry=Registry())
+    checked = Linear(dict(schema), registry=Registry())
     return lambda whole: checked.validate(json.loads(whole))
 
 
@@ -98,7 +131,7 @@ def _serializer(hint: Any) -> SchemaSerializer:
     # In a tuple, since a class with a config of its own takes none from a TypeAdapter.
     adapter: TypeAdapter[Any] = TypeAdapter(tuple[hint], config=CONFIG)
     adapter.rebuild(raise_errors=True)
-    serializer: Any = adapter.serializer
+    serializer: Any = bytes_serializer(adapter.core_schema) or adapter.serializer
     return serializer  # type: ignore[no-any-return]
 
 
@@ -121,6 +154,15 @@ def _unwrapped(whole: dict[str, Any]) -> tuple[dict[str, Any], bool]:
 def _is_content(hint: Any) -> bool:
     """Whether a hint promises content blocks, which no output schema describes."""
     origin = get_origin(hint)
-    if origin in (typing.Union, types.UnionType, list, tuple, Annotated):
+    if origin in (typing.Union, types.UnionType, list, tuple, abc.Iterable, Annotated):
         return any(_is_content(each) for each in get_args(hint))
-    return isinstance(hint, type) and issubclass(hint, ContentBlock | CallToolResult)
+    if isinstance(hint, type) and issubclass(hint, ContentBlock | CallToolResult):
+        return True
+    return any(promises(hint) for promises in _CONTENT)
+
+
+def _collected(hint: Any) -> Any:
+    """The hint of a generator as that of the list which is made of it."""
+    if get_origin(hint) in _GENERATED:
+        return list[get_args(hint)[0]]  # type: ignore[misc]
+    return hint

@@ -8,14 +8,20 @@ that the schema refuses must not reach a procedure.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
 from typing import Any, Final
 
 from pydantic import BaseModel
-from pydantic_core import PydanticCustomError, SchemaValidator
+from pydantic_core import (
+    PydanticCustomError,
+    PydanticSerializationUnexpectedValue,
+    SchemaSerializer,
+    SchemaValidator,
+)
 
 _DAY: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})?"
@@ -35,6 +41,8 @@ _VALUES: Final = frozenset(
     {"cls", "config", "default", "expected", "function", "members", "metadata", "ref"}
     | {"serialization"}
 )
+# Where it holds schemas by names (of members, of tags), which may be any word.
+_NAMED: Final = frozenset({"fields", "choices"})
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
@@ -43,6 +51,18 @@ def strict_validator(model: type[BaseModel]) -> SchemaValidator:
     schema: Any = _tightened(model.__pydantic_core_schema__)
     # Prebuilt validators of nested models would be the ones that accept more.
     return SchemaValidator(schema, _use_prebuilt=False)
+
+
+def bytes_serializer(schema: Any) -> SchemaSerializer | None:
+    """
+    A serializer that writes bytes as the base64 of RFC 4648, section 4, which schemas promise.
+
+    pydantic's own writes the url-safe alphabet of section 5. None for a core schema without bytes,
+    whose own serializer is as good.
+    """
+    encoded = _encoded(schema)
+    # Prebuilt serializers of nested models would be the ones of the other alphabet.
+    return None if encoded == schema else SchemaSerializer(encoded, _use_prebuilt=False)
 
 
 def has_own_code(schema: Any) -> bool:
@@ -60,8 +80,49 @@ def has_own_code(schema: Any) -> bool:
         own
         or "serialization" in schema
         or bool(schema.get("computed_fields"))
-        or any(has_own_code(value) for key, value in schema.items() if key not in _VALUES)
+        or any(map(has_own_code, _parts(schema)))
     )
+
+
+def _parts(schema: Mapping[str, Any]) -> Iterator[Any]:
+    """What a core schema holds, without values that may look like schemas."""
+    for key, value in schema.items():
+        if key in _NAMED and isinstance(value, Mapping):
+            yield from value.values()
+        elif key not in _VALUES:
+            yield value
+
+
+def _changed(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    """The core schema with each of its parts changed."""
+    changed: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _NAMED and isinstance(value, Mapping):
+            changed[key] = {name: change(each) for name, each in value.items()}
+        else:
+            changed[key] = value if key in _VALUES else change(value)
+    return changed
+
+
+def _encoded(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_encoded(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    inner = _changed(schema, _encoded)
+    if inner.get("type") == "bytes" and "serialization" not in inner:
+        inner["serialization"] = {
+            "type": "function-plain",
+            "function": _base64,
+            "when_used": "json",
+        }
+    return inner
+
+
+def _base64(data: Any) -> str:
+    if not isinstance(data, bytes | bytearray):
+        raise PydanticSerializationUnexpectedValue("no bytes")
+    return base64.b64encode(data).decode("ascii")
 
 
 def _tightened(schema: Any) -> Any:
@@ -70,7 +131,7 @@ def _tightened(schema: Any) -> Any:
         return [_tightened(each) for each in schema]
     if not isinstance(schema, Mapping):
         return schema
-    inner = {key: value if key in _VALUES else _tightened(value) for key, value in schema.items()}
+    inner = _changed(schema, _tightened)
     kind = inner.get("type")
     if "strict" in inner:
         inner["strict"] = True

@@ -11,13 +11,17 @@ from typing import Any
 
 from django.core import checks
 
+from mcp_bridge import django_types
 from mcp_bridge.arguments import schema_checker, typed_checker
 from mcp_bridge.marks import ToolOptions
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.results import encoder, schema_encoder
-from mcp_bridge.schemas import Inputs, Outputs, Signature
+from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters
 from mcp_bridge.tools import AccessRule, Tool, ToolCall
+
+# Tools are also built where the app is not installed.
+django_types.install()
 
 
 class Source(ABC):
@@ -115,6 +119,7 @@ class MarkedFunction:
             encode=written if promised is None else schema_encoder(promised, written),
             convert_error=self.convert_error,
             access=self.access,
+            headers=header_parameters(by_hand or inputs.schema),
             source=where,
             options=given,
         )

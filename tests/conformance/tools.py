@@ -7,7 +7,7 @@ Names, texts and addresses are the suite's; each is described in its scenarios
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from modernrpc import RpcServer
 
@@ -18,6 +18,7 @@ from mcp_bridge.protocol.content import (
     ImageContent,
     TextContent,
 )
+from mcp_bridge.schemas import McpHeader
 from tests.conformance import media
 
 server = RpcServer()
@@ -138,6 +139,13 @@ def test_missing_capability(context: Context) -> str:
 def test_streaming_elicitation() -> str:
     """Answer at once; the suite looks for requests of the server's own on the response."""
     return "Nothing was asked of the client."
+
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_x_mcp_header(region: Annotated[str, McpHeader("Region")]) -> str:
+    """Return the region, which clients repeat in the header Mcp-Param-Region."""
+    return region
 
 
 @server.register_procedure

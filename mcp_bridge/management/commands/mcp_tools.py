@@ -2,16 +2,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core import checks
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.http import HttpRequest
 
+from mcp_bridge.checks import linted
+from mcp_bridge.linting import budget, tokens
 from mcp_bridge.management.users import named_user
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry import registry
 from mcp_bridge.server import MCPServer
 from mcp_bridge.tools import Context, Tool
+
+LEVELS: Final = {
+    "CRITICAL": checks.CRITICAL,
+    "ERROR": checks.ERROR,
+    "WARNING": checks.WARNING,
+    "INFO": checks.INFO,
+    "DEBUG": checks.DEBUG,
+}
 
 
 class Command(BaseCommand):
@@ -23,11 +34,27 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--user", help="Only what this user may see and call.")
         parser.add_argument("--json", action="store_true", help="As JSON, schemas included.")
+        parser.add_argument(
+            "--lint",
+            action="store_true",
+            help="Instead, what strict clients refuse in the definitions, and what those cost. "
+            "Fails where there is something, so that it can stand in a build.",
+        )
+        parser.add_argument(
+            "--fail-level",
+            default="WARNING",
+            choices=[level for level in LEVELS if level != "DEBUG"],
+            help="The least serious kind of finding that makes --lint fail (default: WARNING).",
+        )
 
     def handle(self, *args: Any, user: str | None, **options: Any) -> None:
         snapshot = registry.snapshot
         server = MCPServer(snapshot=snapshot)
         tools = list(snapshot if user is None else server.policy.filter(snapshot, _context(user)))
+        if options["lint"]:
+            found = [*snapshot.messages, *linted(tools, minor=True)]
+            self._report(found, tools, LEVELS[options["fail_level"]])
+            return
         if options["json"]:
             self.stdout.write(json.dumps([_described(tool) for tool in tools], indent=2))
             return
@@ -36,6 +63,23 @@ class Command(BaseCommand):
         self.stdout.write(f"\n{len(tools)} of {len(snapshot)} tools{whose}.")
         for message in snapshot.messages:
             self.stderr.write(self.style.WARNING(f"{message.id}: {message.msg}"))
+
+    def _report(self, found: Iterable[checks.CheckMessage], tools: list[Tool], level: int) -> None:
+        told = [message for message in found if not message.is_silenced()]
+        for message in told:
+            kind = {number: name for name, number in LEVELS.items()}[message.level]
+            self.stdout.write(f"{kind} {message.id}: {message.msg}\n    {message.hint}")
+        sizes = {tool.name: budget(tool) for tool in tools}
+        for name, size in sorted(sizes.items(), key=lambda each: -each[1]):
+            self.stdout.write(f"{size:>8} bytes, {tokens(size):>6} tokens  {name}")
+        total = sum(sizes.values())
+        self.stdout.write(
+            f"{len(tools)} tools take {total} bytes: about {tokens(total)} tokens (bytes / 4, an "
+            "approximation)."
+        )
+        grave = sum(message.level >= level for message in told)
+        if grave:
+            raise CommandError(f"{grave} of {len(told)} findings must be mended.")
 
     def _table(self, tools: Iterable[Tool]) -> None:
         for tool in tools:

@@ -1,0 +1,145 @@
+"""
+What is advertised and what is enforced, held against each other with values nobody chose.
+
+Two hundred examples a kind, the same in every run; ``make fuzz`` tries ten thousand new ones. The
+differences that are meant are those of docs/schemas.md.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import os
+from collections.abc import Callable
+from random import Random
+from typing import Annotated, Any, Literal, NotRequired
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from mcp_bridge.arguments import typed_checker
+from mcp_bridge.exceptions import InvalidArguments
+from mcp_bridge.schemas import Inputs, Signature
+from tests.conftest import label
+from tests.schemas.drawing import fitting, mutated
+from tests.schemas.test_agreement import CONFIGURED, EXACT, FORMATS, VALUES
+from tests.serving import taking
+
+
+class Awkward(TypedDict):
+    """Its members are called what pydantic's core schemas call theirs."""
+
+    type: Literal[1]
+    default: Literal[1]
+    strict: int
+    ref: Literal[0]
+    fields: set[int]
+    choices: NotRequired[datetime.date]
+
+
+class Tagged(TypedDict):
+    type: Literal["default"]
+    serialization: Literal[1]
+
+
+class OtherwiseTagged(TypedDict):
+    type: Literal["type"]
+    config: int
+
+
+AWKWARD: list[Any] = [Awkward, Annotated[Tagged | OtherwiseTagged, Field(discriminator="type")]]
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "50"))
+some = settings(
+    max_examples=EXAMPLES,
+    derandomize=EXAMPLES <= 200,
+    database=None,
+    deadline=None,
+    phases=[Phase.generate, Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
+CHECKER = Draft202012Validator.FORMAT_CHECKER
+DECIMALS = (
+    st.decimals(allow_nan=False, allow_infinity=False).map(str)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.integers()
+)
+# What jsonschema does not check, so that only one direction can be: what fits is accepted. Of the
+# texts that fit a Decimal's schema, only numbers are.
+ONE_WAY: list[Any] = [
+    *((hint, None) for hint in (datetime.datetime, datetime.time, datetime.timedelta, bytes)),
+    *((hint, None) for hint in (list[bytes], datetime.datetime | None, dict[str, datetime.time])),
+    *((decimal.Decimal, DECIMALS), (list[decimal.Decimal], st.lists(DECIMALS, max_size=2))),
+]
+
+# Those of docs/schemas.md: all of these fit the schema where formats are notes.
+DIFFERENCES: list[Any] = [
+    (datetime.datetime, "2024-02-29T14:30:00", True),
+    (datetime.time, "14:30:00", True),
+    (datetime.datetime, "a word", False),
+    (datetime.datetime, "2016-12-31T23:59:60Z", False),
+    (datetime.date, "0000-01-01", False),
+    (bytes, "no base64", False),
+    (bytes, "-_-_", True),
+    (bytes, "YQ", True),
+    (Annotated[bytes, Field(max_length=1)], "YWE=", False),
+    (decimal.Decimal, "1.10", True),
+    (decimal.Decimal, "a word", False),
+]
+
+
+def judges(hint: Any) -> tuple[dict[str, Any], Callable[[Any], bool], Callable[[Any], bool]]:
+    """The schema of a parameter; whether a value fits it; whether it is accepted."""
+    inputs = Inputs(Signature.of(taking(hint)))
+    validator = Draft202012Validator(inputs.schema, format_checker=CHECKER)
+    check = typed_checker(inputs)
+
+    def accepted(arguments: Any) -> bool:
+        try:
+            check(arguments)
+        except InvalidArguments:
+            return False
+        return True
+
+    return inputs.schema, validator.is_valid, accepted
+
+
+@pytest.mark.parametrize("hint", [*EXACT, *CONFIGURED, *FORMATS, *AWKWARD], ids=label)
+def test_drawn_values_are_accepted_and_changed_ones_exactly_when_they_fit(hint: Any) -> None:
+    schema, valid, accepted = judges(hint)
+
+    @some
+    @given(
+        fitting({"$defs": schema.get("$defs", {}), **schema["properties"]["value"]}),
+        st.integers(0, 2**32),
+    )
+    def agree(value: Any, seed: int) -> None:
+        assert valid({"value": value}), "the strategy is wrong"
+        assert accepted({"value": value})
+        random = Random(seed)
+        for changed in (mutated(value, random, VALUES) for _ in range(2)):
+            assert accepted({"value": changed}) == valid({"value": changed}), changed
+
+    agree()
+
+
+@pytest.mark.parametrize(("hint", "drawn"), ONE_WAY, ids=label)
+def test_drawn_values_are_accepted(hint: Any, drawn: Any) -> None:
+    schema, _, accepted = judges(hint)
+
+    @some
+    @given(fitting(schema["properties"]["value"]) if drawn is None else drawn)
+    def agree(value: Any) -> None:
+        assert accepted({"value": value})
+
+    agree()
+
+
+@pytest.mark.parametrize(("hint", "value", "taken"), DIFFERENCES, ids=label)
+def test_documented_differences_are_as_documented(hint: Any, value: str, taken: bool) -> None:
+    schema, _, accepted = judges(hint)
+    assert Draft202012Validator(schema).is_valid({"value": value})
+    assert accepted({"value": value}) is taken
