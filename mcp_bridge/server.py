@@ -274,10 +274,13 @@ class MCPServer:
     @property
     def _written_meta(self) -> bytes:
         """What every modern result carries, written once for all of them."""
-        kept, key = self.snapshot.written, f"_meta {get_language()}"
-        if key not in kept:
-            kept[key] = encode(self._meta)
-        return kept[key]
+        kept = self.snapshot.written.get("_meta")
+        if kept is None:
+            kept = encode(self._meta)
+            # A lazy translation is written anew for each request, in its language.
+            if not any(isinstance(each, Promise) for each in conf.SERVER_INFO.values()):
+                self.snapshot.written["_meta"] = kept
+        return kept
 
     @property
     def _instructions(self) -> dict[str, Any]:
