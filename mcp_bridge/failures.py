@@ -7,6 +7,7 @@ from django.http import Http404
 from rest_framework.exceptions import APIException
 
 from mcp_bridge.exceptions import ToolError
+from mcp_bridge.protocol import UnavailableError
 
 
 def explain(exception: Exception) -> str | None:
@@ -30,6 +31,11 @@ def explain(exception: Exception) -> str | None:
         case APIException():
             return _detail(exception.detail)
     return None
+
+
+def unavailable() -> UnavailableError:
+    """What a client is told where the site's database cannot be asked."""
+    return UnavailableError("The server cannot reach its database just now: try again later.")
 
 
 def _invalid(exception: ValidationError) -> str:

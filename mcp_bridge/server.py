@@ -20,7 +20,7 @@ from mcp_bridge.calls import arun, run
 from mcp_bridge.coercion import checked
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ErrorResult, InvalidArguments, ToolError, UnsendableResult
-from mcp_bridge.failures import explain
+from mcp_bridge.failures import explain, unavailable
 from mcp_bridge.protocol import (
     SUPPORTED_VERSIONS,
     InvalidParamsError,
@@ -28,7 +28,6 @@ from mcp_bridge.protocol import (
     ProtocolError,
     Request,
     Result,
-    UnavailableError,
     cursors,
 )
 from mcp_bridge.protocol.content import CallToolResult
@@ -101,9 +100,7 @@ class MCPServer:
             return answer
         except (OperationalError, InterfaceError) as exception:
             logger.exception("The database could not be asked")
-            raise UnavailableError(
-                "The server cannot reach its database just now: try again later."
-            ) from exception
+            raise unavailable() from exception
 
     def initialize(self, request: Request, context: Context) -> Result:
         """The legacy handshake (MCP 2025-11-25, "Lifecycle"); no session begins with it."""

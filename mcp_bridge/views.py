@@ -16,6 +16,7 @@ from django.views import View
 
 from mcp_bridge.auth import authenticate
 from mcp_bridge.conf import conf
+from mcp_bridge.failures import unavailable
 from mcp_bridge.protocol import (
     LATEST,
     ForbiddenError,
@@ -27,7 +28,6 @@ from mcp_bridge.protocol import (
     Reply,
     Request,
     Revision,
-    UnavailableError,
     UnsupportedMediaTypeError,
     aanswer,
     answer,
@@ -89,9 +89,7 @@ class BridgeView(View):
             server = self.get_server()
             authenticate(request, anonymous=server.snapshot.has_public)
         except (OperationalError, InterfaceError) as exception:
-            raise UnavailableError(
-                "The server cannot reach its database just now: try again later."
-            ) from exception
+            raise unavailable() from exception
         return server
 
 
