@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments
 from mcp_bridge.handmade import Handmade, Uncheckable, Violation
-from mcp_bridge.protocol.jsonrpc import cut
+from mcp_bridge.protocol.jsonrpc import cut, pointer
 from mcp_bridge.schemas import Inputs
 
 Checker = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -200,12 +200,6 @@ def _violation(violation: Violation) -> ArgumentError:
 
 def _error(place: Iterable[Any], kind: str, message: str) -> ArgumentError:
     return ArgumentError(path=pointer(place), type=kind, message=message)
-
-
-def pointer(place: Iterable[Any]) -> str:
-    """A place as a JSON pointer, in which long names are cut."""
-    escaped = (cut(str(each)).replace("~", "~0").replace("/", "~1") for each in place)
-    return "".join(f"/{each}" for each in escaped)
 
 
 def _limited(errors: Iterable[ArgumentError]) -> list[ArgumentError]:

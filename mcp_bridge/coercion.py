@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from mcp_bridge.arguments import pointer
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments
 from mcp_bridge.protocol import ProtocolError, jsonrpc
@@ -102,7 +101,7 @@ class Decoding:
         kind = _KINDS[type(value)]
         if kind not in self._kinds_of(schema):
             return text
-        self.found[pointer(place)] = kind
+        self.found[jsonrpc.pointer(place)] = kind
         return value
 
     def _kinds_of(self, schema: Any) -> frozenset[str]:

@@ -38,6 +38,11 @@ def unavailable() -> UnavailableError:
     return UnavailableError("The server cannot reach its database just now: try again later.")
 
 
+def uncounted() -> UnavailableError:
+    """What a client is told where requests have a rate and cannot be counted."""
+    return UnavailableError("The server cannot count requests just now: try again later.")
+
+
 def _invalid(exception: ValidationError) -> str:
     if hasattr(exception, "error_dict"):
         return "\n".join(

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, overload
 
+from mcp_bridge.rates import parse_rate
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 MARK: Final = "__mcp_tool__"
@@ -29,8 +31,9 @@ class ToolOptions:
     Django permissions ("app.codename"), all of which the caller needs; ``scopes`` are OAuth scopes;
     ``public=True`` opens the tool to anonymous callers. ``exposed=False`` and ``deprecated=True``
     keep it from being a tool. ``input_schema`` and ``output_schema`` replace the schemas made from
-    the type hints. ``icons`` and ``meta`` (``_meta``) are sent as given; ``confirm`` and
-    ``throttle`` are kept with the tool. See MCP, "Tools", and the schema's ``Tool``.
+    the type hints. ``icons`` and ``meta`` (``_meta``) are sent as given; ``throttle`` is
+    how often a caller may call it ("20/min"), or a name in THROTTLE_RATES; ``confirm`` is kept with
+    the tool. See MCP, "Tools", and the schema's ``Tool``.
     """
 
     name: str | None = None
@@ -99,6 +102,11 @@ def _check_options(options: ToolOptions) -> None:
             "mcp_tool(public=True) opens the tool to everybody, so it cannot ask for permissions "
             "or scopes as well: drop one of them."
         )
+    if options.throttle and "/" in options.throttle:
+        try:
+            parse_rate(options.throttle)
+        except ValueError as exception:
+            raise ValueError(f"mcp_tool(throttle=…) {exception}.") from None
     if options.read_only and options.destructive:
         raise ValueError("mcp_tool(): a read_only tool cannot be destructive: drop one of them.")
 

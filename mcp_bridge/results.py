@@ -114,10 +114,8 @@ def _hold(handmade: Handmade, structured: bytes) -> None:
     except Uncheckable as why:
         raise ValueError(f"the result {why}") from why
     if violations:
-        place = "".join(f"/{key}" for key in violations[0].path)
-        raise ValueError(
-            f"the result breaks the output schema at {place or '/'}: {violations[0].message}"
-        )
+        place = jsonrpc.pointer(violations[0].path) or "/"
+        raise ValueError(f"the result breaks the output schema at {place}: {violations[0].message}")
 
 
 def _text(plain: bytes) -> str:

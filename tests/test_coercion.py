@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -14,7 +13,7 @@ from typing_extensions import TypedDict
 from mcp_bridge import ToolError
 from mcp_bridge.checks import check_settings
 from mcp_bridge.coercion import Decoding
-from tests.conftest import CheckedClient, label, text_of
+from tests.conftest import CheckedClient, calls, label, text_of
 from tests.schemas import examples as ex
 from tests.serving import serve, taking
 
@@ -241,15 +240,16 @@ def test_argument_of_a_schema_by_hand_is_advised(modern: CheckedClient, settings
 # What it costs
 
 
-def test_deep_and_wide_arguments_are_refused_in_time(
+def test_deep_and_wide_arguments_are_refused_by_little_work(
     on: None, modern: CheckedClient, settings: Any
 ) -> None:
     text = "[]"
     for _ in range(12):
         text = json.dumps([text])
-    begun = time.perf_counter()
-    assert called(modern, settings, list[list[int]], [text] + ["[[]]"] * 50_000)["isError"]
-    assert time.perf_counter() - begun < 5
+    sent = [text] + ["[[]]"] * 10_000
+    work, result = calls(lambda: called(modern, settings, list[list[int]], sent))
+    assert result["isError"]
+    assert work < 100 * len(sent)
 
 
 def test_schema_with_many_ways_to_itself_is_read_once() -> None:
@@ -259,9 +259,8 @@ def test_schema_with_many_ways_to_itself_is_read_once() -> None:
     value: Any = "[1]"
     for _ in range(60):
         value = {"a": value}
-    begun = time.perf_counter()
-    Decoding(tree).value((), tree, value)
-    assert time.perf_counter() - begun < 1
+    work, _ = calls(lambda: Decoding(tree).value((), tree, value))
+    assert work < 20_000
 
 
 @pytest.mark.parametrize("value", [1, "yes", None])

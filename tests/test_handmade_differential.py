@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from hypothesis import assume, given, settings
@@ -10,6 +11,7 @@ from jsonschema import Draft202012Validator
 
 from mcp_bridge.handmade import Handmade
 
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "50"))
 NAMES = st.sampled_from(["a", "b"])
 PATTERNS = st.sampled_from(["^a", "b$", "n_"])
 SCALARS = (
@@ -60,7 +62,7 @@ def keywords(inner: Any) -> Any:
 SCHEMAS = st.recursive(st.fixed_dictionaries({"type": TYPES}), keywords, max_leaves=8)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 200)
 @given(SCHEMAS, st.lists(VALUES, min_size=3, max_size=6))
 def test_same_values_are_accepted_as_by_jsonschema(schema: Any, values: list[Any]) -> None:
     whole = {"type": "object", "properties": {"value": schema}}

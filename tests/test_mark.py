@@ -54,6 +54,7 @@ KEPT: list[Any] = [
     ("icons", [ICON, ICON], (ICON, ICON)),
     ("meta", {"example.com/a": 1}, {"example.com/a": 1}),
     ("throttle", "10/min", "10/min"),
+    ("throttle", "reports", "reports"),
 ]
 
 
@@ -117,6 +118,12 @@ def test_wrong_type_raises_where_the_mark_stands(option: str, value: Any) -> Non
 def test_illegal_name_raises_where_the_mark_stands(name: str) -> None:
     with pytest.raises(ValueError, match="1 to 128 of the characters"):
         mcp_tool(name=name)
+
+
+@pytest.mark.parametrize("rate", ["10/week", "/min", "10/", "0/s", "1.5/min", "10/min/s", "१/s"])
+def test_malformed_rate_raises_where_the_mark_stands(rate: str) -> None:
+    with pytest.raises(ValueError, match=rf"throttle.*is '{rate}', which is no rate.*20/min"):
+        mcp_tool(throttle=rate)
 
 
 @pytest.mark.parametrize("keyword", ["readonly", "readOnlyHint", "tags", "function"])

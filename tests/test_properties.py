@@ -22,12 +22,12 @@ test_site = wire.test_site
 
 # The same inputs in every run, so that a red one is the work of the change that is tested.
 few = settings(
-    max_examples=60,
+    max_examples=25,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-many = settings(few, max_examples=200)
+many = settings(few, max_examples=100)
 era = st.sampled_from(ERAS)
 
 text = st.text(max_size=20) | st.sampled_from(["jsonrpc", "method", "params", "_meta", "__class__"])

@@ -9,10 +9,12 @@ querysets are results by the shape that the return hint declares.
 from __future__ import annotations
 
 from mcp_bridge.django_types.choices import ChoicesAdapter
+from mcp_bridge.django_types.datetimes import in_site_time
 from mcp_bridge.django_types.forms import FormAdapter
 from mcp_bridge.django_types.models import Lookup, ModelAdapter
 from mcp_bridge.django_types.serializers import SerializerAdapter
 from mcp_bridge.schemas.adapters import register
+from mcp_bridge.schemas.strictness import on_receipt
 
 __all__ = ["Lookup", "install"]
 
@@ -21,3 +23,4 @@ def install() -> None:
     """Teach the schema engine these types; once is enough, and more does nothing."""
     for adapter in (ChoicesAdapter(), ModelAdapter(), FormAdapter(), SerializerAdapter()):
         register(adapter)
+    on_receipt("datetime", in_site_time)

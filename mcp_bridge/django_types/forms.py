@@ -46,6 +46,11 @@ class FormAdapter(Adapter):
         binder = Binder(hint)
         return Annotated[(binder.shape, *metadata, After(binder.bound))]
 
+    def result(self, hint: Any, metadata: tuple[Any, ...]) -> Any | None:
+        if isinstance(hint, type) and issubclass(hint, forms.BaseForm):
+            raise TypeError("a form is no result: return the values of it that are to be shown")
+        return None
+
 
 class Binder:
     """

@@ -14,11 +14,12 @@ from django.db import models
 from django.db.models.manager import BaseManager
 from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from mcp_bridge.django_types.hints import After
 from mcp_bridge.protocol.jsonrpc import cut, quoted
 from mcp_bridge.schemas.adapters import Adapter
+from mcp_bridge.schemas.members import BESIDE
 
 # The first that matches counts: a subclass stands before its base.
 _HINTS: Final[Sequence[tuple[type[models.Field[Any, Any]], Any]]] = (
@@ -45,18 +46,32 @@ class Lookup:
 
     field: str
 
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        """What makes it a member that any pydantic model may have: in Python, an instance."""
+        several = get_origin(source) is list
+        model = get_args(source)[0] if several else source
+        if not _is_model(model):
+            raise TypeError(
+                f"Lookup({self.field!r}) has to stand beside a model class or a list of one: "
+                f"Annotated[Article, Lookup({self.field!r})] | None"
+            )
+        instance = core_schema.is_instance_schema(model, metadata={BESIDE: (self,)})
+        return core_schema.list_schema(instance) if several else instance
+
 
 class ModelAdapter(Adapter):
     """Models, lists of them, and what a database gives back of them."""
 
     def parameter(self, hint: Any, metadata: tuple[Any, ...]) -> Any | None:
+        if _is_queryset(hint):
+            raise TypeError("a queryset is no parameter: take list[Article], which is one query")
         several = get_origin(hint) is list
         item = get_args(hint)[0] if several else hint
         inner: tuple[Any, ...] = ()
         if several and get_origin(item) is Annotated:
             item, *beside = get_args(item)
             inner = tuple(beside)
-        if not (isinstance(item, type) and issubclass(item, models.Model)):
+        if not _is_model(item):
             return None
         lookups = [each for each in (*inner, *metadata) if isinstance(each, Lookup)]
         resolver = Resolver(item, lookups[0].field if lookups else item._meta.pk.name)
@@ -66,6 +81,16 @@ class ModelAdapter(Adapter):
         kept = [each for each in inner if _is_constraint(each)]
         keys: Any = Annotated[(resolver.key, *kept)] if kept else resolver.key
         return resolver.annotated(list[keys], metadata, resolver.every)
+
+    def result(self, hint: Any, metadata: tuple[Any, ...]) -> Any | None:
+        if _is_model(hint):
+            raise TypeError(
+                f"{hint.__name__} as a result has no shape: say what is shown of it by a dataclass "
+                "with members of the same names, or by a serializer"
+            )
+        if _is_queryset(hint):
+            raise TypeError("a queryset as a result has no shape: say list[Row], of a dataclass")
+        return None
 
     def items(self, value: Any) -> Iterable[Any] | None:
         if isinstance(value, BaseManager):
@@ -141,6 +166,15 @@ def key_hint(field: Any) -> Any:
         raise TypeError(f"{field.model.__name__}.{field.name} has no type that JSON can name")
     length = getattr(field, "max_length", None)
     return Annotated[hint, Field(max_length=length)] if hint is str and length else hint
+
+
+def _is_model(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, models.Model)
+
+
+def _is_queryset(hint: Any) -> bool:
+    kind = get_origin(hint) or hint
+    return isinstance(kind, type) and issubclass(kind, models.QuerySet | BaseManager)
 
 
 def _is_constraint(metadata: Any) -> bool:

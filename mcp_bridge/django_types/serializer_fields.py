@@ -15,6 +15,7 @@ from rest_framework.settings import api_settings
 
 from mcp_bridge.django_types.choices import labels
 from mcp_bridge.django_types.models import key_hint
+from mcp_bridge.django_types.spectacular import mapped, told
 
 # What makes a hint of a nested serializer.
 Shape = Callable[[Any], Any]
@@ -59,10 +60,14 @@ _UNTYPED: Final = type(serializers.ListField().child)
 
 def write_hint(field: Any, shape: Shape) -> Any:
     """The hint of what fills a field; raises TypeError where no JSON value can."""
-    nested = _nested(field, shape, write_hint)
-    if nested is not None:
-        return nested
+    known = told(field, "request")
+    if known is None:
+        known = _nested(field, shape, write_hint)
+    if known is not None:
+        return known
     hint = _first(_WRITTEN, field)
+    if hint is None and not isinstance(field, serializers.FileField):
+        hint = mapped(field, "request")
     if hint is None:
         kind = type(field).__name__
         raise TypeError(f"the field {field.field_name!r} is a {kind}: no JSON fills it")
@@ -79,9 +84,11 @@ def write_hint(field: Any, shape: Shape) -> Any:
 
 def read_hint(field: Any, shape: Shape) -> Any:
     """The hint of what a field represents; Any where nobody says."""
-    nested = _nested(field, shape, read_hint)
-    if nested is not None:
-        return nested
+    known = told(field, "response")
+    if known is None:
+        known = _nested(field, shape, read_hint)
+    if known is not None:
+        return (mapped(field, "response") or Any) if known is Any else known
     if isinstance(field, serializers.SerializerMethodField):
         method = getattr(field.parent, field.method_name or f"get_{field.field_name}")
         return typing.get_type_hints(method).get("return", Any)
@@ -93,7 +100,7 @@ def read_hint(field: Any, shape: Shape) -> Any:
     if isinstance(field, serializers.DecimalField):
         as_text = getattr(field, "coerce_to_string", api_settings.COERCE_DECIMAL_TO_STRING)
         return str if as_text else Any
-    return _first(_READ, field) or Any
+    return _first(_READ, field) or mapped(field, "response") or Any
 
 
 def description(field: Any) -> str | None:

@@ -22,6 +22,7 @@ from typing_extensions import TypedDict
 
 from mcp_bridge.django_types.hints import SHAPE, After
 from mcp_bridge.django_types.serializer_fields import description, read_hint, write_hint
+from mcp_bridge.django_types.spectacular import note, told
 from mcp_bridge.schemas.adapters import Adapter
 
 
@@ -75,14 +76,17 @@ def _serializer(hint: Any) -> tuple[type[serializers.Serializer[Any]] | None, bo
     return (kind if is_one else None), many
 
 
-def writable(serializer: serializers.Serializer[Any]) -> type[BaseModel]:
-    """What may be sent to a serializer, as a pydantic model."""
+def writable(serializer: serializers.Serializer[Any]) -> Any:
+    """What may be sent to a serializer, as a pydantic model; or what drf-spectacular was told."""
+    whole = told(serializer, "request")
+    if whole is not None:
+        return whole
     declared: dict[str, Any] = {}
-    for name, field in serializer.fields.items():
+    for name, field in _shown(serializer):
         if field.read_only or isinstance(field, serializers.HiddenField):
             continue
         hint = write_hint(field, writable)
-        options: dict[str, Any] = {"alias": name, "description": description(field)}
+        options: dict[str, Any] = {"alias": name, **_notes(name, field)}
         if not field.required:
             options |= _default(field)
         # Fields have names of their own, since a serializer's may be what no pydantic field may.
@@ -90,28 +94,46 @@ def writable(serializer: serializers.Serializer[Any]) -> type[BaseModel]:
             hint | None if field.allow_null else hint,
             Field(**options),
         )
-    kind = type(serializer)
     return create_model(
-        kind.__name__, __config__=SHAPE, __doc__=kind.__dict__.get("__doc__"), **declared
+        type(serializer).__name__, __config__=SHAPE, __doc__=_text(serializer), **declared
     )
 
 
 def readable(serializer: serializers.Serializer[Any]) -> Any:
-    """What a serializer represents, as a TypedDict: pydantic writes its dicts as they are."""
+    """The same of what it represents, as a TypedDict: pydantic writes its dicts as they are."""
+    whole = told(serializer, "response")
+    if whole is not None:
+        return whole
     declared: dict[str, Any] = {}
-    for name, field in serializer.fields.items():
+    for name, field in _shown(serializer):
         if field.write_only:
             continue
         hint = read_hint(field, readable)
         if field.allow_null or (field.read_only and not _is_never_null(field)):
             hint = hint | None
-        hint = Annotated[hint, Field(description=description(field))]
+        hint = Annotated[hint, Field(**_notes(name, field))]
         declared[name] = hint if field.required or field.read_only else NotRequired[hint]
     make: Any = TypedDict
     shape = make(type(serializer).__name__, declared)
     shape.__pydantic_config__ = SHAPE
-    shape.__doc__ = type(serializer).__dict__.get("__doc__")
+    shape.__doc__ = _text(serializer)
     return shape
+
+
+def _shown(serializer: serializers.Serializer[Any]) -> Iterator[tuple[str, Any]]:
+    left_out = note(serializer, "exclude_fields", ())
+    return ((name, each) for name, each in serializer.fields.items() if name not in left_out)
+
+
+def _notes(name: str, field: Any) -> dict[str, Any]:
+    deprecated = name in note(field.parent, "deprecate_fields", ())
+    extra = {"json_schema_extra": {"deprecated": True}} if deprecated else {}
+    return {"description": description(field), **extra}
+
+
+def _text(serializer: serializers.Serializer[Any]) -> str | None:
+    text = note(serializer, "description", type(serializer).__dict__.get("__doc__"))
+    return None if text is None else str(text)
 
 
 def _nothing() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import islice
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -15,7 +15,9 @@ from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 from pydantic_core import SchemaError, SchemaValidator, core_schema
+from referencing.jsonschema import DRAFT202012
 
+from mcp_bridge.handmade.budget import current, spend
 from mcp_bridge.protocol.jsonrpc import quoted
 
 Keyword = Callable[[Any, Any, Any, Any], Iterable[ValidationError] | None]
@@ -41,24 +43,31 @@ _GO_THROUGH: Final = (
 )
 
 
-class TooMuchWork(Exception):
-    """A check has used up the steps it may take."""
-
-
-_left: ContextVar[list[int] | None] = ContextVar("mcp_bridge_steps", default=None)
-
-
-def allow(steps: int) -> None:
-    """Let what is checked from here on, in this context, take that many steps."""
-    _left.set([steps])
-
-
-def _spend(steps: int) -> None:
-    left = _left.get()
-    if left is not None:
-        left[0] -= steps
-        if left[0] < 0:
-            raise TooMuchWork("checking it takes too many steps")
+def _descend(
+    self: Any,
+    instance: Any,
+    schema: Any,
+    path: Any = None,
+    schema_path: Any = None,
+    resolver: Any = None,
+) -> Iterator[ValidationError]:
+    """jsonschema's own, but for the validator: made once for a part, not for each value."""
+    budget = current()
+    known = budget.validators if budget is not None else None
+    below = None if known is None else known.get(id(schema))
+    if below is None:
+        resource = DRAFT202012.create_resource(schema)
+        resolver = resolver or self._resolver.in_subresource(resource)
+        below = self.evolve(schema=schema, _resolver=resolver)
+        if known is not None:
+            # It holds the part, whose id is therefore no other's.
+            known[id(schema)] = below
+    for error in below.iter_errors(instance):
+        if path is not None:
+            error.path.appendleft(path)
+        if schema_path is not None:
+            error.schema_path.appendleft(schema_path)
+        yield error
 
 
 def _counted(name: str, keyword: Keyword) -> Keyword:
@@ -70,7 +79,7 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
         size = len(value) if isinstance(value, dict | list) else 0
         if goes_through and isinstance(instance, dict | list):
             size += len(instance)
-        _spend(price + size // 16)
+        spend(price + size // 16)
         return keyword(validator, value, instance, schema)
 
     return check
@@ -94,7 +103,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
     if isinstance(instance, str):
-        _spend(len(instance) // 256)
+        spend(len(instance) // 256)
         if not matcher(pattern)(instance):
             yield ValidationError("does not match the pattern")
 
@@ -105,7 +114,7 @@ def _pattern_properties(
     if not isinstance(instance, dict):
         return
     for pattern, subschema in patterns.items():
-        _spend(len(instance))
+        spend(len(instance))
         for name, value in instance.items():
             if matcher(pattern)(name):
                 yield from validator.descend(value, subschema, path=name, schema_path=pattern)
@@ -117,19 +126,28 @@ def _additional_properties(
     if not isinstance(instance, dict):
         return
     known, patterns = schema.get("properties", {}), schema.get("patternProperties", ())
-    _spend(len(instance) * len(patterns))
+    spend(len(instance) * len(patterns))
     extra = [
         name
         for name in instance
         if name not in known and not any(matcher(pattern)(name) for pattern in patterns)
     ]
     if wanted is False:
-        if extra:
-            names = ", ".join(quoted(name) for name in extra[:10])
-            yield ValidationError(f"has {len(extra)} that it may not have: {names}")
+        names = ", ".join(map(quoted, islice(known, 10))) if extra else ""
+        among = f"; known are {names}" if names else ""
+        for name in extra:
+            yield ValidationError(f"is not a known member; leave it out{among}", path=[name])
         return
     for name in extra:
         yield from validator.descend(instance[name], wanted, path=name)
+
+
+def _required(
+    validator: Any, names: list[str], instance: Any, schema: Any
+) -> Iterator[ValidationError]:
+    for name in names if isinstance(instance, dict) else ():
+        if name not in instance:
+            yield ValidationError("is required and was not given", path=[name])
 
 
 def _property_names(
@@ -176,7 +194,7 @@ def _const(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[V
 def _text(value: Any) -> str:
     """The same text for values that are equal."""
     text = json.dumps(_canonical(value), sort_keys=True)
-    _spend(1 + len(text) // 16)
+    spend(1 + len(text) // 16)
     return text
 
 
@@ -195,7 +213,7 @@ def _format(validator: Any, name: str, instance: Any, schema: Any) -> Iterator[V
     if not isinstance(instance, str) or name not in validator.format_checker.checkers:
         return
     if len(instance) <= _LONGEST_FORMATTED:
-        _spend(1 + len(instance))
+        spend(1 + len(instance))
         if validator.format_checker.conforms(instance, name):
             return
     yield ValidationError("is not of the format")
@@ -215,8 +233,13 @@ def _formats() -> FormatChecker:
     for name, check in own.items():
         if name not in formats.checkers:
             register: Any = formats.checks(name, raises=ValueError)
-            register(check)
+            register(partial(_is_text_of, check))
     return formats
+
+
+def _is_text_of(check: Callable[[str], bool], value: object) -> bool:
+    """Whether a value is of a format; only texts can be of none."""
+    return not isinstance(value, str) or check(value)
 
 
 def _is_date_time(text: object) -> bool:
@@ -242,6 +265,7 @@ _OWN: Final[dict[str, Keyword]] = {
     "pattern": _pattern,
     "patternProperties": _pattern_properties,
     "propertyNames": _property_names,
+    "required": _required,
     "uniqueItems": _unique_items,
 }
 FORMATS: Final = _formats()
@@ -253,5 +277,6 @@ Bounded: Final[Any] = _extend(
         for name, keyword in {**Draft202012Validator.VALIDATORS, **_OWN}.items()
     },
 )
+Bounded.descend = _descend
 # For schemas of which only the size of the instance is a concern: nothing but one keyword is new.
 Linear: Final[Any] = _extend(Draft202012Validator, {"uniqueItems": _unique_items})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from jsonschema.exceptions import ValidationError
@@ -64,7 +63,7 @@ def quiet(value: Any) -> Any:
     """
     if isinstance(value, str):
         return value if len(value) <= _LONG else _Text(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return _Object({key: quiet(each) for key, each in value.items()})
     if isinstance(value, list | tuple):
         return _Array([quiet(each) for each in value])

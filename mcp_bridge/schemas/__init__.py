@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
+from mcp_bridge.schemas.adapters import register
 from mcp_bridge.schemas.headers import McpHeader, header_parameters
 from mcp_bridge.schemas.inputs import Inputs
 from mcp_bridge.schemas.outputs import Outputs
 from mcp_bridge.schemas.signatures import Signature, UnsupportedSignature
+from mcp_bridge.schemas.structs import StructAdapter
 
 __all__ = [
     "Inputs",
@@ -26,6 +28,8 @@ __all__ = [
     "input_schema",
     "output_schema",
 ]
+
+register(StructAdapter())
 
 
 def input_schema(function: Callable[..., Any], *, skip: Collection[str] = ()) -> dict[str, Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import collections.abc
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+Side = Literal["parameter", "result"]
 # The containers whose items may be of an adapted type.
 _CONTAINERS: Final = frozenset(
     {list, tuple, set, frozenset, dict, collections.abc.Sequence, collections.abc.Iterable}
@@ -54,7 +55,7 @@ def register(adapter: Adapter) -> None:
         ADAPTERS.append(adapter)
 
 
-def adapted(hint: Any, side: Literal["parameter", "result"] = "parameter") -> Any:
+def adapted(hint: Any, side: Side = "parameter") -> Any:
     """A hint with every adapted type in it replaced, in unions and containers too."""
     annotated = get_origin(hint) is Annotated
     inner, *metadata = get_args(hint) if annotated else (hint,)
@@ -62,12 +63,19 @@ def adapted(hint: Any, side: Literal["parameter", "result"] = "parameter") -> An
         found = getattr(adapter, side)(inner, tuple(metadata))
         if found is not None:
             return found
+    return within(hint, lambda each: adapted(each, side))
+
+
+def within(hint: Any, change: Callable[[Any], Any]) -> Any:
+    """A union or container with what it holds changed; the hint itself where nothing is."""
+    annotated = get_origin(hint) is Annotated
+    inner, *metadata = get_args(hint) if annotated else (hint,)
     origin = get_origin(inner)
     union = origin in (typing.Union, types.UnionType)
     if not union and origin not in _CONTAINERS:
         return hint
     before = get_args(inner)
-    after = tuple(adapted(each, side) for each in before)
+    after = tuple(map(change, before))
     if all(one is other for one, other in zip(before, after, strict=True)):
         return hint
     rebuilt: Any = typing.Union[after] if union else origin[after]  # noqa: UP007

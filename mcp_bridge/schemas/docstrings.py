@@ -25,7 +25,11 @@ class Docstring:
 
 def parse(function: Callable[..., Any]) -> Docstring:
     """Read a function's docstring; one that follows no style is all text."""
-    parsed = docstring_parser.parse(inspect.getdoc(function) or "")
+    text = inspect.getdoc(function) or ""
+    if "\n" not in text and ":" not in text:
+        # No style has anything but text in such a line, and to try them all takes its time.
+        return Docstring(text=text)
+    parsed = docstring_parser.parse(text)
     return Docstring(
         text=_text(parsed),
         parameters={

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Final, get_args, get_origin
 
 import pydantic_core
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 from pydantic_core import SchemaValidator
 
 from mcp_bridge.schemas.adapters import adapted, note
-from mcp_bridge.schemas.generator import generate
-from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature
-from mcp_bridge.schemas.strictness import strict_validator
+from mcp_bridge.schemas.definitions import at_root
+from mcp_bridge.schemas.generator import generate, reading
+from mcp_bridge.schemas.members import model_of
+from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature, UnsupportedSignature
+from mcp_bridge.schemas.strictness import strict_validator, takes_paths
 
 # Strict JSON mode: what the schema says is what is enforced.
 CONFIG = ConfigDict(
@@ -24,6 +26,8 @@ CONFIG = ConfigDict(
     ser_json_bytes="base64",
     ser_json_inf_nan="constants",
 )
+# The field of an open model that holds the type of what it takes besides its own.
+_REST: Final = "rest"
 
 
 class Inputs:
@@ -31,7 +35,8 @@ class Inputs:
     What a function's caller may send.
 
     ``schema`` is the input schema, whose root is always an object. ``problems`` are sentences on
-    hints that pydantic cannot read; such a parameter takes any value.
+    hints that pydantic cannot read; such a parameter takes any value. Raises UnsupportedSignature
+    for a parameter that takes a path.
     """
 
     def __init__(self, signature: Signature) -> None:
@@ -71,6 +76,8 @@ class Inputs:
     def _readable(self, parameter: Parameter) -> Parameter:
         try:
             _built([parameter], MISSING)
+        except UnsupportedSignature:
+            raise
         except Exception as exception:
             self.problems.append(
                 f"the hint of {parameter.name!r} is not one that pydantic reads: {exception}"
@@ -87,24 +94,46 @@ class Inputs:
 
 def _built(parameters: list[Parameter], extra: Any) -> tuple[SchemaValidator, dict[str, Any]]:
     """What enforces some parameters, and their schema."""
-    model = _model(parameters, extra)
-    schema = generate(model, "validation")
+    with reading():
+        model = _model(parameters, extra)
+    core = model.__pydantic_core_schema__
+    if takes_paths(core):
+        # With several, each was tried by itself before, and it is none of them.
+        what = (
+            f"its parameter {parameters[0].name!r}" if extra is MISSING else "what it takes by **"
+        )
+        raise UnsupportedSignature(
+            f"{what} holds a path, by which a caller could name any of the server's files; take a "
+            "str that names what callers may use, or the content itself as a str or bytes"
+        )
+    schema = generate(core, "validation")
     schema.setdefault("properties", {})
-    if extra is MISSING:
-        schema["additionalProperties"] = False
-    return strict_validator(model), schema
+    if extra is MISSING or extra is Any:
+        schema["additionalProperties"] = extra is Any
+    return strict_validator(core, receives=True), schema
 
 
 def _model(parameters: list[Parameter], extra: Any) -> type[BaseModel]:
-    config = CONFIG if extra is MISSING else ConfigDict(**{**CONFIG, "extra": "allow"})
     fields: dict[str, Any] = {}
     for index, parameter in enumerate(parameters):
         hint = adapted(parameter.hint)
         brought = note(hint) if hint is not parameter.hint else ""
         fields[f"p{index}"] = (hint, _field(parameter, brought))
-    if extra is not MISSING and extra is not Any:
-        fields["__pydantic_extra__"] = dict[str, adapted(extra)]  # type: ignore[misc]
-    return create_model("Arguments", __config__=config, **fields)
+    if extra is not MISSING:
+        fields[_REST] = (dict[str, adapted(extra)], ...)  # type: ignore[misc]
+    model = model_of("Arguments", CONFIG, fields, "parameter")
+    if extra is not MISSING:
+        model.__pydantic_core_schema__ = at_root(model.__pydantic_core_schema__, _opened)
+    return model
+
+
+def _opened(schema: Any) -> Any:
+    """The core schema of a model that takes what else is sent, and whose members stay closed."""
+    fields = dict(schema["schema"]["fields"])
+    rest = fields.pop(_REST)["schema"]["values_schema"]
+    inner = {**schema["schema"], "fields": fields, "extras_schema": rest}
+    config = {**schema["config"], "extra_fields_behavior": "allow"}
+    return {**schema, "schema": inner, "config": config}
 
 
 def _field(parameter: Parameter, brought: str) -> Any:

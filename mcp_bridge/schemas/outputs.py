@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import types
 import typing
 from collections import abc
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, get_args, get_origin
+from typing import Annotated, Any, Final, cast, get_args, get_origin
 
-from pydantic import BaseModel, TypeAdapter, create_model
-from pydantic_core import SchemaSerializer
+from pydantic import BaseModel
+from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic_core import SchemaSerializer, core_schema
 from referencing import Registry
 
 from mcp_bridge.handmade.keywords import Linear
 from mcp_bridge.protocol.content import CallToolResult, ContentBlock
 from mcp_bridge.schemas.adapters import adapted
-from mcp_bridge.schemas.generator import generate
+from mcp_bridge.schemas.definitions import at_root
+from mcp_bridge.schemas.generator import generate, reading
 from mcp_bridge.schemas.inputs import CONFIG
+from mcp_bridge.schemas.members import core_schema_of
 from mcp_bridge.schemas.shapes import shaped
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.schemas.strictness import bytes_serializer, has_own_code, strict_validator
+from mcp_bridge.schemas.strictness import has_own_code, serializer, strict_validator
 
 # The member that holds a result which is no object (decided for every revision alike).
 WRAPPER: Final = "result"
@@ -31,6 +35,8 @@ _GENERATED: Final = (
     *(abc.Iterator, abc.Generator),
     *(abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator),
 )
+# A core schema, and the JSON Schema of what it writes.
+_Held = tuple[Any, dict[str, Any]]
 _CONTENT: list[Callable[[Any], bool]] = []
 
 
@@ -41,6 +47,14 @@ def register_content(predicate: Callable[[Any], bool]) -> None:
     ``predicate`` is asked of each part of a hint: a type, or what stands in an ``Annotated``.
     """
     _CONTENT.append(predicate)
+
+
+class Result(BaseModel):
+    model_config = CONFIG
+
+
+_CORE_CONFIG: Final[Any] = cast("Any", Result.__pydantic_core_schema__)["config"]
+_ANY: Final = SchemaSerializer(core_schema.tuple_schema([core_schema.any_schema()]), _CORE_CONFIG)
 
 
 class Outputs:
@@ -57,27 +71,29 @@ class Outputs:
         self.schema: dict[str, Any] | None = None
         self._wrapped: bool | None = None
         self._hint: Any = Any
+        self._serializer = _ANY
+        self._held: _Held | None = None
         self.returns = returns = _collected(returns)
         self.is_content = _is_content(returns)
-        self._serializer = _serializer(Any)
-        self._check: Callable[[bytes], Any] = bytes
         if any(returns is each for each in _UNTYPED) or self.is_content:
             return
         try:
-            hint = adapted(returns, "result")
-            serializer = _serializer(hint)
-            model = _model(hint)
-            whole = generate(model, "serialization")
-            check = _checker(model, whole)
+            with reading():
+                inner = core_schema_of(adapted(returns, "result"), CONFIG, "result")
+            core = at_root(inner, _wrapped)
+            whole = generate(core, "serialization")
+            self._serializer = serializer(at_root(inner, _listed), _CORE_CONFIG)
         except Exception as exception:
             self.problems.append(f"the return hint is not one that pydantic reads: {exception}")
             return
-        self._check = check
-        if description:
-            whole["properties"][WRAPPER].setdefault("description", description)
         self._hint = returns
-        self._serializer = serializer
-        self.schema, self._wrapped = _unwrapped(whole)
+        self._held = (core, whole)
+        self.schema, self._wrapped = _unwrapped(_described(whole, description))
+
+    @functools.cached_property
+    def _check(self) -> Callable[[bytes], Any]:
+        # Made when the first result comes: half of the tools of a process may never be called.
+        return bytes if self._held is None else _checker(*self._held)
 
     def dump(self, value: Any) -> tuple[bytes, bytes]:
         """
@@ -103,16 +119,19 @@ class Outputs:
         return self._serializer.to_json((value,), warnings=False, by_alias=True)[1:-1]
 
 
-def _checker(model: type[BaseModel], schema: Mapping[str, Any]) -> Callable[[bytes], Any]:
+def _checker(core: Any, schema: Mapping[str, Any]) -> Callable[[bytes], Any]:
     """
     What holds a result to its schema: pydantic where it can, for its speed, else jsonschema.
 
     It cannot where a result is written in another way than an argument is read (aliases, computed
     fields, serializers), nor where reading it would run validators of the site's own again.
     """
-    same = _shape(generate(model, "validation")) == _shape(schema)
-    if same and not has_own_code(model.__pydantic_core_schema__):
-        return strict_validator(model).validate_json
+    try:
+        if not has_own_code(core) and _shape(generate(core, "validation")) == _shape(schema):
+            return strict_validator(core).validate_json
+    except PydanticInvalidForJsonSchema:
+        # It can be written, and not be read.
+        pass
     checked = Linear(dict(schema), registry=Registry())
     return lambda whole: checked.validate(json.loads(whole))
 
@@ -127,16 +146,22 @@ def _shape(schema: Any) -> Any:
     return schema
 
 
-def _serializer(hint: Any) -> SchemaSerializer:
-    # In a tuple, since a class with a config of its own takes none from a TypeAdapter.
-    adapter: TypeAdapter[Any] = TypeAdapter(tuple[hint], config=CONFIG)
-    adapter.rebuild(raise_errors=True)
-    serializer: Any = bytes_serializer(adapter.core_schema) or adapter.serializer
-    return serializer  # type: ignore[no-any-return]
+def _listed(core: Any) -> Any:
+    # The root of a serializer takes no config, and what is in a tuple does.
+    return core_schema.tuple_schema([core])
 
 
-def _model(hint: Any) -> type[BaseModel]:
-    return create_model("Result", __config__=CONFIG, result=(hint, ...))
+def _wrapped(core: Any) -> Any:
+    fields = core_schema.model_fields_schema({WRAPPER: core_schema.model_field(core)})
+    return core_schema.model_schema(Result, fields, config=_CORE_CONFIG)
+
+
+def _described(whole: dict[str, Any], description: str) -> dict[str, Any]:
+    """The schema of a wrapper, with what the docstring says where the hint says nothing."""
+    if not description:
+        return whole
+    inner = {"description": description, **whole["properties"][WRAPPER]}
+    return {**whole, "properties": {WRAPPER: inner}}
 
 
 def _unwrapped(whole: dict[str, Any]) -> tuple[dict[str, Any], bool]:

@@ -8,13 +8,13 @@ import operator
 import types
 import typing
 from collections.abc import Collection, Mapping
-from dataclasses import is_dataclass
-from typing import Annotated, Any, get_args, get_origin
+from typing import Any, get_args, get_origin
 
-from pydantic import BaseModel, TypeAdapter
-from typing_extensions import get_type_hints, is_typeddict
+from pydantic import ConfigDict
+from pydantic_core import SchemaValidator
 
 from mcp_bridge.schemas.adapters import ADAPTERS
+from mcp_bridge.schemas.members import core_schema_of, members_of, without_metadata
 
 _ABSENT = object()
 
@@ -26,7 +26,7 @@ def shaped(hint: Any, value: Any) -> Any:
     Members are read by attribute, and collections are listed. What no adapter knows stays the same
     object. Raises pydantic's ValidationError where an object does not have what the shape asks for.
     """
-    hint = _without_metadata(hint)
+    hint = without_metadata(hint)
     items = next(filter(_is_given, (each.items(value) for each in ADAPTERS)), None)
     if items is not None:
         value = list(items)
@@ -34,7 +34,7 @@ def shaped(hint: Any, value: Any) -> Any:
         return _as_branch(get_args(hint), value)
     if isinstance(value, list | tuple | set | frozenset):
         return _listed(hint, value)
-    members = _members(hint) if isinstance(hint, type) else None
+    members = members_of(hint) if isinstance(hint, type) else None
     if members is None:
         return _mapped(hint, value) if isinstance(value, dict) else value
     if any(each.has_members(value) for each in ADAPTERS):
@@ -44,18 +44,6 @@ def shaped(hint: Any, value: Any) -> Any:
 
 def _is_given(value: Any) -> bool:
     return value is not None
-
-
-def _without_metadata(hint: Any) -> Any:
-    while True:
-        if get_origin(hint) is Annotated:
-            hint = get_args(hint)[0]
-        elif hasattr(hint, "__value__"):
-            hint = hint.__value__
-        elif hasattr(hint, "__supertype__"):
-            hint = hint.__supertype__
-        else:
-            return hint
 
 
 def _as_branch(branches: Collection[Any], value: Any) -> Any:
@@ -125,15 +113,7 @@ def _with_members(members: Mapping[str, Any], value: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=256)
-def _reader(hint: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(hint)
-
-
-@functools.lru_cache(maxsize=256)
-def _members(hint: type) -> dict[str, Any] | None:
-    """The members of a class that declares them, with their hints; None for any other class."""
-    if issubclass(hint, BaseModel):
-        return {name: field.annotation for name, field in hint.model_fields.items()}
-    if is_dataclass(hint) or is_typeddict(hint) or hasattr(hint, "_fields"):
-        return dict(get_type_hints(hint))
-    return None
+def _reader(hint: Any) -> SchemaValidator:
+    schema = core_schema_of(hint, ConfigDict(), "result")
+    # Prebuilt validators of nested models would not know what adapters replaced.
+    return SchemaValidator(schema, _use_prebuilt=False)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
 from typing import Any, Final
 
-from pydantic import BaseModel
 from pydantic_core import (
+    CoreConfig,
     PydanticCustomError,
     PydanticSerializationUnexpectedValue,
     SchemaSerializer,
@@ -43,26 +44,52 @@ _VALUES: Final = frozenset(
 )
 # Where it holds schemas by names (of members, of tags), which may be any word.
 _NAMED: Final = frozenset({"fields", "choices"})
-_NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_HOLDERS: Final = (dict, list, tuple)
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+# Of definitions, which stand beside the model and have nothing of its config.
+_OUTSIDE: Final = CoreConfig(strict=True, allow_inf_nan=False, val_json_bytes="base64")
+# By the type of a core schema, what its values go through when they are received.
+_RECEIVED: Final[dict[str, Callable[[Any], Any]]] = {}
 
 
-def strict_validator(model: type[BaseModel]) -> SchemaValidator:
-    """A validator for the model's JSON that accepts what the model's schema says, and no more."""
-    schema: Any = _tightened(model.__pydantic_core_schema__)
+def strict_validator(schema: Any, *, receives: bool = False) -> SchemaValidator:
+    """
+    A validator for the JSON of a model's core schema, which accepts what its JSON Schema says.
+
+    With ``receives``, its values go through what on_receipt() was given.
+    """
+    tightened: Any = _tightened(schema)
+    if receives and any(each.get("type") in _RECEIVED for each in _parts(schema)):
+        tightened = _received(tightened)
     # Prebuilt validators of nested models would be the ones that accept more.
-    return SchemaValidator(schema, _use_prebuilt=False)
+    return SchemaValidator(tightened, _OUTSIDE, _use_prebuilt=False)
 
 
-def bytes_serializer(schema: Any) -> SchemaSerializer | None:
+def on_receipt(kind: str, convert: Callable[[Any], Any]) -> None:
+    """
+    Have every value of a core type, such as "datetime", converted before a procedure receives it.
+
+    Types that demand or refuse a time zone themselves are left alone.
+    """
+    _RECEIVED[kind] = convert
+
+
+def takes_paths(schema: Any) -> bool:
+    """Whether a core schema makes paths of what is sent, anywhere in it."""
+    kinds = [each.get("cls") for each in _parts(schema) if each.get("type") == "is-instance"]
+    return any(isinstance(kind, type) and issubclass(kind, os.PathLike) for kind in kinds)
+
+
+def serializer(schema: Any, config: CoreConfig) -> SchemaSerializer:
     """
     A serializer that writes bytes as the base64 of RFC 4648, section 4, which schemas promise.
 
-    pydantic's own writes the url-safe alphabet of section 5. None for a core schema without bytes,
-    whose own serializer is as good.
+    pydantic's own writes the url-safe alphabet of section 5.
     """
-    encoded = _encoded(schema)
+    if any(map(_is_bytes, _parts(schema))):
+        schema = _encoded(schema)
     # Prebuilt serializers of nested models would be the ones of the other alphabet.
-    return None if encoded == schema else SchemaSerializer(encoded, _use_prebuilt=False)
+    return SchemaSerializer(schema, config, _use_prebuilt=False)
 
 
 def has_own_code(schema: Any) -> bool:
@@ -71,52 +98,68 @@ def has_own_code(schema: Any) -> bool:
 
     Such a type may read in another way than it is written, or do more than look.
     """
-    if isinstance(schema, list):
-        return any(map(has_own_code, schema))
-    if not isinstance(schema, Mapping):
-        return False
-    own = str(schema.get("type")).startswith("function-") or schema.get("init") is False
-    return (
-        own
-        or "serialization" in schema
-        or bool(schema.get("computed_fields"))
-        or any(map(has_own_code, _parts(schema)))
+    return any(
+        "serialization" in each
+        or each.get("init") is False
+        or each.get("computed_fields")
+        or str(each.get("type")).startswith("function-")
+        for each in _parts(schema)
     )
 
 
-def _parts(schema: Mapping[str, Any]) -> Iterator[Any]:
-    """What a core schema holds, without values that may look like schemas."""
-    for key, value in schema.items():
-        if key in _NAMED and isinstance(value, Mapping):
-            yield from value.values()
-        elif key not in _VALUES:
-            yield value
+def _parts(schema: Any) -> Iterator[dict[str, Any]]:
+    """A core schema and all that it holds, without values that may look like schemas."""
+    waiting = [schema]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            yield each
+            for key, value in each.items():
+                if key in _NAMED and isinstance(value, dict):
+                    waiting.extend(value.values())
+                elif isinstance(value, _HOLDERS) and key not in _VALUES:
+                    waiting.append(value)
+        elif isinstance(each, _HOLDERS):
+            waiting.extend(each)
 
 
-def _changed(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+def with_parts(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
     """The core schema with each of its parts changed."""
     changed: dict[str, Any] = {}
     for key, value in schema.items():
-        if key in _NAMED and isinstance(value, Mapping):
+        if not isinstance(value, _HOLDERS) or key in _VALUES:
+            changed[key] = value
+        elif key in _NAMED and isinstance(value, dict):
             changed[key] = {name: change(each) for name, each in value.items()}
         else:
-            changed[key] = value if key in _VALUES else change(value)
+            changed[key] = change(value)
     return changed
 
 
+def copied(schema: Any) -> Any:
+    """A core schema of which nothing is shared but the values."""
+    if isinstance(schema, list | tuple):
+        return type(schema)(map(copied, schema))
+    return with_parts(schema, copied) if isinstance(schema, dict) else schema
+
+
 def _encoded(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [_encoded(each) for each in schema]
-    if not isinstance(schema, Mapping):
+    if isinstance(schema, list | tuple):
+        return type(schema)(map(_encoded, schema))
+    if not isinstance(schema, dict):
         return schema
-    inner = _changed(schema, _encoded)
-    if inner.get("type") == "bytes" and "serialization" not in inner:
+    inner = with_parts(schema, _encoded)
+    if _is_bytes(inner):
         inner["serialization"] = {
             "type": "function-plain",
             "function": _base64,
             "when_used": "json",
         }
     return inner
+
+
+def _is_bytes(schema: Mapping[str, Any]) -> bool:
+    return schema.get("type") == "bytes" and "serialization" not in schema
 
 
 def _base64(data: Any) -> str:
@@ -127,11 +170,11 @@ def _base64(data: Any) -> str:
 
 def _tightened(schema: Any) -> Any:
     """A core schema with a guard in front of every part that needs one."""
-    if isinstance(schema, list):
-        return [_tightened(each) for each in schema]
-    if not isinstance(schema, Mapping):
+    if isinstance(schema, list | tuple):
+        return type(schema)(map(_tightened, schema))
+    if not isinstance(schema, dict):
         return schema
-    inner = _changed(schema, _tightened)
+    inner = with_parts(schema, _tightened)
     kind = inner.get("type")
     if "strict" in inner:
         inner["strict"] = True
@@ -157,6 +200,17 @@ def _tightened(schema: Any) -> Any:
         # What the guard lets through is a text of the one right form.
         inner["strict"] = False
     return {**_function("before", guard, inner), **reference}
+
+
+def _received(schema: Any) -> Any:
+    if isinstance(schema, list | tuple):
+        return type(schema)(map(_received, schema))
+    if not isinstance(schema, dict):
+        return schema
+    convert = _RECEIVED.get(str(schema.get("type")))
+    if convert is None or "tz_constraint" in schema:
+        return with_parts(schema, _received)
+    return _function("after", convert, dict(schema))
 
 
 def _function(when: str, function: Callable[[Any], Any], schema: Any) -> dict[str, Any]:

@@ -20,6 +20,7 @@ FORMATS: dict[str, st.SearchStrategy[str]] = {
     "date-time": st.builds("{}{}{}".format, days, st.sampled_from("Tt "), clocks),
     "duration": st.builds("P{}DT{}H{}M{}S".format, *[st.integers(0, 59)] * 4),
     "uuid": st.uuids().map(str),
+    "ipv4": st.ip_addresses(v=4).map(str),
 }
 scalars = (
     st.none()
@@ -98,7 +99,8 @@ class _Drawn:
         if "contentEncoding" in schema:
             return st.binary(max_size=9).map(lambda data: base64.b64encode(data).decode())
         if "pattern" in schema:
-            return st.from_regex(schema["pattern"])
+            whole = schema["pattern"].endswith("$")
+            return st.from_regex(schema["pattern"], fullmatch=whole)
         return st.text(min_size=schema.get("minLength", 0), max_size=schema.get("maxLength", 6))
 
     def _array(self, schema: Any) -> st.SearchStrategy[Any]:

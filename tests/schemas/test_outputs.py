@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
 from jsonschema import Draft202012Validator
-from pydantic import BaseModel, Field, computed_field
+from pydantic import BaseModel, Field, PlainSerializer, computed_field
 
 from mcp_bridge.protocol.content import (
     AudioContent,
@@ -18,7 +20,8 @@ from mcp_bridge.protocol.content import (
     ResourceLink,
     TextContent,
 )
-from mcp_bridge.schemas import output_schema
+from mcp_bridge.results import encoder
+from mcp_bridge.schemas import Outputs, output_schema
 from tests.conftest import label
 from tests.schemas import examples as ex
 from tests.serving import giving
@@ -30,6 +33,12 @@ POINT = {
     "required": ["x"],
     "additionalProperties": False,
 }
+
+
+@dataclass
+class Line:
+    start: ex.Point
+    end: ex.Point
 
 
 class Squared(BaseModel):
@@ -100,7 +109,7 @@ def test_an_object_is_described_as_it_is(hint: Any, expected: dict[str, Any]) ->
         (ex.Colour, {"type": "string", "enum": ["red", "blue"]}),
         (datetime.date, {"type": "string", "format": "date"}),
         (uuid.UUID, {"type": "string", "format": "uuid"}),
-        (decimal.Decimal, STRING),
+        (decimal.Decimal, {**STRING, "pattern": r"^-?[0-9]+(\.[0-9]+)?(E[+-][0-9]+)?$"}),
         (int | None, {"type": ["integer", "null"]}),
         (ex.Point | None, {**POINT, "type": ["object", "null"]}),
         (int | str, {"anyOf": [INTEGER, STRING]}),
@@ -167,3 +176,36 @@ def test_what_the_docstring_says_of_the_result_describes_it(docstring: str) -> N
 
 def test_no_return_hint_is_no_schema() -> None:
     assert output_schema(lambda: 1) is None
+
+
+def test_a_value_that_is_no_number_is_not_written_as_null_beside_bytes() -> None:
+    write = encoder(Outputs(tuple[bytes, float | None]))
+    assert write((b"a", None)).structured == b'{"result":["YQ==",null]}'
+    with pytest.raises(ValueError, match="finite number"):
+        write((b"a", float("nan")))
+
+
+def test_what_is_written_and_never_read_is_described_as_it_is_written() -> None:
+    named = Annotated[Callable[[], Any], PlainSerializer(lambda each: each.__name__, str)]
+    outputs = Outputs(named)
+    assert (outputs.problems, (outputs.schema or {})["properties"]) == ([], {"result": STRING})
+    assert encoder(outputs)(test_no_return_hint_is_no_schema).structured == (
+        b'{"result":"test_no_return_hint_is_no_schema"}'
+    )
+
+
+def test_a_dataclass_is_described_wherever_it_stands_in_whatever_tool() -> None:
+    line = {
+        "type": "object",
+        "properties": {"start": POINT, "end": POINT},
+        "required": ["start", "end"],
+        "additionalProperties": False,
+    }
+    for hint, schemas in [
+        (tuple[Line, ex.Point], [line, POINT]),
+        (tuple[ex.Point, Line | None], [POINT, {**line, "type": ["object", "null"]}]),
+    ] * 2:
+        outputs = Outputs(hint)
+        assert (outputs.schema or {})["properties"]["result"]["prefixItems"] == schemas
+    written = encoder(outputs)((ex.Point(1), Line(ex.Point(2), ex.Point(3)))).structured
+    assert json.loads(written or b"")["result"][1]["end"] == {"x": 3, "y": 0}

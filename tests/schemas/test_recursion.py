@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -60,13 +59,13 @@ def test_a_type_that_holds_itself_is_referred_to() -> None:
 def test_definitions_hold_what_is_recursive_and_nothing_else(
     hint: Any, definitions: set[str]
 ) -> None:
-    started = time.monotonic()
     for schema in (input_schema(taking(hint)), output_schema(giving(hint, None))):
         assert schema is not None
         Draft202012Validator.check_schema(schema)
         assert set(schema.get("$defs", {})) == definitions
         assert references(schema) == {f"#/$defs/{name}" for name in definitions}
-    assert time.monotonic() - started < 2
+        # What holds others in many ways does not repeat them.
+        assert len(str(schema)) < 1000
 
 
 def test_a_recursive_result_has_an_object_at_its_root() -> None:

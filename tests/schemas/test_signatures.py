@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from mcp_bridge import Context
 from mcp_bridge.schemas import (
@@ -18,6 +17,7 @@ from mcp_bridge.schemas import (
 )
 from tests.conftest import label
 from tests.schemas import examples as ex
+from tests.schemas import structures
 from tests.serving import giving, taking
 
 if TYPE_CHECKING:
@@ -64,31 +64,6 @@ def test_a_target_may_be_one_of_any_keywords() -> None:
     assert Signature.of(function, skip=["rpc"]).hidden == {"rpc"}
 
 
-def test_any_positional_values_are_refused() -> None:
-    def function(*values: int) -> None: ...
-
-    with pytest.raises(UnsupportedSignature, match=r"it takes \*values"):
-        Signature.of(function)
-
-
-@pytest.mark.parametrize(("hint", "allowed"), [(int, INTEGER), (Any, True)])
-def test_any_keywords_are_additional_properties(hint: Any, allowed: Any) -> None:
-    def function(a: int, **rest): ...  # type: ignore[no-untyped-def]
-
-    function.__annotations__["rest"] = hint
-    schema = input_schema(function)
-    Draft202012Validator.check_schema(schema)
-    assert schema["additionalProperties"] == allowed
-    assert list(schema["properties"]) == ["a"]
-
-
-def test_positional_parameters_are_properties() -> None:
-    def function(a: int, b: int = 2, /, c: int = 3) -> None: ...
-
-    schema = input_schema(function)
-    assert (list(schema["properties"]), schema["required"]) == (["a", "b", "c"], ["a"])
-
-
 def test_parameters_may_be_called_what_no_field_may() -> None:
     def function(schema: int, model_config: int, _private: int, self: int, p0: int) -> None: ...
 
@@ -133,7 +108,14 @@ def test_a_hint_that_pydantic_cannot_read_spares_the_others() -> None:
     assert (inputs.schema["properties"], len(inputs.problems)) == (expected, 1)
 
 
-UNREADABLE = [ex.Opaque, list[ex.Opaque], Callable[[int], int], ex.Unfinished, type]
+UNREADABLE = [
+    ex.Opaque,
+    list[ex.Opaque],
+    Callable[[int], int],
+    ex.Unfinished,
+    structures.Unfinished,
+    type,
+]
 
 
 @pytest.mark.parametrize("hint", UNREADABLE, ids=label)

@@ -60,7 +60,12 @@ def statistics_table(
 
 
 @procedures.register_procedure(name="chart", context_target="ctx")
-@mcp_tool(title="Statistics as a chart", read_only=True, permissions="newsroom.view_article")
+@mcp_tool(
+    title="Statistics as a chart",
+    read_only=True,
+    permissions="newsroom.view_article",
+    throttle="60/min",
+)
 def statistics_chart(
     by: Grouping = "section",
     measure: Measure = "articles",

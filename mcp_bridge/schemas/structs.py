@@ -1,0 +1,271 @@
+"""
+attrs classes and msgspec Structs as parameters and results, where these packages are installed.
+
+pydantic reads neither. It is given a TypedDict with the same members, and the class itself makes
+the instance, so that its converters and validators run.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import inspect
+import operator
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NotRequired,
+    Required,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    ConfigDict,
+    Field,
+    NaiveDatetime,
+    Tag,
+    WrapSerializer,
+)
+from pydantic_core import PydanticSerializationUnexpectedValue
+from typing_extensions import TypedDict
+
+from mcp_bridge.schemas.adapters import Adapter, Side, adapted
+from mcp_bridge.schemas.inputs import CONFIG
+from mcp_bridge.schemas.signatures import MISSING
+
+# The constraints of a msgspec.Meta that Field has under the same name.
+_CONSTRAINTS: Final = (
+    *("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length"),
+    *("title", "description", "examples"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """
+    One member of such a class, called ``name`` in JSON.
+
+    ``attribute`` is what an instance calls it, or None for the tag of a Struct. ``argument`` is
+    what the constructor calls it, or None where it takes none. ``received`` is the hint of what
+    comes in, and ``hint`` of what goes out.
+    """
+
+    name: str
+    attribute: str | None
+    argument: str | None
+    hint: Any
+    received: Any
+    required: bool
+    default: Any = MISSING
+
+
+class StructAdapter(Adapter):
+    """attrs classes, msgspec Structs, and what stands in a ``msgspec.Meta``."""
+
+    def parameter(self, hint: Any, metadata: tuple[Any, ...]) -> Any | None:
+        return _adapted(hint, metadata, "parameter")
+
+    def result(self, hint: Any, metadata: tuple[Any, ...]) -> Any | None:
+        return _adapted(hint, metadata, "result")
+
+
+def _adapted(hint: Any, metadata: tuple[Any, ...], side: Side) -> Any | None:
+    described = _is_described(get_origin(hint) or hint)
+    if not described and not metadata:
+        return None
+    hint = _zoned(hint, metadata)
+    kept = tuple(_constraint(each) for each in metadata)
+    shape = _shape(hint, side) if described else None
+    if shape is not None:
+        _fill(shape, hint, side)
+        turned = _made(hint) if side == "parameter" else _read(hint)
+        # The tag is what errors call it where it is one of a union.
+        return Annotated[(shape, turned, Tag(shape.__name__), *kept)]
+    if all(each is other for each, other in zip(kept, metadata, strict=True)):
+        return None
+    return adapted(Annotated[(hint, *kept)], side)
+
+
+def _is_described(kind: Any) -> bool:
+    """Whether a class says what it holds, and pydantic does not know."""
+    return (
+        isinstance(kind, type)
+        and (hasattr(kind, "__attrs_attrs__") or hasattr(kind, "__struct_fields__"))
+        and not hasattr(kind, "__get_pydantic_core_schema__")
+    )
+
+
+def _is_meta(metadata: Any) -> bool:
+    # Where nobody imported the package, nothing can be of it.
+    return "msgspec" in sys.modules and isinstance(metadata, sys.modules["msgspec"].Meta)
+
+
+def _constraint(metadata: Any) -> Any:
+    """A msgspec.Meta as pydantic's Field, and anything else as it is."""
+    if not _is_meta(metadata):
+        return metadata
+    given = {name: getattr(metadata, name) for name in _CONSTRAINTS}
+    given["json_schema_extra"] = metadata.extra_json_schema
+    return Field(**{name: value for name, value in given.items() if value is not None})
+
+
+def _zoned(hint: Any, metadata: tuple[Any, ...]) -> Any:
+    """A datetime as the one with or without an offset that a msgspec.Meta demands."""
+    zones = [each.tz for each in metadata if _is_meta(each) and each.tz is not None]
+    if hint is not datetime.datetime or not zones:
+        return hint
+    return AwareDatetime if zones[0] else NaiveDatetime
+
+
+@functools.cache
+def _shape(hint: Any, side: Side) -> Any:
+    """The TypedDict of a class, still empty: its members may be of the class itself."""
+    kind = get_origin(hint) or hint
+    make: Any = TypedDict
+    shape = make(kind.__name__, {})
+    shape.__doc__ = kind.__dict__.get("__doc__")
+    shape.__pydantic_config__ = ConfigDict(**{**CONFIG, "arbitrary_types_allowed": True})
+    return shape
+
+
+def _fill(shape: Any, hint: Any, side: Side) -> None:
+    if shape.__annotations__:
+        return
+    found = [
+        each for each in _members(hint) if side == "result" or each.argument or not each.attribute
+    ]
+    # Any of them, until all of them are known.
+    shape.__annotations__ = {each.name: Any for each in found}
+    try:
+        shape.__annotations__ = {each.name: _member_hint(each, side) for each in found}
+    except Exception:
+        shape.__annotations__ = {}
+        raise
+
+
+def _member_hint(member: Member, side: Side) -> Any:
+    hint = adapted(member.received if side == "parameter" else member.hint, side)
+    # Where a converter reads another type, the default is of that one too.
+    known = side == "parameter" or member.received == member.hint
+    if member.default is not MISSING and known:
+        hint = Annotated[hint, Field(default=member.default)]
+    return Required[hint] if member.required else NotRequired[hint]
+
+
+def _made(kind: Any) -> AfterValidator:
+    """What makes an instance of checked members."""
+    arguments = {each.name: each.argument for each in _members(kind)}
+
+    def make(given: Mapping[str, Any]) -> Any:
+        named = {arguments[name]: value for name, value in given.items()}
+        try:
+            return kind(**{str(name): value for name, value in named.items() if name})
+        except (TypeError, ValueError) as exception:
+            # Beside the text, attrs tells for programs what was validated.
+            raise ValueError(next(iter(exception.args), "the value is refused")) from exception
+
+    return AfterValidator(make)
+
+
+def _read(hint: Any) -> WrapSerializer:
+    """What reads the members of an instance."""
+    kind = get_origin(hint) or hint
+    attributes = {each.name: each.attribute for each in _members(hint)}
+    config = getattr(kind, "__struct_config__", None)
+    tag = {config.tag_field: config.tag} if config and config.tag_field else {}
+
+    unset = getattr(sys.modules.get("msgspec"), "UNSET", MISSING)
+
+    # Its return hint would be taken for that of the result.
+    def read(instance, write):  # type: ignore[no-untyped-def]
+        if not isinstance(instance, kind):
+            raise PydanticSerializationUnexpectedValue(f"no {kind.__name__}")
+        own = {name: getattr(instance, each) for name, each in attributes.items() if each}
+        return write({**tag, **{name: each for name, each in own.items() if each is not unset}})
+
+    return WrapSerializer(read)
+
+
+@functools.cache
+def _members(hint: Any) -> tuple[Member, ...]:
+    kind = get_origin(hint) or hint
+    return tuple(_of_struct(hint) if hasattr(kind, "__struct_fields__") else _of_attrs(hint))
+
+
+def _of_struct(hint: Any) -> Iterator[Member]:
+    from msgspec import NODEFAULT, UNSET, UnsetType, structs
+
+    config = (get_origin(hint) or hint).__struct_config__
+    if config.tag_field:
+        tag: Any = Literal[config.tag]
+        yield Member(
+            name=config.tag_field,
+            attribute=None,
+            argument=None,
+            hint=tag,
+            received=tag,
+            required=True,
+        )
+    for each in structs.fields(hint):
+        kinds = get_args(each.type)
+        # What is not set is not sent, and no value of JSON.
+        kept = [kind for kind in kinds if kind is not UnsetType]
+        sent = each.type if len(kept) == len(kinds) else functools.reduce(operator.or_, kept)
+        yield Member(
+            name=each.encode_name,
+            attribute=each.name,
+            argument=each.name,
+            hint=sent,
+            received=sent,
+            required=each.required,
+            default=MISSING if each.default is NODEFAULT or each.default is UNSET else each.default,
+        )
+
+
+def _of_attrs(hint: Any) -> Iterator[Member]:
+    from attrs import NOTHING, fields
+
+    kind = get_origin(hint) or hint
+    hints = get_type_hints(kind, include_extras=True)
+    given = dict(zip(getattr(kind, "__parameters__", ()), get_args(hint), strict=False))
+    for each in fields(kind):
+        declared = _filled_in(hints.get(each.name, each.type or Any), given)
+        # A factory stands where the default does.
+        known = each.default is not NOTHING and not hasattr(each.default, "takes_self")
+        yield Member(
+            name=each.alias,
+            attribute=each.name,
+            argument=each.alias if each.init else None,
+            hint=declared,
+            received=_converted(each.converter, declared),
+            required=each.default is NOTHING,
+            default=each.default if known else MISSING,
+        )
+
+
+def _filled_in(hint: Any, given: Mapping[Any, Any]) -> Any:
+    """The hint with what a generic class was given in place of its type variables."""
+    if isinstance(hint, TypeVar):
+        return given.get(hint, hint)
+    variables = getattr(hint, "__parameters__", ())
+    return hint[tuple(given.get(each, each) for each in variables)] if variables else hint
+
+
+def _converted(converter: Any, declared: Any) -> Any:
+    """What a converter takes, where it says so; else what it is expected to give."""
+    function = getattr(converter, "converter", converter)
+    try:
+        first = next(iter(inspect.signature(function, eval_str=True).parameters.values()))
+    except (TypeError, ValueError, NameError, StopIteration):
+        return declared
+    return declared if first.annotation is first.empty else first.annotation

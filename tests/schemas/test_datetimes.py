@@ -1,0 +1,99 @@
+"""A datetime is received as Django's forms would give it, by the front door."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pydantic import AwareDatetime, NaiveDatetime
+
+from tests.conftest import CheckedClient, text_of
+from tests.schemas.structures import Box
+from tests.serving import serve, taking
+from tests.test_arguments import errors_of
+
+NAIVE, AWARE = "2024-07-01T12:00:00", "2024-07-01T12:00:00+05:00"
+
+
+@dataclass
+class Event:
+    start: dt.datetime
+    ends: list[dt.datetime]
+
+
+@pytest.fixture
+def call(modern: CheckedClient, settings: Any) -> Any:
+    """What a parameter of a hint is received as, or the answer that refuses it."""
+    settings.TIME_ZONE = "Europe/Berlin"
+
+    def call(hint: Any, value: Any) -> Any:
+        received: list[Any] = []
+
+        def take(value):  # type: ignore[no-untyped-def]
+            """Take a value."""
+            received.append(value)
+
+        take.__annotations__ = {"value": hint}
+        serve(settings, take)
+        answer = modern.call_tool("take", {"value": value})
+        return received[0] if received else answer
+
+    return call
+
+
+def test_with_time_zones_a_naive_time_is_of_the_current_one(call: Any) -> None:
+    with timezone.override("America/New_York"):
+        assert call(dt.datetime, NAIVE).isoformat() == "2024-07-01T12:00:00-04:00"
+    assert call(dt.datetime | None, NAIVE).isoformat() == "2024-07-01T12:00:00+02:00"
+    assert call(dt.datetime, AWARE).isoformat() == AWARE
+
+
+def test_without_time_zones_an_aware_time_is_one_of_the_default_zone(
+    call: Any, settings: Any
+) -> None:
+    settings.USE_TZ = False
+    assert call(dt.datetime, AWARE).isoformat() == "2024-07-01T09:00:00"
+    assert call(list[dt.datetime], [NAIVE])[0].isoformat() == NAIVE
+
+
+def test_times_inside_classes_are_received_alike(call: Any) -> None:
+    event = call(Event, {"start": NAIVE, "ends": [NAIVE]})
+    assert [each.isoformat()[-6:] for each in (event.start, *event.ends)] == ["+02:00"] * 2
+    assert call(Box[dt.datetime], {"item": NAIVE}).item.isoformat()[-6:] == "+02:00"
+
+
+@pytest.mark.parametrize("use_tz", [True, False])
+def test_hints_that_name_a_zone_or_none_stay_as_they_are(
+    call: Any, settings: Any, use_tz: bool
+) -> None:
+    settings.USE_TZ = use_tz
+    assert call(AwareDatetime, AWARE).isoformat() == AWARE
+    assert call(NaiveDatetime, NAIVE).isoformat() == NAIVE
+
+
+@pytest.mark.parametrize("skipped_or_twice", ["2024-03-31T02:30:00", "2024-10-27T02:30:00"])
+def test_a_time_that_the_zone_does_not_tell_is_an_argument_error(
+    call: Any, skipped_or_twice: str
+) -> None:
+    answer = call(dt.datetime, skipped_or_twice)
+    assert errors_of(answer) == [("/value", "datetime_zone")]
+    text = "is skipped or ambiguous in the time zone Europe/Berlin; send it with an offset"
+    assert text_of(answer) == f"/value: {text}"
+
+
+def test_a_time_that_python_cannot_hold_is_an_argument_error(call: Any, settings: Any) -> None:
+    settings.USE_TZ = False
+    answer = call(dt.datetime, "0001-01-01T00:00:00+05:00")
+    assert errors_of(answer) == [("/value", "datetime_range")]
+
+
+def test_a_result_is_written_as_it_is(modern: CheckedClient, settings: Any) -> None:
+    def give() -> dt.datetime:
+        """Give a time."""
+        return dt.datetime.fromisoformat(NAIVE)
+
+    serve(settings, give, taking(int))
+    assert modern.call_tool("give")["structuredContent"] == {"result": NAIVE}

@@ -1,0 +1,75 @@
+"""The table of kinds, held: schema, values taken and received, values refused, written back."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from jsonschema.validators import extend
+
+from mcp_bridge import django_types
+from mcp_bridge.arguments import typed_checker
+from mcp_bridge.exceptions import InvalidArguments
+from mcp_bridge.schemas import Inputs, Outputs, Signature
+from tests.conftest import label
+from tests.schemas import kinds, kinds_classes, kinds_composed
+from tests.schemas.kinds import Kind
+from tests.schemas.structures import made_with_new_syntax
+from tests.serving import taking
+
+django_types.install()
+
+KINDS: list[Kind] = [
+    *(*kinds.PRIMITIVES, *kinds.CHOICES, *kinds.FORMATS),
+    *(*kinds_composed.ARRAYS, *kinds_composed.OBJECTS, *kinds_composed.UNIONS),
+    *(*kinds_classes.PLAIN, *kinds_classes.OTHERS, *kinds_classes.NAMES),
+]
+if sys.version_info >= (3, 12):
+    KINDS += kinds_classes.names(made_with_new_syntax())
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
+    # In Python, but in no regular expression of JSON Schema, "$" stands before a last line feed.
+    whole = f"{pattern[:-1]}\\Z" if pattern.endswith("$") else pattern
+    yield from Draft202012Validator.VALIDATORS["pattern"](validator, whole, instance, schema)
+
+
+Validator = extend(Draft202012Validator, {"pattern": _pattern})
+
+
+def valid(schema: dict[str, Any]) -> Callable[[Any], bool]:
+    """Whether values fit a schema whose formats are asserted."""
+    return Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER).is_valid
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: label(kind.hint))
+def test_a_kind_is_as_its_row_says(kind: Kind) -> None:
+    inputs = Inputs(Signature.of(taking(kind.hint)))
+    assert inputs.problems == []
+    Draft202012Validator.check_schema(inputs.schema)
+    expected = {key: each for key, each in kind.schema.items() if key != "$defs"}
+    assert inputs.schema["properties"] == {"value": expected}
+    assert inputs.schema.get("$defs") == kind.schema.get("$defs")
+    assert (inputs.schema["required"], inputs.schema["additionalProperties"]) == (["value"], False)
+    check, fits = typed_checker(inputs), valid(inputs.schema)
+    for value, wanted in kind.taken:
+        received = check({"value": value})["value"]
+        assert (received, type(received)) == (wanted, type(wanted))
+        assert kind.differs or fits({"value": value})
+        written_back(kind.hint, received)
+    for value in kind.refused:
+        with pytest.raises(InvalidArguments):
+            check({"value": value})
+        assert kind.differs or not fits({"value": value}), value
+
+
+def written_back(hint: Any, value: Any) -> None:
+    """Have the value be a result of the same kind, which must fit the output schema."""
+    outputs = Outputs(hint)
+    structured = json.loads(outputs.dump(value)[1])
+    assert outputs.problems == []
+    assert outputs.schema is None or valid(outputs.schema)(structured), structured

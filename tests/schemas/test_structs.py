@@ -1,0 +1,68 @@
+"""Classes of attrs and msgspec, by the front door."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.conftest import CheckedClient, text_of
+from tests.schemas import structures as st
+from tests.serving import serve
+
+# The hint, what is sent, and the lines that refuse it.
+REFUSED: list[tuple[Any, Any, list[str]]] = [
+    (
+        st.Branch,
+        {"value": "1", "next": {"twigs": [{"value": None, "more": 1}]}},
+        [
+            "/value/next/twigs/0/more: is not a known member; leave it out",
+            "/value/next/twigs/0/value: Input should be a valid integer",
+            "/value/next/value: is required and was not sent",
+            "/value/value: Input should be a valid integer",
+        ],
+    ),
+    # What the constructor says, without what it adds for programs
+    (st.Named, {"firstName": "a", "parent": {"firstName": "nobody"}}, ["somebody has to be named"]),
+    (st.Item, {"name": "a", "count": 13}, ["/value: not_ validator child '<in_ validator"]),
+    # A branch of a union is called by its class
+    (st.Cat | st.Dog, {}, ["/value: as Cat: /value/type: is required", "or: as Dog: /value/type"]),
+]
+
+
+@pytest.mark.parametrize(("hint", "value", "lines"), REFUSED)
+def test_every_mistake_is_told_at_its_place(
+    hint: Any, value: Any, lines: list[str], modern: CheckedClient, settings: Any
+) -> None:
+    def take(value):  # type: ignore[no-untyped-def]
+        """Take a value."""
+
+    take.__annotations__ = {"value": hint}
+    serve(settings, take)
+    answer = modern.call_tool("take", {"value": value})
+    assert answer["isError"] is True
+    for line in lines:
+        assert line in text_of(answer)
+
+
+def test_an_instance_goes_in_and_comes_out(modern: CheckedClient, settings: Any) -> None:
+    def send(shipment: st.Shipment, item: st.Item) -> list[st.Wrapped | st.Item]:
+        """Send a shipment."""
+        return [item, st.Wrapped(shipment, shipment.first)]
+
+    serve(settings, send)
+    answer = modern.call_tool(
+        "send", {"shipment": {"first": {"value": 1}}, "item": {"name": "ab", "words": "x,y"}}
+    )
+    item, wrapped = answer["structuredContent"]["result"]
+    assert (item["length"], item["words"], item["code"]) == (2, ["x", "y"], "x")
+    assert wrapped["branch"] == {"value": 1, "next": None, "twigs": []}
+
+
+def test_another_class_as_a_result_is_a_fault(modern: CheckedClient, settings: Any) -> None:
+    def give() -> st.Cat:
+        """Give a cat."""
+        return st.Dog()  # type: ignore[return-value]
+
+    serve(settings, give)
+    assert modern.call_tool("give")["isError"] is True
