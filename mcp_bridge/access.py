@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from typing import Any, Final, cast
 
 from mcp_bridge.tools import AccessRule, Context, Tool
 
 logger = logging.getLogger("mcp_bridge.access")
+
+# Where a context keeps the groups of its user.
+_GROUPS: Final = object()
 
 
 class AccessPolicy:
@@ -15,8 +19,9 @@ class AccessPolicy:
     A tool is allowed for an authenticated, active user who has its permissions.
 
     All of them, and the source's own predicate must pass as well; a public tool needs only the
-    predicate. Subclass, override ``allows()``, and name the subclass in ACCESS_POLICY for a rule of
-    your own: the same answer decides what is listed and what is called.
+    predicate. Where the site's owner has limited the tool to groups, the user must be in one.
+    Subclass, override ``allows()``, and name the subclass in ACCESS_POLICY for a rule of your own:
+    the same answer decides what is listed and what is called.
     """
 
     def allows(self, tool: Tool, context: Context) -> bool:
@@ -46,4 +51,15 @@ class AccessPolicy:
         user = context.user
         if user is None or not user.is_authenticated or not user.is_active:
             return False
+        if rule.groups is not None and rule.groups.isdisjoint(self._groups(context)):
+            return False
         return not rule.permissions or bool(user.has_perms(rule.permissions))
+
+    def _groups(self, context: Context) -> frozenset[Any]:
+        """The groups of the caller, asked for once a request; a user model may have none."""
+        known = context.state.get(_GROUPS)
+        if known is None:
+            groups = getattr(context.user, "groups", None)
+            keys = () if groups is None else groups.values_list("pk", flat=True)
+            known = context.state[_GROUPS] = frozenset(keys)
+        return cast("frozenset[Any]", known)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from time import monotonic
 
+from django.apps import apps
+from django.conf import settings
 from django.core import checks
+from django.db import connections, router
 from django.utils.module_loading import import_string
 
+from mcp_bridge import approval
 from mcp_bridge.conf import conf
 from mcp_bridge.protocol import LATEST, Revision
 from mcp_bridge.protocol.jsonrpc import encode
@@ -73,28 +80,105 @@ def _definition(tool: Tool, revision: Revision, language: str | None) -> bytes:
 
 
 class Registry:
-    """Holds the current snapshot, which is built on first use."""
+    """
+    Holds the current snapshot: the tools of the code, as the site's owner has set them.
+
+    The settings are read on first use and again where their generation is another one, which is
+    asked for once in STATE_MAX_AGE seconds.
+    """
 
     def __init__(self) -> None:
-        self._snapshot: Snapshot | None = None
         self._lock = threading.Lock()
+        self._discovered: Snapshot | None = None
+        self._read_from: object = None
+        self._served: _Served | None = None
+        # Another object after each reason to look anew; what was read before it counts no more.
+        self._reason = object()
 
     @property
     def snapshot(self) -> Snapshot:
-        """The tools of this process."""
+        """The tools that are served. Raises DatabaseError where the settings cannot be read."""
         # Read once: a reload between two reads would answer with nothing.
-        snapshot = self._snapshot
-        if snapshot is None:
-            with self._lock:
-                snapshot = self._snapshot
-                if snapshot is None:
-                    snapshot = self._snapshot = build()
-        return snapshot
+        served = self._served
+        if served is not None and served.reason is self._reason and monotonic() < served.until:
+            return served.snapshot
+        with self._lock:
+            served = self._served = self._read(self._served)
+        return served.snapshot
+
+    @property
+    def discovered(self) -> Snapshot:
+        """The tools of the code, whatever the owner has set; read on first use."""
+        with self._lock:
+            return self._found()
+
+    def forget(self) -> None:
+        """Have the next use look for other settings of the owner."""
+        self._reason = object()
 
     def reload(self) -> None:
         """Have the next use read the sources again."""
+        # With the lock: what is being read at this moment may be of before.
         with self._lock:
-            self._snapshot = None
+            self._discovered = None
+        self.forget()
+
+    def settings_changed(self) -> None:
+        """Have the next use read the sources again, where other ones or other names are set."""
+        with self._lock:
+            found = self._discovered
+            if found is not None and self._read_from == _origin():
+                # What it has written may hold a setting.
+                self._discovered = Snapshot(found, found.messages)
+            else:
+                self._discovered = None
+        self.forget()
+
+    def _found(self) -> Snapshot:
+        found = self._discovered
+        if found is None:
+            self._read_from = _origin()
+            found = self._discovered = build()
+        return found
+
+    def _read(self, known: _Served | None) -> _Served:
+        reason, now = self._reason, monotonic()
+        discovered = self._found()
+        if not has_settings():
+            return _Served(discovered, discovered, "", reason, math.inf)
+        generation = apps.get_model("mcp_bridge", "Generation").current()
+        until = now + conf.STATE_MAX_AGE
+        if known and known.discovered is discovered and known.generation == generation:
+            return replace(known, reason=reason, until=until)
+        settings = approval.read_settings()
+        if approval.pin(discovered, settings):
+            settings = approval.read_settings()
+        snapshot = Snapshot(approval.governed(discovered, settings), discovered.messages)
+        return _Served(discovered, snapshot, generation, reason, until)
+
+
+def has_settings() -> bool:
+    """Whether the site has the app and a database: without one of them nothing can be set."""
+    if not apps.is_installed("mcp_bridge"):
+        return False
+    model = apps.get_model("mcp_bridge", "ToolSetting")
+    return connections[router.db_for_write(model)].vendor != "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """A snapshot with what it was made of, and for how long that need not be looked at."""
+
+    discovered: Snapshot
+    snapshot: Snapshot
+    generation: str
+    reason: object
+    until: float
+
+
+def _origin() -> object:
+    """The settings that say which tools there are."""
+    return settings.ROOT_URLCONF, conf.SOURCES, conf.TOOL_NAME_STYLE
 
 
 def build() -> Snapshot:

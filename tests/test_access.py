@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser, Group, Permission
 from django.db import OperationalError
 from django.http import HttpRequest
+from django.test.utils import override_settings
 from django.urls import path
 from modernrpc import RpcNamespace
 from modernrpc.server import RpcServer
@@ -16,8 +18,9 @@ from mcp_bridge import Context, mcp_tool
 from mcp_bridge.access import AccessPolicy
 from mcp_bridge.testing import MCPError
 from mcp_bridge.tokens.models import Token
+from mcp_bridge.views import AsyncMCPView
 from tests.conftest import CheckedClient
-from tests.serving import route, serve
+from tests.serving import addresses, route, serve
 
 CALLS: list[str] = []
 
@@ -81,10 +84,16 @@ def site_server() -> RpcServer:
 SERVER = site_server()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def test_site() -> Iterator[None]:
+    site = addresses(path("rpc", SERVER.view), path("async", AsyncMCPView.as_view(), name="async"))
+    with override_settings(ROOT_URLCONF=site):
+        yield
+
+
 @pytest.fixture(autouse=True)
-def served_site(settings: Any) -> None:
+def no_calls() -> None:
     CALLS.clear()
-    route(settings, path("rpc", SERVER.view))
 
 
 def permission(name: str) -> Permission:
@@ -125,12 +134,10 @@ EXPECTED: dict[str, set[str]] = {
 }
 
 
-@pytest.mark.django_db
-@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("address", ["/mcp", "/async"])
 @pytest.mark.parametrize("kind", EXPECTED)
-def test_what_is_listed_is_what_can_be_called(kind: str, asynchronous: bool, settings: Any) -> None:
-    route(settings, path("rpc", SERVER.view), asynchronous=asynchronous)
-    client = CheckedClient(user=make_user(kind))
+def test_what_is_listed_is_what_can_be_called(kind: str, address: str) -> None:
+    client = CheckedClient(user=make_user(kind), path=address)
     assert {tool["name"] for tool in client.list_tools()} == EXPECTED[kind]
     shown = client.http.get("/mcp/tools/list").json()
     assert {tool["name"] for tool in shown["tools"]} == EXPECTED[kind]
@@ -158,18 +165,18 @@ def answer(user: Any, revision: str, name: str) -> tuple[int, dict[str, str], by
     )
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
 @pytest.mark.parametrize("kind", EXPECTED)
 def test_every_refusal_is_that_of_an_unknown_name(kind: str, revision: str) -> None:
     user = make_user(kind)
+    unknown: dict[int, Any] = {}
     for name in sorted({*SERVER.procedures, "system_listMethods"} - EXPECTED[kind]):
-        unknown = "z" * len(name)
-        assert answer(user, revision, name) == answer(user, revision, unknown)
+        length = len(name)
+        unknown[length] = unknown.get(length) or answer(user, revision, "z" * length)
+        assert answer(user, revision, name) == unknown[length]
     assert CALLS == []
 
 
-@pytest.mark.django_db
 def test_refusal_says_unknown_tool_with_http_200(revision: str) -> None:
     status, _, body = answer(make_user("plain"), revision, "adding")
     assert status == 200
@@ -177,7 +184,6 @@ def test_refusal_says_unknown_tool_with_http_200(revision: str) -> None:
     assert b'"message":"Unknown tool: NAME"' in body
 
 
-@pytest.mark.django_db
 def test_arguments_of_a_refused_tool_are_not_looked_at() -> None:
     client = CheckedClient(user=make_user("plain"))
     with pytest.raises(MCPError, match="Unknown tool: adding"):
@@ -196,7 +202,6 @@ def forget_token(user: Any, token: Token) -> None:
     token.revoke()
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("change", "status"), [(forget_permission, 200), (forget_account, 401), (forget_token, 401)]
 )
@@ -211,7 +216,6 @@ def test_what_was_listed_is_decided_again_at_the_call(change: Any, status: int) 
     assert (client.response.status_code, CALLS) == (status, [])
 
 
-@pytest.mark.django_db
 def test_predicate_that_raises_is_logged_and_says_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -222,7 +226,6 @@ def test_predicate_that_raises_is_logged_and_says_nothing(
     assert "SECRET-MARKER" in caplog.text
 
 
-@pytest.mark.django_db
 def test_any_of_several_predicates_is_enough() -> None:
     client = CheckedClient(user=make_user("plain"))
     assert not is_callable(client, "either")
@@ -230,7 +233,6 @@ def test_any_of_several_predicates_is_enough() -> None:
     assert is_callable(client, "either")
 
 
-@pytest.mark.django_db
 def test_predicate_of_the_server_or_namespace_holds_unless_the_procedure_has_its_own(
     settings: Any,
 ) -> None:
@@ -247,7 +249,6 @@ def test_predicate_of_the_server_or_namespace_holds_unless_the_procedure_has_its
     assert [tool["name"] for tool in client.list_tools()] == ["emptied", "n_spaced", "opened"]
 
 
-@pytest.mark.django_db
 def test_who_asks_first_decides_nothing_for_the_next() -> None:
     for kind in ("anonymous", "superuser", "plain", "adder", "anonymous"):
         user = get_user_model().objects.filter(username=kind).first() or make_user(kind)
@@ -267,7 +268,6 @@ class Unreachable(AccessPolicy):
         raise OperationalError("SECRET-MARKER")
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("method", ["tools/list", "tools/call"])
 def test_a_database_that_cannot_be_asked_is_503_and_no_refusal(method: str, settings: Any) -> None:
     settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.test_access.Unreachable"}
@@ -278,7 +278,6 @@ def test_a_database_that_cannot_be_asked_is_503_and_no_refusal(method: str, sett
     assert b"SECRET-MARKER" not in client.response.content
 
 
-@pytest.mark.django_db
 def test_policy_of_the_site_decides_list_and_call(settings: Any) -> None:
     settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.test_access.OfficeHours"}
     client = CheckedClient(user=make_user("superuser"))

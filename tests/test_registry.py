@@ -69,6 +69,15 @@ def test_a_new_moment_is_a_new_snapshot(settings: Any) -> None:
     assert [tool.name for tool in snapshot] == ["take"]
 
 
+def test_only_a_setting_that_says_which_tools_there_are_has_them_read_anew(settings: Any) -> None:
+    serve(settings, taking(int))
+    take = registry.snapshot.get("take")
+    settings.MCP_BRIDGE = {"PAGE_SIZE": 5}
+    assert registry.discovered.get("take") is take
+    settings.MCP_BRIDGE = {"TOOL_NAME_STYLE": "dotted"}
+    assert registry.discovered.get("take") is not take
+
+
 def test_a_source_checks_what_it_finds_anew_each_time(settings: Any) -> None:
     def star(*values: int) -> None:
         """Take any."""

@@ -1,0 +1,93 @@
+"""A real browser, Debian's Chromium driven by Playwright, on a newsroom that is really served."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.test import Client
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+# Playwright's loop runs in the thread of the tests, where Django would refuse the database.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+
+PICTURES = Path(os.environ.get("SCREENSHOTS", ".screenshots"))
+LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+WIDTHS, SCHEMES = (1280, 400), ("light", "dark")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    assert path, "Chromium is not installed: apt-get install chromium"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def newsroom(transactional_db: None, settings: Any) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    call_command("seed_newsroom", verbosity=0)
+
+
+@pytest.fixture
+def visit(newsroom: None, chromium: Browser, live_server: Any) -> Iterator[Callable[..., Page]]:
+    """Opens an address as a user of the newsroom; what goes wrong in the page fails the test."""
+    faults: list[str] = []
+
+    def hear(message: ConsoleMessage) -> None:
+        # Browsers ask for the site's icon, which the newsroom does not have; and axe-core reads
+        # style sheets as texts of the page, beside which it looks for what Django 5.2's import.
+        address = message.location["url"]
+        if message.type == "error" and not re.search(r"favicon\.ico$|/widgets\.css/", address):
+            faults.append(f"{message.text} {address}")
+
+    def go(
+        address: str, username: str = "admin", *, width: int = 1280, scheme: Any = "light"
+    ) -> Page:
+        session = Client()
+        session.force_login(get_user_model().objects.get(username=username))
+        context = chromium.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme
+        )
+        cookie = session.cookies["sessionid"].value
+        context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
+        page = context.new_page()
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", hear)
+        page.goto(live_server.url + address)
+        return page
+
+    yield go
+    for context in chromium.contexts:
+        context.close()
+    assert faults == []
+
+
+def check(page: Page, name: str) -> None:
+    """Photograph the page, and hold it to WCAG's levels A and AA as far as axe-core can tell."""
+    size = page.viewport_size
+    assert size is not None
+    is_dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    PICTURES.mkdir(exist_ok=True)
+    picture = PICTURES / f"{name}-{size['width']}-{'dark' if is_dark else 'light'}.png"
+    page.screenshot(path=picture, full_page=True)
+    found = Axe().run(page, options={"runOnly": {"type": "tag", "values": LEVELS}})
+    told = [
+        (each["id"], node["html"])
+        for each in found.response["violations"]
+        for node in each["nodes"]
+    ]
+    assert told == [], picture.name
+    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert wide <= 0, f"{picture.name}: the page is {wide} pixels wider than the window"

@@ -1,0 +1,130 @@
+"""Several processes, and several threads of one, obey the owner's settings alike."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from mcp_bridge.conf import conf
+
+ROOT = Path(__file__).parent.parent
+# What the processes write is nobody's transaction: the database is emptied after each test.
+pytestmark = pytest.mark.django_db(transaction=True)
+Worker = Callable[..., Any]
+# Each takes its turn among the threads; "make stress" does a thousand.
+RELOADS = int(os.environ.get("RELOADS", "30"))
+RACES = max(3, RELOADS // 30)
+
+
+@pytest.fixture
+def database(tmp_path: Path, transactional_db: None) -> str:
+    """A database that other processes see too: the tests' own, or a file where that is SQLite's."""
+    if connection.vendor == "sqlite":
+        return str(tmp_path / "workers.sqlite3")
+    return str(connection.settings_dict["NAME"])
+
+
+@pytest.fixture
+def start(database: str) -> Iterator[Callable[[], Worker]]:
+    """Starts worker processes, each a function that has it do something."""
+    processes: list[subprocess.Popen[str]] = []
+    known = {"DJANGO_SETTINGS_MODULE": "tests.worker_settings", "WORKER_DATABASE": database}
+
+    def begin() -> Worker:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.worker"],
+            cwd=ROOT,
+            env={**os.environ, **known},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        processes.append(process)
+
+        def have(do: str, **options: Any) -> Any:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps({"do": do, **options}) + "\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        return have
+
+    yield begin
+    for process in processes:
+        if process.poll() is None:
+            process.communicate(timeout=10)
+        for pipe in filter(None, (process.stdin, process.stdout)):
+            pipe.close()
+
+
+def test_a_change_in_one_process_holds_in_it_at_once_and_in_others_in_time(
+    start: Callable[[], Worker],
+) -> None:
+    one, other = start(), start()
+    one("migrate")
+    assert one("tools") == other("tools") == ["first", "second", "third"]
+    for enabled, left in ((False, ["first", "third"]), (True, ["first", "second", "third"])):
+        one("toggle", name="second", enabled=enabled)
+        assert one("tools") == left
+        time.sleep(conf.STATE_MAX_AGE)
+        assert other("tools") == left
+
+
+def test_each_answer_is_of_one_generation_while_the_registry_is_reloaded(
+    start: Callable[[], Worker],
+) -> None:
+    worker = start()
+    worker("migrate")
+    counted = worker("hammer", threads=8, reloads=RELOADS)
+    assert (counted["mixed"], counted["failed"]) == (0, 0)
+    assert counted["answers"] > 8
+
+
+def test_a_call_whose_process_is_killed_stays_started_until_it_is_reaped(
+    start: Callable[[], Worker],
+) -> None:
+    one, other = start(), start()
+    one("migrate")
+    with pytest.raises(json.JSONDecodeError):
+        one("die_in_a_call")
+    assert other("outcomes") == [["third", "started"]]
+    assert other("outcomes", reap=True) == [["third", "unknown"]]
+
+
+def test_of_two_processes_with_one_yes_one_runs_the_tool(start: Callable[[], Worker]) -> None:
+    one, other = start(), start()
+    one("migrate")
+    one("race")
+    other("race")
+
+    def both(**options: Any) -> list[str]:
+        at = time.time() + 0.1
+        with ThreadPoolExecutor(2) as pool:
+            return list(pool.map(lambda worker: worker("race", at=at, **options), (one, other)))
+
+    for number in range(1, RACES + 1):
+        answers = both(state=one("race"))
+        assert sorted("used before" in each for each in answers) == [False, True], answers
+        assert one("approve") == number
+    ran = RACES
+    for _ in range(RACES):
+        assert all("needs the approval of a person" in each for each in both(asks=False))
+        assert one("approve") == ran
+        answers = both(asks=False)
+        assert sorted("waits" in each for each in answers) == [False, True], answers
+        # What the loser has asked for anew is approved by this, and used up by another call.
+        assert one("approve") == ran + 1
+        one("race", asks=False)
+        ran += 2
+    one("clean")

@@ -1,0 +1,221 @@
+"""
+A process that serves the tools of a generation, and does what each line of its input says in JSON.
+
+Started with the settings tests.worker_settings, which name the database.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import django
+from django.core.management import call_command
+from django.db import connections
+from django.test.utils import setup_test_environment
+
+from mcp_bridge.marks import ToolOptions
+from mcp_bridge.results import encoder
+from mcp_bridge.schemas import Outputs
+from mcp_bridge.sources.base import Source
+from mcp_bridge.tools import AccessRule, Tool
+
+NAMES = ("first", "second", "third")
+generation = 0
+killed_in_call = False
+
+
+class GenerationSource(Source):
+    """Tools that say in each of their parts which generation they are of."""
+
+    def tools(self) -> Sequence[Tool]:
+        race = replace(
+            self._tool("race", 0),
+            description="Write a group for each run.",
+            invoke=run_once,
+            access=AccessRule.of(False, ()),
+            options=ToolOptions(confirm=True),
+        )
+        return [*(self._tool(name, generation) for name in NAMES), race]
+
+    def _tool(self, name: str, number: int) -> Tool:
+        return Tool(
+            name=name,
+            description=f"Generation {number}",
+            input_schema={"type": "object"},
+            check=lambda arguments: {"checked": number},
+            invoke=lambda call: {**call.arguments, "invoked": invoked(name, number)},
+            encode=encoder(Outputs(dict[str, int])),
+            access=AccessRule.of(True, ()),
+        )
+
+
+def invoked(name: str, number: int) -> int:
+    """The number, but that the third tool does not return once it is to be killed."""
+    if name == "third" and killed_in_call:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def die_in_a_call() -> None:
+    """Call the third tool, in which the process ends."""
+    global killed_in_call
+    killed_in_call = True
+    client().call_tool("third")
+
+
+def outcomes(reap: bool = False) -> list[list[str]]:
+    """The tool and outcome of each record; ``reap`` settles those that are open first."""
+    from mcp_bridge.models import ToolCallRecord
+
+    if reap:
+        call_command("mcp_audit", "reap", older_than="0s", stdout=sys.stderr)
+    rows = ToolCallRecord.objects.order_by("pk")
+    return [list(row) for row in rows.values_list("tool", "outcome")]
+
+
+def run_once(call: Any) -> dict[str, int]:
+    """Leave a trace of this run."""
+    from django.contrib.auth.models import Group
+
+    return {"run": Group.objects.create(name=f"run {time.monotonic_ns()} {id(call)}").pk}
+
+
+def race(state: str | None = None, at: float = 0, asks: bool = True) -> str:
+    """Call the tool that needs a yes: its state where somebody is asked, or what came of it."""
+    from django.contrib.auth import get_user_model
+
+    from mcp_bridge.testing import MCPClient, MCPError
+
+    user, _ = get_user_model().objects.get_or_create(username="racer")
+    caller = MCPClient(user=user, capabilities={"elicitation": {}} if asks else {})
+    yes = {"confirm": {"action": "accept", "content": {"confirm": True}}}
+    answered = {"requestState": state, "inputResponses": yes} if state else {}
+    time.sleep(max(0, at - time.time()))
+    try:
+        result = caller.post("tools/call", name="race", arguments={}, **answered)
+    except MCPError as error:
+        return str(error)
+    return str(result.get("requestState") or result["content"][0]["text"])
+
+
+def approve() -> int:
+    """Approve what waits; returns how often the tool has run so far."""
+    from django.contrib.auth.models import Group
+    from django.utils import timezone
+
+    from mcp_bridge.held import HeldCall
+
+    waiting = HeldCall.objects.filter(status="waiting")
+    waiting.update(status="approved", decided_at=timezone.now())
+    return Group.objects.filter(name__startswith="run ").count()
+
+
+def clean() -> None:
+    """Leave nothing of the runs in a database that other tests use."""
+    from django.contrib.auth import get_user_model
+    from django.contrib.auth.models import Group
+
+    from mcp_bridge.held import HeldCall, UsedState
+    from mcp_bridge.models import ToolSetting
+
+    ToolSetting.objects.filter(name="race").delete()
+    for rows in (HeldCall.objects, UsedState.objects, Group.objects, get_user_model().objects):
+        rows.all().delete()
+
+
+def migrate() -> None:
+    call_command("migrate", verbosity=0)
+
+
+@cache
+def client() -> Any:
+    """One client for as long as the process lives: a new one would look at the settings anew."""
+    from mcp_bridge.testing import MCPClient
+
+    return MCPClient()
+
+
+def tools() -> list[str]:
+    """The names that an anonymous caller sees."""
+    return [tool["name"] for tool in client().list_tools()]
+
+
+def toggle(name: str, enabled: bool) -> None:
+    from mcp_bridge.models import ToolSetting
+
+    ToolSetting.objects.update_or_create(name=name, defaults={"enabled": enabled})
+
+
+def hammer(threads: int, reloads: int) -> dict[str, int]:
+    """List and call in threads while the registry is reloaded; counts answers, and wrong ones."""
+    from mcp_bridge.registry import registry
+    from mcp_bridge.testing import MCPClient
+
+    global generation
+    counted = [{"answers": 0, "mixed": 0, "failed": 0} for _ in range(threads)]
+    over = threading.Event()
+
+    def work(count: dict[str, int]) -> None:
+        mine = MCPClient()
+        while not over.is_set():
+            count["answers"] += 1
+            try:
+                listed = mine.list_tools()
+                called = mine.call_tool("second")["structuredContent"]
+            except Exception as exception:
+                print(repr(exception), file=sys.stderr)
+                count["failed"] += 1
+                continue
+            whole = len(listed) == 3 and len({tool["description"] for tool in listed}) == 1
+            count["mixed"] += not whole or called["checked"] != called["invoked"]
+        connections.close_all()
+
+    workers = [threading.Thread(target=work, args=(each,)) for each in counted]
+    for worker in workers:
+        worker.start()
+    # Until each thread has had its turn, however soon that many reloads are done.
+    while generation < reloads or min(count["answers"] for count in counted) < 3:
+        generation += 1
+        registry.reload()
+        assert len(registry.snapshot) == len(NAMES) + 1
+    over.set()
+    for worker in workers:
+        worker.join()
+    return {name: sum(count[name] for count in counted) for name in counted[0]}
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "migrate": migrate,
+    "tools": tools,
+    "toggle": toggle,
+    "hammer": hammer,
+    "die_in_a_call": die_in_a_call,
+    "outcomes": outcomes,
+    "race": race,
+    "approve": approve,
+    "clean": clean,
+}
+
+
+def main() -> None:
+    django.setup()
+    setup_test_environment()
+    for line in sys.stdin:
+        order = json.loads(line)
+        print(json.dumps(COMMANDS[order.pop("do")](**order)), flush=True)
+
+
+if __name__ == "__main__":
+    # Under its own name, so that this module and the one that the settings name are one.
+    from tests import worker
+
+    worker.main()
