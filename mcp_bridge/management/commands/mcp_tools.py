@@ -1,20 +1,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from django.core import checks
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.http import HttpRequest
 
+from mcp_bridge import approval
 from mcp_bridge.checks import linted
+from mcp_bridge.desk.trying import visible
 from mcp_bridge.linting import budget, tokens
 from mcp_bridge.management.users import named_user
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry import registry
-from mcp_bridge.server import MCPServer
-from mcp_bridge.tools import Context, Tool
+from mcp_bridge.tools import Tool
 
 LEVELS: Final = {
     "CRITICAL": checks.CRITICAL,
@@ -27,8 +27,8 @@ LEVELS: Final = {
 
 class Command(BaseCommand):
     help = (
-        "List the tools on offer: from which file and line, who may use them, and what is left "
-        "out and why."
+        "List the tools: from which file and line, who may use them, whether they are on, and what "
+        "is left out and why."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -48,20 +48,22 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, user: str | None, **options: Any) -> None:
-        snapshot = registry.snapshot
-        server = MCPServer(snapshot=snapshot)
-        tools = list(snapshot if user is None else server.policy.filter(snapshot, _context(user)))
+        discovered = registry.discovered
+        tools = list(discovered if user is None else visible(named_user(user)))
         if options["lint"]:
-            found = [*snapshot.messages, *linted(tools, minor=True)]
+            found = [*discovered.messages, *linted(tools, minor=True)]
             self._report(found, tools, LEVELS[options["fail_level"]])
             return
+        settings = approval.read_settings()
+        standings = {tool.name: approval.standing(tool, settings.get(tool.name)) for tool in tools}
         if options["json"]:
-            self.stdout.write(json.dumps([_described(tool) for tool in tools], indent=2))
+            told = [{**_described(tool), "standing": standings[tool.name]} for tool in tools]
+            self.stdout.write(json.dumps(told, indent=2))
             return
-        self._table(tools)
+        self._table(tools, standings)
         whose = "" if user is None else f" for {user}"
-        self.stdout.write(f"\n{len(tools)} of {len(snapshot)} tools{whose}.")
-        for message in snapshot.messages:
+        self.stdout.write(f"\n{len(tools)} of {len(discovered)} tools{whose}.")
+        for message in discovered.messages:
             self.stderr.write(self.style.WARNING(f"{message.id}: {message.msg}"))
 
     def _report(self, found: Iterable[checks.CheckMessage], tools: list[Tool], level: int) -> None:
@@ -81,13 +83,16 @@ class Command(BaseCommand):
         if grave:
             raise CommandError(f"{grave} of {len(told)} findings must be mended.")
 
-    def _table(self, tools: Iterable[Tool]) -> None:
+    def _table(self, tools: Iterable[Tool], standings: Mapping[str, approval.Standing]) -> None:
         for tool in tools:
             hints = ", ".join(name for name, is_so in tool.annotations.items() if is_so)
-            lines = (f"source: {tool.source}", f"access: {access(tool)}", f"hints:  {hints}")
+            is_served = standings[tool.name] is approval.Standing.SERVED
             self.stdout.write(self.style.MIGRATE_HEADING(tool.name))
-            for line in lines if hints else lines[:2]:
-                self.stdout.write(f"    {line}")
+            self.stdout.write(f"    source: {tool.source}\n    access: {access(tool)}")
+            if hints:
+                self.stdout.write(f"    hints:  {hints}")
+            if not is_served:
+                self.stdout.write(f"    state:  {standings[tool.name].label}")
 
 
 def access(tool: Tool) -> str:
@@ -108,10 +113,3 @@ def _described(tool: Tool) -> dict[str, Any]:
         "public": tool.access.public,
         "permissions": list(tool.access.permissions),
     }
-
-
-def _context(name: str) -> Context:
-    user = named_user(name)
-    request = HttpRequest()
-    request.user = user
-    return Context(user=user, request=request, revision=LATEST)

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import router
+from django.utils import timezone
+
+from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.outcomes import Outcome
+
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGE: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
+# Deleted in one statement, so that none holds the table for long.
+_AT_ONCE: Final = 10_000
+
+
+class Command(BaseCommand):
+    help = "Delete old records of calls (prune), or settle those of killed processes (reap)."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        does = parser.add_subparsers(dest="does", required=True)
+        prune = does.add_parser("prune", help="Delete the records that are older.")
+        prune.add_argument("--older-than", required=True, metavar="AGE", help="Such as 90d.")
+        reap = does.add_parser(
+            "reap", help='Turn "started" into "unknown" for calls that began longer ago.'
+        )
+        reap.add_argument(
+            "--older-than",
+            default="1h",
+            metavar="AGE",
+            help="Longer than any call takes, such as 10m (default: 1h).",
+        )
+
+    def handle(self, *args: Any, does: str, older_than: str, **options: Any) -> None:
+        before = _before(older_than)
+        rows = ToolCallRecord.objects.using(router.db_for_write(ToolCallRecord))
+        old = rows.filter(started_at__lt=before)
+        if does == "reap":
+            count = old.filter(outcome=Outcome.STARTED).update(outcome=Outcome.UNKNOWN)
+            self.stdout.write(f'{count} started before {before:%Y-%m-%d %H:%M}: now "unknown".')
+            return
+        count = 0
+        while keys := list(old.order_by("pk").values_list("pk", flat=True)[:_AT_ONCE]):
+            count += old.filter(pk__range=(keys[0], keys[-1])).delete()[0]
+        self.stdout.write(f"{count} records from before {before:%Y-%m-%d %H:%M} deleted.")
+
+
+def _before(age: str) -> datetime:
+    """The moment that long ago. Raises CommandError for what is no age."""
+    match = _AGE.fullmatch(age)
+    try:
+        if match:
+            return timezone.now() - timedelta(**{_UNITS[match[2]]: int(match[1])})
+    except OverflowError:
+        pass
+    raise CommandError(f"{age!r} is no age: give a number and one of s, m, h, d, w, such as 90d.")

@@ -1,0 +1,36 @@
+"""What became of a call, in the words that records, signals and the admin share."""
+
+from __future__ import annotations
+
+from django.db.models import TextChoices
+from django.utils.translation import gettext_lazy as _
+
+
+class Outcome(TextChoices):
+    """What a call came to."""
+
+    STARTED = "started", _("started")
+    SUCCEEDED = "succeeded", _("succeeded")
+    FAILED = "failed", _("failed")
+    REFUSED = "refused", _("refused")
+    CANCELLED = "cancelled", _("cancelled")
+    UNKNOWN = "unknown", _("unknown")
+
+
+class ErrorCode(TextChoices):
+    """Why a call was refused, or how it failed."""
+
+    UNKNOWN_TOOL = "unknown_tool", _("no such tool")
+    FORBIDDEN = "forbidden", _("not for this user")
+    DISABLED = "disabled", _("tool is off")
+    WITHHELD = "withheld", _("tool waits for approval")
+    UNAUTHENTICATED = "unauthenticated", _("not authenticated")
+    THROTTLED = "throttled", _("too many calls")
+    INVALID = "invalid", _("invalid request or arguments")
+    UNCONFIRMED = "unconfirmed", _("not confirmed by a person")
+    UNRECORDED = "unrecorded", _("no record could be written")
+    UNAVAILABLE = "unavailable", _("database unavailable")
+    TOOL_ERROR = "tool_error", _("the tool said so")
+    FAULT = "fault", _("fault in the tool")
+    UNSENDABLE = "unsendable", _("result that cannot be sent")
+    PROTOCOL_ERROR = "protocol_error", _("protocol error")

@@ -1,0 +1,27 @@
+"""
+Django signals that the bridge sends.
+
+All are sent robustly: what a receiver raises is logged and changes nothing else. Those of
+calls are sent in the thread that answers, outside of the tool's transaction.
+"""
+
+from __future__ import annotations
+
+from django.dispatch import Signal
+
+# What the site's owner has set of the tools was changed in this process: sent when the change is
+# made, and again when it is committed. Other processes learn of it within STATE_MAX_AGE.
+tools_changed = Signal()
+
+# A call begins. ``call`` is the ToolCall: tool, checked arguments, context.
+tool_call_started = Signal()
+
+# A call that began has ended. ``call``; ``outcome`` and ``error_code`` (mcp_bridge.outcomes, the
+# code empty for a success); ``duration`` in seconds; ``reference`` of a fault, as in the log;
+# ``result_bytes``, or None where there is no result.
+tool_call_finished = Signal()
+
+# A call was refused before the tool ran. ``error_code`` (mcp_bridge.outcomes); ``name`` as the
+# client gave it; ``tool``, or None where none was found for this caller; ``context``, or None where
+# it is not known who calls; ``request``, the HttpRequest.
+tool_call_refused = Signal()
