@@ -3,7 +3,9 @@ The exceptions of mcp_bridge.
 
     Exception
     ├── ToolError                 the model reads it, inside a tool result
-    │   └── InvalidArguments      the arguments break the tool's input schema
+    │   ├── InvalidArguments      the arguments break the tool's input schema
+    │   └── Declined              the user did not answer what the tool asked
+    ├── InputRequired             the client has to answer something first
     ├── ErrorResult               a tool returned an error instead of raising one
     ├── UnsendableResult          a tool returned what cannot be sent
     └── protocol.ProtocolError    the client reads it, as a JSON-RPC error
@@ -15,10 +17,12 @@ else that a tool raises is logged in full and reported in one plain sentence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mcp_bridge.protocol.content import CallToolResult
+from mcp_bridge.protocol.inputs import InputRequest
 
 
 class ToolError(Exception):
@@ -56,6 +60,29 @@ class InvalidArguments(ToolError):
         self.errors = tuple(errors)
         self.repaired = tuple(repaired)
         super().__init__("\n".join(str(error) for error in self.errors))
+
+
+class Declined(ToolError):
+    """The user declined what a tool asked, or closed it; ``action`` is "decline" or "cancel"."""
+
+    def __init__(self, message: str, action: str) -> None:
+        self.action = action
+        super().__init__(message)
+
+
+class InputRequired(Exception):
+    """
+    Ends a call with requests that the client has to answer before the tool runs again.
+
+    ``requests`` are by a key of the tool's own, under which ``context.input_responses`` has the
+    answer then. ``state`` is any JSON value, which is ``context.input_state`` then; the client can
+    read it, but not change it. See MCP, "Multi round-trip requests".
+    """
+
+    def __init__(self, requests: Mapping[str, InputRequest], *, state: Any = None) -> None:
+        self.requests = dict(requests)
+        self.state = state
+        super().__init__("The client has to answer first.")
 
 
 class ErrorResult(Exception):

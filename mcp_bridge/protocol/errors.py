@@ -9,14 +9,16 @@ The errors of JSON-RPC 2.0 and MCP, each with its code and HTTP status.
     │   └── NotAcceptableError                  (406)
     ├── MethodNotFoundError                     -32601
     ├── InvalidParamsError                      -32602
-    │   └── MissingEnvelopeError                (400)
+    │   ├── MissingEnvelopeError                (400)
+    │   └── UnknownToolError
     ├── InternalError                           -32603
     │   └── UnavailableError                    (503)
     ├── HeaderMismatchError                     -32020
     ├── MissingRequiredClientCapabilityError    -32021
     ├── UnsupportedProtocolVersionError         -32022
     ├── UnauthorizedError                       401
-    └── ForbiddenError                          403
+    ├── ForbiddenError                          403
+    └── TooManyRequestsError                    429
 
 See JSON-RPC 2.0, section 5.1, and MCP 2026-07-28, "Base protocol", "Error codes".
 """
@@ -33,6 +35,8 @@ class ProtocolError(Exception):
 
     code: ClassVar[int]
     http_status: ClassVar[HTTPStatus]
+    # What the record of a call that is refused so says.
+    refusal: ClassVar[str] = "invalid"
 
     def __init__(self, message: str, *, data: Any = None) -> None:
         super().__init__(message)
@@ -90,6 +94,12 @@ class MissingEnvelopeError(InvalidParamsError):
     http_status = HTTPStatus.BAD_REQUEST
 
 
+class UnknownToolError(InvalidParamsError):
+    """No tool with that name, as far as this caller is concerned."""
+
+    refusal = "unknown_tool"
+
+
 class InternalError(ProtocolError):
     code = -32603
     http_status = HTTPStatus.OK
@@ -99,6 +109,7 @@ class UnavailableError(InternalError):
     """The server cannot answer just now; the same request may succeed later."""
 
     http_status = HTTPStatus.SERVICE_UNAVAILABLE
+    refusal = "unavailable"
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -115,11 +126,17 @@ class MissingRequiredClientCapabilityError(ProtocolError):
     http_status = HTTPStatus.BAD_REQUEST
 
     def __init__(self, *capabilities: str) -> None:
+        """Capabilities by name, with a dot before what must stand in one: "elicitation.url"."""
         named = " and ".join(capabilities)
+        required: dict[str, Any] = {}
+        for name in capabilities:
+            inner = required
+            for part in name.split("."):
+                inner = inner.setdefault(part, {})
         super().__init__(
             f"This request needs the client capability {named}: declare it in "
             "params._meta['io.modelcontextprotocol/clientCapabilities'].",
-            data={"requiredCapabilities": {name: {} for name in capabilities}},
+            data={"requiredCapabilities": required},
         )
 
 
@@ -140,6 +157,7 @@ class UnauthorizedError(ProtocolError):
     # Outside JSON-RPC's reserved range, as MCP asks for codes of one's own.
     code = 401
     http_status = HTTPStatus.UNAUTHORIZED
+    refusal = "unauthenticated"
 
     def __init__(self, message: str, challenge: str) -> None:
         super().__init__(message)
@@ -153,3 +171,19 @@ class UnauthorizedError(ProtocolError):
 class ForbiddenError(ProtocolError):
     code = 403
     http_status = HTTPStatus.FORBIDDEN
+
+
+class TooManyRequestsError(ProtocolError):
+    """The caller asks too often; ``retry_after`` are the seconds to wait, where they are known."""
+
+    code = 429
+    http_status = HTTPStatus.TOO_MANY_REQUESTS
+    refusal = "throttled"
+
+    def __init__(self, message: str, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from mcp_bridge.protocol.errors import InvalidRequestError, ParseError, ProtocolError
@@ -111,6 +111,12 @@ def cut(text: str, length: int = 64) -> str:
 def quoted(text: str) -> str:
     """The text in quotation marks, cut and without a character that does not show."""
     return cut(repr(cut(text)), 80)
+
+
+def pointer(place: Iterable[str | int]) -> str:
+    """A place in a value as a JSON pointer (RFC 6901), in which long names are cut."""
+    escaped = (cut(str(each)).replace("~", "~0").replace("/", "~1") for each in place)
+    return "".join(f"/{each}" for each in escaped)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class Revision:
     content_types: frozenset[str] = _CONTENT_2025_06
     structured_content: bool = True
     batches: bool = False
+    # Results that ask the client for input first (MCP, "Multi round-trip requests").
+    input_required: bool = False
 
     def __str__(self) -> str:
         return self.version
@@ -49,6 +51,7 @@ REVISIONS: Final[dict[str, Revision]] = {
             version="2026-07-28",
             modern=True,
             methods=_MODERN_METHODS,
+            input_required=True,
             tool_fields=_FIELDS_2025_11,
         ),
         Revision(version="2025-11-25", tool_fields=_FIELDS_2025_11),

@@ -20,8 +20,10 @@ from mcp_bridge.protocol.content import (
 )
 from mcp_bridge.schemas import McpHeader
 from tests.conformance import media
+from tests.conformance.questions import questions
 
 server = RpcServer()
+server.register_namespace(questions)
 
 # Compared with what tools/list shows, member for member (scenario json-schema-2020-12).
 JSON_SCHEMA_2020_12: Final[dict[str, Any]] = {

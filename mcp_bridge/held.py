@@ -1,0 +1,90 @@
+"""Calls that wait for a person's approval, and the answers of clients that are used up."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from mcp_bridge.conf import conf
+
+
+class HeldCall(models.Model):
+    """
+    A call that runs only after a person has approved it.
+
+    ``key`` says who calls what with which arguments; it is null once the call has run or its time
+    is over, so that the same call can be held again. ``arguments`` are for people to read.
+    """
+
+    class Status(models.TextChoices):
+        WAITING = "waiting", _("waits for a decision")
+        APPROVED = "approved", _("approved, not repeated yet")
+        REFUSED = "refused", _("refused")
+        DONE = "done", _("has been run")
+
+    key = models.CharField(max_length=64, unique=True, null=True, editable=False)
+    tool = models.CharField(_("tool"), max_length=128, db_index=True)
+    fingerprint = models.CharField(max_length=64, editable=False)
+    arguments = models.TextField(_("arguments"))
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("asked by"),
+        on_delete=models.SET_NULL,
+        related_name="+",
+        null=True,
+    )
+    client = models.CharField(_("client"), max_length=128, blank=True)
+    status = models.CharField(
+        _("status"), max_length=8, choices=Status.choices, default=Status.WAITING, db_index=True
+    )
+    asked_at = models.DateTimeField(_("asked"), default=timezone.now)
+    decided_at = models.DateTimeField(_("decided"), null=True)
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("decided by"),
+        on_delete=models.SET_NULL,
+        related_name="+",
+        null=True,
+    )
+    reason = models.TextField(_("reason"), blank=True)
+    used_at = models.DateTimeField(_("run"), null=True)
+
+    class Meta:
+        verbose_name = _("held call")
+        verbose_name_plural = _("held calls")
+        ordering = ["-asked_at", "-pk"]
+        # Rows come from calls.
+        default_permissions = ("view", "change", "delete")
+
+    def __str__(self) -> str:
+        return f"{self.tool} ({self.pk})"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the decision was made too long ago to count."""
+        age = timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
+        return self.decided_at is not None and self.decided_at + age < timezone.now()
+
+    def decide(self, *, using: str, **values: Any) -> bool:
+        """Write a decision if there is none yet; whether there was none."""
+        rows = type(self)._default_manager.using(using)
+        waiting = rows.filter(pk=self.pk, status=self.Status.WAITING)
+        return bool(waiting.update(decided_at=timezone.now(), **values))
+
+
+class UsedState(models.Model):
+    """The ``requestState`` with this nonce was sent back: it counts no second time."""
+
+    nonce = models.CharField(max_length=32, primary_key=True)
+    used_at = models.DateTimeField(default=timezone.now, db_index=True)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return self.nonce

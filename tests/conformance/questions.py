@@ -1,0 +1,117 @@
+"""The tools of the conformance suite that ask the client before they answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from modernrpc import RpcNamespace
+
+from mcp_bridge import Context, mcp_tool
+from mcp_bridge.exceptions import InputRequired
+from mcp_bridge.protocol.inputs import (
+    CreateMessageRequest,
+    FormElicitRequest,
+    InputRequest,
+    ListRootsRequest,
+)
+
+questions = RpcNamespace()
+
+
+def form(message: str, name: str, kind: str = "string") -> FormElicitRequest:
+    """A form with one field."""
+    properties = {name: {"type": kind}}
+    return FormElicitRequest(
+        message, {"type": "object", "properties": properties, "required": [name]}
+    )
+
+
+def sampling(text: str, max_tokens: int) -> CreateMessageRequest:
+    """One message that the client's model shall answer."""
+    message = {"role": "user", "content": {"type": "text", "text": text}}
+    return CreateMessageRequest([message], max_tokens)
+
+
+def answers(context: Context, state: Any = None, **requests: InputRequest) -> list[Any]:
+    """The answers to the requests; raises InputRequired for those that have none."""
+    missing = {key: each for key, each in requests.items() if key not in context.input_responses}
+    if missing:
+        raise InputRequired(missing, state=state)
+    return [context.input_responses[key] for key in requests]
+
+
+@questions.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_input_required_result_elicitation(context: Context) -> str:
+    """Greet the user by the name that the user gives."""
+    (name,) = answers(context, user_name=form("What is your name?", "name"))
+    return f"Hello, {name['content']['name']}!"
+
+
+@questions.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_input_required_result_sampling(context: Context) -> str:
+    """Say what the client's model answers."""
+    question = sampling("What is the capital of France?", 100)
+    (answer,) = answers(context, capital_question=question)
+    return str(answer["content"]["text"])
+
+
+@questions.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_input_required_result_list_roots(context: Context) -> list[str]:
+    """Name the client's roots."""
+    (answer,) = answers(context, client_roots=ListRootsRequest())
+    return [root["uri"] for root in answer["roots"]]
+
+
+@questions.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_input_required_result_request_state(context: Context) -> str:
+    """Keep a word from one round to the next."""
+    answers(context, "state-ok", confirm=form("Please confirm", "ok", "boolean"))
+    return str(context.input_state)
+
+
+@questions.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_input_required_result_multiple_inputs(context: Context) -> str:
+    """Ask for three things at once."""
+    name, greeting, _ = answers(
+        context,
+        user_name=form("What is your name?", "name"),
+        greeting=sampling("Generate a greeting", 50),
+        client_roots=ListRootsRequest(),
+    )
+    return f"{greeting['content']['text']} {name['content']['name']}"
+
+
+@questions.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_input_required_result_multi_round(context: Context) -> str:
+    """Ask twice, one after the other."""
+    (name,) = answers(context, 1, step1=form("Step 1: What is your name?", "name"))
+    (color,) = answers(context, 2, step2=form("Step 2: What is your favorite color?", "color"))
+    return f"{name['content']['name']} likes {color['content']['color']}."
+
+
+@questions.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_input_required_result_tampered_state(context: Context) -> str:
+    """Ask once; a changed state must not come this far."""
+    answers(context, confirm=form("Please confirm", "ok", "boolean"))
+    return "confirmed"
+
+
+@questions.register_procedure
+@mcp_tool(public=True, read_only=True)
+def test_input_required_result_capabilities(context: Context) -> str:
+    """Ask for whatever of these the client has declared."""
+    known: dict[str, InputRequest] = {
+        "user_name": form("What is your name?", "name"),
+        "greeting": sampling("Generate a greeting", 50),
+    }
+    declared = {
+        key: each for key, each in known.items() if each.is_declared(context.client_capabilities)
+    }
+    return f"{len(answers(context, **declared))} answers"
