@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help demo test fuzz lint conformance bench tox clean
+.PHONY: help demo test fuzz stress browser services lint conformance bench tox clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -13,10 +13,22 @@ demo: $(VENV)/.demo  ## Serve the newsroom, after a scripted session (ARGS=--onc
 	$(BIN)/python manage.py demo $(ARGS)
 
 test: $(VENV)/.demo $(VENV)/.test  ## Run the tests, with coverage (ARGS="-k name" for some, without)
-	$(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile --cov)
+	$(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal --cov)
 
-fuzz: $(VENV)/.demo $(VENV)/.test  ## Hold schemas against what is enforced with 10,000 new values a kind
-	FUZZ_EXAMPLES=$(or $(EXAMPLES),10000) $(BIN)/python -m pytest -n 2 tests/schemas/test_differential.py $(ARGS)
+fuzz: $(VENV)/.demo $(VENV)/.test  ## Hold schemas against what is enforced: 10,000 new values a kind, 1,000 new classes
+	FUZZ_EXAMPLES=$(or $(EXAMPLES),10000) $(BIN)/python -m pytest -n 2 \
+		tests/schemas/test_differential.py tests/schemas/test_many_dataclasses.py \
+		tests/test_handmade_differential.py tests/test_redaction.py tests/desk/test_admin_records.py $(ARGS)
+
+browser: $(VENV)/.demo $(VENV)/.test $(VENV)/.browser  ## The admin pages in Chromium, with pictures in .screenshots
+	BROWSER=1 $(BIN)/python -m pytest tests/browser $(ARGS)
+
+stress: $(VENV)/.demo $(VENV)/.test  ## Processes and threads against one another, in full
+	RELOADS=1000 $(BIN)/python -m pytest tests/test_workers.py $(ARGS)
+
+services: $(VENV)/.demo $(VENV)/.test $(VENV)/.services  ## The tests on PostgreSQL and Redis, whose URLs are in MCP_BRIDGE_TEST_*_URL
+	@: $${MCP_BRIDGE_TEST_DATABASE_URL:?such as postgres://user@localhost/name} $${MCP_BRIDGE_TEST_CACHE_URL:?such as redis://localhost/0}
+	RELOADS=1000 STRESS=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile)
 
 lint: $(VENV)/.demo $(VENV)/.test $(VENV)/.lint  ## Check format, style, types and import layers
 	$(BIN)/ruff format --check .

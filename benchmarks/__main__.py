@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from benchmarks import building
 from benchmarks.report import markdown
 from benchmarks.rounds import run
 from benchmarks.scenarios import SCENARIOS, WrongAnswerError
@@ -26,7 +27,8 @@ def parse() -> argparse.Namespace:
         default=[],
         metavar="WORD",
         help="only scenarios with all of these words, of: "
-        + ", ".join(sorted({word for each in SCENARIOS for word in str(each).split()})),
+        + ", ".join(sorted({word for each in SCENARIOS for word in str(each).split()}))
+        + f"; or {building.WORD}, for what needs no server",
     )
     parser.add_argument(
         "--contestants",
@@ -47,6 +49,9 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     options = parse()
+    if options.only == [building.WORD]:
+        print(building.measure())
+        return 0
     scenarios = [each for each in SCENARIOS if set(options.only) <= set(str(each).split())]
     contestants = [each for each in CONTESTANTS if each.name in options.contestants]
     if not scenarios:
@@ -60,8 +65,10 @@ def main() -> int:
         print(*lines, sep="\n", file=sys.stderr)
         return 1
     text = markdown(results, cores, options.rounds, options.seconds)
-    print(text)
     complete = len(scenarios) == len(SCENARIOS) and len(contestants) == len(CONTESTANTS)
+    if complete:
+        text += "\n" + building.measure()
+    print(text)
     output = options.output or (RESULTS if complete else None)
     if output is not None:
         output.write_text(text, encoding="utf-8")

@@ -1,7 +1,8 @@
-"""Authentication at this edge: Django REST framework's, unmodified."""
+"""Authentication and throttles at this edge: Django REST framework's, unmodified."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
@@ -18,7 +19,14 @@ from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.request import Request
 
 from mcp_bridge.conf import conf
-from mcp_bridge.protocol import ForbiddenError, ProtocolError, UnauthorizedError
+from mcp_bridge.failures import uncounted
+from mcp_bridge.protocol import (
+    ForbiddenError,
+    ProtocolError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
+from mcp_bridge.throttling import UNCOUNTED, alone, asked, is_closed, throttles, whole
 
 # DRF would make one for each request; nothing is negotiated here.
 _NO_NEGOTIATION = DefaultContentNegotiation()
@@ -55,6 +63,8 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
                 user, auth = found
                 break
     except APIException as exception:
+        # Nobody is known, whom a middleware may think to know: throttles count the address.
+        request.user = AnonymousUser()
         raise _refusal(exception, wrapped, authenticators) from exception
     finally:
         # DRF's request refers to itself here, which would keep the body until a collection.
@@ -63,6 +73,42 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
     request.auth = auth  # type: ignore[attr-defined]
     if not anonymous and not user.is_authenticated:
         raise _unauthorized(_challenge(wrapped, authenticators))
+
+
+def throttle(request: HttpRequest, view: Any) -> None:
+    """
+    Count the request with the classes of THROTTLE_CLASSES that are not for tools.
+
+    Raises TooManyRequestsError (429) where one of them refuses, and UnavailableError (503) where
+    one cannot count and THROTTLE_WITHOUT_CACHE is "closed".
+    """
+    found = throttles(of_tools=False)
+    if not found:
+        return
+    wrapped = MessageRequest(request, negotiator=_NO_NEGOTIATION)
+    # Neither is there where a credential could not be read.
+    wrapped.user = getattr(request, "user", None) or AnonymousUser()
+    wrapped.auth = getattr(request, "auth", None)
+    waits = []
+    try:
+        for each in found:
+            ask = partial(each.allow_request, wrapped, view)
+            allowed = asked(each, ask)
+            if allowed is None:
+                if is_closed():
+                    raise uncounted()
+                request.META[UNCOUNTED] = True
+                allowed = alone(each, ask)
+            if not allowed:
+                waits.append(whole(each.wait()))
+    finally:
+        wrapped.parser_context.clear()
+    if waits:
+        # The longest, as DRF has it; a class need not know how long.
+        known = [wait for wait in waits if wait is not None]
+        raise TooManyRequestsError(
+            "Too many requests: wait before the next.", max(known, default=None)
+        )
 
 
 def _refusal(

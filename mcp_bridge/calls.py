@@ -2,7 +2,8 @@
 Running a tool: on the caller's thread, or on its event loop.
 
 A tool runs in a savepoint of every transaction that is open, so that what it wrote goes with its
-error while the rest of the request stays. ``arun`` needs no thread for a coroutine function.
+error while the rest of the request stays. ``arun`` needs no thread for a coroutine function, but
+for a result that is still to be read from the database.
 What a generator yields is collected here, where its errors are still those of the tool.
 """
 
@@ -14,6 +15,7 @@ from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
 from asgiref.sync import async_to_sync, sync_to_async
+from django.core.exceptions import SynchronousOnlyOperation
 from django.db import connections, transaction
 
 from mcp_bridge.tools import ToolCall
@@ -35,16 +37,29 @@ def run(call: ToolCall, finish: Finish) -> bytes:
     Raises what either of them raises, and ToolExit for SystemExit and StopIteration.
     """
     with ExitStack() as stack:
-        for alias in _open_transactions():
+        for alias in _transactions(call):
             stack.enter_context(transaction.atomic(using=alias))
         return finish(call, _value(call))
 
 
 async def arun(call: ToolCall, finish: Finish) -> bytes:
     """The same; a coroutine function is awaited here, anything else has a thread of its own."""
-    if call.tool.is_async:
-        return finish(call, await _awaited(call))
-    return await sync_to_async(run)(call, finish)
+    if not call.tool.is_async:
+        return await sync_to_async(run)(call, finish)
+    value = await _awaited(call)
+    try:
+        return finish(call, value)
+    except Exception as exception:
+        if not _is_for_a_thread(exception):
+            raise
+    return await sync_to_async(finish)(call, value)
+
+
+def _is_for_a_thread(raised: BaseException | None) -> bool:
+    """Whether this came of reading from the database on the event loop: a queryset, a relation."""
+    while raised is not None and not isinstance(raised, SynchronousOnlyOperation):
+        raised = raised.__cause__ or raised.__context__
+    return raised is not None
 
 
 def _value(call: ToolCall) -> Any:
@@ -75,6 +90,18 @@ async def _collected(values: AsyncGeneratorType[Any, None]) -> list[Any]:
         return [each async for each in values]
     except SystemExit as exit_:
         raise ToolExit(exit_) from exit_
+
+
+def _transactions(call: ToolCall) -> list[str]:
+    """
+    The databases in which the call has a savepoint, or a transaction of its own.
+
+    That of a tool that may ask its client undoes what was written before the question.
+    """
+    found = _open_transactions()
+    if call.tool.may_ask and call.context.client_capabilities:
+        found += [each for each in connections if connections[each].vendor != "unknown"]
+    return sorted({*found})
 
 
 def _open_transactions() -> list[str]:

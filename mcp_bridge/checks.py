@@ -7,6 +7,12 @@ System checks: what is wrong with the setting, and with what the sources found.
     E007  two tools with one name             E008  a class or function that cannot be imported
     W001  a hint that cannot be resolved      W002  a tool without a description
 
+Of throttles (mcp_bridge.throttle_checks):
+
+    E020  a class that is no throttle         E021  a mark's rate that is not set
+    W020  a rate that belongs to nothing      W021  rates of tools that nothing keeps
+    W022  counting in a Redis that may hang
+
 Of the tools' definitions (mcp_bridge.linting):
 
     W003  combinators at a schema's root      W004  a $ref that leads nowhere, or out
@@ -26,10 +32,12 @@ from django.conf import settings
 from django.core import checks
 from django.utils.module_loading import import_string
 
-from mcp_bridge.conf import Conf, conf
+from mcp_bridge.conf import AUDIT, Conf, conf
 from mcp_bridge.linting import lint
+from mcp_bridge.rates import parse_rate
 from mcp_bridge.registry import build
 from mcp_bridge.sources.base import first_line
+from mcp_bridge.throttle_checks import throttling
 from mcp_bridge.tools import Tool
 
 # Its models would belong to mcp_bridge itself, and have no table, where it is not installed.
@@ -39,14 +47,31 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "SERVER_INFO": (dict,),
     "SOURCES": (dict,),
     "AUTHENTICATION_CLASSES": (list, tuple),
+    "THROTTLE_CLASSES": (list, tuple),
+    "THROTTLE_RATES": (dict,),
     "ALLOWED_ORIGINS": (list, tuple),
     "PAGE_SIZE": (int,),
     "CACHE_TTL": (int,),
     "MAX_BODY_BYTES": (int,),
     "MAX_RESULT_BYTES": (int,),
     "COERCE_STRINGIFIED": (bool,),
+    "APPROVE_DESTRUCTIVE": (bool,),
+    "STATE_MAX_AGE": (int, float),
+    "CONFIRMATION_MAX_AGE": (int, float),
 }
-_LEAST = {"PAGE_SIZE": 1, "CACHE_TTL": 0, "MAX_BODY_BYTES": 1, "MAX_RESULT_BYTES": 1}
+_LEAST = {
+    "PAGE_SIZE": 1,
+    "CACHE_TTL": 0,
+    "STATE_MAX_AGE": 0,
+    "CONFIRMATION_MAX_AGE": 1,
+    "MAX_BODY_BYTES": 1,
+    "MAX_RESULT_BYTES": 1,
+}
+_CHOICES = {
+    "TOOL_NAME_STYLE": ("underscore", "dotted"),
+    "NEW_TOOLS": ("enabled", "disabled"),
+    "THROTTLE_WITHOUT_CACHE": ("open", "closed"),
+}
 
 
 def check_settings(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckMessage]:
@@ -54,7 +79,7 @@ def check_settings(app_configs: Any = None, **kwargs: Any) -> list[checks.CheckM
     given = getattr(settings, "MCP_BRIDGE", {})
     if not isinstance(given, dict):
         return [_wrong("MCP_BRIDGE", "must be a dict of settings")]
-    return [*_keys(given), *_values(given), *_paths()]
+    return [*_keys(given), *_values(given), *_rates(), *_audit(given), *_paths()]
 
 
 def check_tools(app_configs: Any = None, **kwargs: Any) -> Sequence[checks.CheckMessage]:
@@ -63,7 +88,7 @@ def check_tools(app_configs: Any = None, **kwargs: Any) -> Sequence[checks.Check
         # A wrong setting can stop the sources from being read at all; it is reported by itself.
         return []
     snapshot = build()
-    return [*snapshot.messages, *linted(snapshot)]
+    return [*snapshot.messages, *linted(snapshot), *throttling(snapshot)]
 
 
 def linted(tools: Iterable[Tool], *, minor: bool = False) -> Iterator[checks.CheckMessage]:
@@ -98,8 +123,43 @@ def _values(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
             yield _wrong(f"MCP_BRIDGE[{key!r}]", f"must be a {types[0].__name__}")
         elif key in given and key in _LEAST and value < _LEAST[key]:  # type: ignore[operator]
             yield _wrong(f"MCP_BRIDGE[{key!r}]", f"must be {_LEAST[key]} or more")
-    if conf.TOOL_NAME_STYLE not in ("underscore", "dotted"):
-        yield _wrong("MCP_BRIDGE['TOOL_NAME_STYLE']", "must be 'underscore' or 'dotted'")
+    for key, choices in _CHOICES.items():
+        if getattr(conf, key) not in choices:
+            yield _wrong(f"MCP_BRIDGE[{key!r}]", f"must be {' or '.join(map(repr, choices))}")
+
+
+def _audit(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
+    audit = given.get("AUDIT")
+    if audit is None:
+        return
+    if not isinstance(audit, dict):
+        yield _wrong("MCP_BRIDGE['AUDIT']", "must be a dict, or None to record nothing")
+        return
+    for key, value in audit.items():
+        place = f"MCP_BRIDGE['AUDIT'][{key!r}]"
+        if key not in AUDIT:
+            yield _wrong(place, f"is no key; its keys are {', '.join(AUDIT)}")
+        elif key == "ARGUMENTS":
+            if value not in ("none", "redacted", "full"):
+                yield _wrong(place, "must be 'none', 'redacted' or 'full'")
+        elif key == "SENSITIVE_NAMES":
+            listed = isinstance(value, list | tuple)
+            if not listed or not all(isinstance(each, str) and each for each in value):
+                yield _wrong(place, "must be a list of names")
+        elif type(value) is not type(AUDIT[key]):
+            yield _wrong(place, f"must be a {type(AUDIT[key]).__name__}")
+        elif key == "MAX_ARGUMENTS_BYTES" and value < 256:
+            yield _wrong(place, "must be 256 or more")
+
+
+def _rates() -> Iterator[checks.CheckMessage]:
+    rates = conf.THROTTLE_RATES
+    for name, rate in rates.items() if isinstance(rates, dict) else ():
+        try:
+            # None says that there is no limit.
+            rate is None or parse_rate(rate)
+        except ValueError as exception:
+            yield _wrong(f"MCP_BRIDGE['THROTTLE_RATES'][{name!r}]", str(exception))
 
 
 def _wrong(what: str, rule: str) -> checks.CheckMessage:
@@ -111,8 +171,9 @@ def _paths() -> Iterator[checks.CheckMessage]:
         "ACCESS_POLICY": [conf.ACCESS_POLICY],
         "ERROR_MAPPER": [conf.ERROR_MAPPER],
     }
-    if isinstance(conf.AUTHENTICATION_CLASSES, list | tuple):
-        named["AUTHENTICATION_CLASSES"] = list(conf.AUTHENTICATION_CLASSES)
+    for key in ("AUTHENTICATION_CLASSES", "THROTTLE_CLASSES"):
+        if isinstance(getattr(conf, key), list | tuple):
+            named[key] = list(getattr(conf, key))
     for key, paths in named.items():
         for path in paths:
             if path is None:

@@ -8,13 +8,22 @@ found by the system check mcp_bridge.E001.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from django.conf import settings
 
 import mcp_bridge
 
 T = TypeVar("T")
+
+# The keys of AUDIT.
+AUDIT: Final[Mapping[str, Any]] = {
+    "ARGUMENTS": "none",
+    "REQUIRED": False,
+    "MAX_ARGUMENTS_BYTES": 16 * 1024,
+    "SENSITIVE_NAMES": (),
+    "UNAUTHENTICATED": True,
+}
 
 
 class Conf:
@@ -58,6 +67,31 @@ class Conf:
         return self._get("ACCESS_POLICY", "mcp_bridge.access.AccessPolicy")
 
     @property
+    def NEW_TOOLS(self) -> Literal["enabled", "disabled"]:
+        """Whether a tool that is new in the code is served at once, or waits for approval."""
+        return self._get("NEW_TOOLS", "enabled")
+
+    @property
+    def APPROVE_DESTRUCTIVE(self) -> bool:
+        """Whether a changed destructive tool is withheld until it is approved again."""
+        return self._get("APPROVE_DESTRUCTIVE", False)
+
+    @property
+    def STATE_MAX_AGE(self) -> float:
+        """How long a process may not know of a change in the admin, in seconds."""
+        return self._get("STATE_MAX_AGE", 1)
+
+    @property
+    def AUDIT(self) -> Mapping[str, Any] | None:
+        """How calls are recorded: a dict of the keys above; None to record nothing."""
+        return self._get("AUDIT", {})
+
+    @property
+    def CONFIRMATION_MAX_AGE(self) -> float:
+        """How long an answer, or an approval of a call, may be used, in seconds."""
+        return self._get("CONFIRMATION_MAX_AGE", 600)
+
+    @property
     def ALLOWED_ORIGINS(self) -> Sequence[str]:
         """Origins ("https://example.com") that may call besides the site's own."""
         return self._get("ALLOWED_ORIGINS", [])
@@ -70,6 +104,21 @@ class Conf:
         None, from it or as the setting, leaves the exception to the rule.
         """
         return self._get("ERROR_MAPPER", None)
+
+    @property
+    def THROTTLE_CLASSES(self) -> Sequence[str]:
+        """Dotted paths of DRF throttle classes; a ToolRateThrottle counts calls of tools."""
+        return self._get("THROTTLE_CLASSES", ["mcp_bridge.throttling.ToolRateThrottle"])
+
+    @property
+    def THROTTLE_RATES(self) -> Mapping[str, str | None]:
+        """Rates ("20/min") by a tool's name, a mark's, a class's scope, or "tools" for the rest."""
+        return self._get("THROTTLE_RATES", {})
+
+    @property
+    def THROTTLE_WITHOUT_CACHE(self) -> Literal["open", "closed"]:
+        """Whether what has a rate goes on while the cache cannot be asked, or is refused."""
+        return self._get("THROTTLE_WITHOUT_CACHE", "open")
 
     @property
     def PAGE_SIZE(self) -> int:

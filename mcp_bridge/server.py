@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import InterfaceError, OperationalError
-from django.utils.functional import Promise
 from django.utils.module_loading import import_string
 from django.utils.translation import get_language
 
+from mcp_bridge import audit
 from mcp_bridge.access import AccessPolicy
+from mcp_bridge.answers import Answers, Failure
+from mcp_bridge.audit import Running, Unrecorded
 from mcp_bridge.calls import arun, run
 from mcp_bridge.coercion import checked
 from mcp_bridge.conf import conf
-from mcp_bridge.exceptions import ErrorResult, InvalidArguments, ToolError, UnsendableResult
-from mcp_bridge.failures import explain, unavailable
+from mcp_bridge.exceptions import InvalidArguments
+from mcp_bridge.failures import unavailable
+from mcp_bridge.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import (
     SUPPORTED_VERSIONS,
     InvalidParamsError,
@@ -28,25 +31,25 @@ from mcp_bridge.protocol import (
     ProtocolError,
     Request,
     Result,
+    UnknownToolError,
     cursors,
 )
 from mcp_bridge.protocol.content import CallToolResult
-from mcp_bridge.protocol.inbound import SERVER_INFO
 from mcp_bridge.protocol.jsonrpc import cut, encode
 from mcp_bridge.protocol.revisions import Revision, negotiate
 from mcp_bridge.registry import Snapshot, registry
+from mcp_bridge.throttling import throttled
 from mcp_bridge.tools import Context, Tool, ToolCall
 
 logger = logging.getLogger("mcp_bridge.calls")
 
 # Where the machine-readable errors of refused arguments stand in a result's _meta.
 ERRORS_KEY = "mcp-bridge/errors"
-# Where the pointers to arguments that came as strings of JSON stand.
-REPAIRED_KEY = "mcp-bridge/repaired"
 
-# What to do after a failure that is not the model's.
-_NEVER = "repeating the call unchanged will not help"
-_LATER = "the same call may succeed later"
+_UNRECORDED = (
+    "The tool {} was not run: this site keeps a record of what is done and could not write one "
+    "just now. The same call may succeed later."
+)
 
 _METHODS = {
     "server/discover": "discover",
@@ -57,7 +60,7 @@ _METHODS = {
 }
 
 
-class MCPServer:
+class MCPServer(Answers):
     """
     Answers MCP requests with the tools of a snapshot, under a policy.
 
@@ -74,33 +77,59 @@ class MCPServer:
     def handle(self, request: Request, context: Context) -> Result:
         """The result of one request; raises ProtocolError."""
         step = self.begin(request, context)
-        if not isinstance(step, ToolCall):
+        if not isinstance(step, Running):
             return step
         try:
-            return run(step, self.finish)
+            written = run(step.call, self.finish)
         except Exception as exception:
-            return self.failed(step, exception)
+            return self.gave_up(step, exception)
+        audit.ended(step, Outcome.SUCCEEDED, result_bytes=len(written))
+        return written
 
     async def ahandle(self, request: Request, context: Context) -> Result:
         """The same, where coroutine functions run on the event loop of the caller."""
         step = await sync_to_async(self.begin)(request, context)
-        if not isinstance(step, ToolCall):
+        if not isinstance(step, Running):
             return step
+        ended = sync_to_async(audit.ended)
         try:
-            return await arun(step, self.finish)
+            written = await arun(step.call, self.finish)
+        except asyncio.CancelledError:
+            await ended(step, Outcome.CANCELLED)
+            raise
         except Exception as exception:
-            return await sync_to_async(self.failed)(step, exception)
+            return await sync_to_async(self.gave_up)(step, exception)
+        await ended(step, Outcome.SUCCEEDED, result_bytes=len(written))
+        return written
 
-    def begin(self, request: Request, context: Context) -> Result | ToolCall:
-        """The result of a request, or the call that will give it."""
+    def begin(self, request: Request, context: Context) -> Result | Running:
+        """The result of a request, or the call that will give it, written down as begun."""
         if request.method not in request.revision.methods:
             raise MethodNotFoundError(f"Method not found: {cut(request.method)}")
         try:
-            answer: Result | ToolCall = getattr(self, _METHODS[request.method])(request, context)
+            answer: Result | Running = getattr(self, _METHODS[request.method])(request, context)
             return answer
         except (OperationalError, InterfaceError) as exception:
             logger.exception("The database could not be asked")
             raise unavailable() from exception
+
+    def gave_up(self, running: Running, exception: Exception) -> bytes:
+        """The result of a call that raised, written down; a ProtocolError goes on to the client."""
+        try:
+            failure = self.failed(running.call, exception)
+        except ProtocolError:
+            audit.ended(running, Outcome.FAILED, error_code=ErrorCode.PROTOCOL_ERROR)
+            raise
+        # To ask is no failure: what the tool did so far is undone, and its repeat is another call.
+        is_asking = failure.error_code == ErrorCode.UNCONFIRMED
+        audit.ended(
+            running,
+            Outcome.REFUSED if is_asking else Outcome.FAILED,
+            error_code=failure.error_code,
+            reference=failure.reference,
+            result_bytes=len(failure.written),
+        )
+        return failure.written
 
     def initialize(self, request: Request, context: Context) -> Result:
         """The legacy handshake (MCP 2025-11-25, "Lifecycle"); no session begins with it."""
@@ -158,8 +187,21 @@ class MCPServer:
             return tools, None
         return tools[:size], cursors.after(tools[size - 1].name)
 
-    def call_tool(self, request: Request, context: Context) -> Result | ToolCall:
-        """The call that is asked for, or its result where the arguments are refused."""
+    def call_tool(self, request: Request, context: Context) -> Result | Running:
+        """The call that is asked for, begun, or its result where it is refused."""
+        tool = None
+        try:
+            tool = self._named(request, context)
+            arguments = request.params.get("arguments") or {}
+            if tool.headers and request.headers is not None:
+                request.headers.check_parameters(tool.headers, arguments)
+            return self._begun(tool, arguments, request, context)
+        except ProtocolError as error:
+            audit.refused(error.refusal, request, context, tool=tool)
+            raise
+
+    def _named(self, request: Request, context: Context) -> Tool:
+        """The tool that is asked for, if it is there for this caller."""
         name, arguments = request.params.get("name"), request.params.get("arguments")
         if not isinstance(name, str):
             raise InvalidParamsError("Invalid params: name must be a string, a tool's name.")
@@ -167,117 +209,52 @@ class MCPServer:
             raise InvalidParamsError("Invalid params: arguments must be an object.")
         tool = self.snapshot.get(name)
         if tool is None or not self.policy.allows(tool, context):
-            raise InvalidParamsError(f"Unknown tool: {cut(name)}")
-        if tool.headers and request.headers is not None:
-            request.headers.check_parameters(tool.headers, arguments or {})
+            raise UnknownToolError(f"Unknown tool: {cut(name)}")
+        return tool
+
+    def _begun(
+        self, tool: Tool, arguments: dict[str, Any], request: Request, context: Context
+    ) -> Result | Running:
+        """The call with its arguments checked, begun, or its result where they are refused."""
+        refusal = throttled(tool, context)
+        if refusal is not None:
+            audit.refused(ErrorCode.THROTTLED, request, context, tool=tool)
+            return self._written(refusal, ToolCall(tool=tool, arguments={}, context=context))
         try:
-            values, repaired = checked(tool, arguments or {})
+            values, repaired = checked(tool, arguments)
         except InvalidArguments as refused:
             errors = [asdict(error) for error in refused.errors]
             result = CallToolResult.error(str(refused), {ERRORS_KEY: errors})
             call = ToolCall(tool=tool, arguments={}, context=context, repaired=refused.repaired)
+            audit.refused(ErrorCode.INVALID, request, context, tool=tool)
             return self._written(result, call)
         except Exception as exception:
-            call = ToolCall(tool=tool, arguments={}, context=context)
-            return self.failed(call, exception)
-        return ToolCall(tool=tool, arguments=values, context=context, repaired=repaired)
-
-    def finish(self, call: ToolCall, value: Any) -> bytes:
-        """
-        The result of a call that returned.
-
-        Raises what undoes what the tool wrote: UnsendableResult, ErrorResult, or ToolError for a
-        result that is too large.
-        """
-        try:
-            result = call.tool.encode(value)
-            written = self._written(result, call)
-        except Exception as exception:
-            raise UnsendableResult from exception
-        if result.is_error:
-            raise ErrorResult(result)
-        if len(written) > conf.MAX_RESULT_BYTES:
-            raise ToolError(
-                f"The result of {call.tool.name} has {len(written)} bytes, more than the "
-                f"{conf.MAX_RESULT_BYTES} that can be sent. Ask for less: narrow the filters, or "
-                "fetch it in parts."
-            )
-        return written
-
-    def failed(self, call: ToolCall, exception: Exception) -> bytes:
-        """The result of a call that raised; a ProtocolError goes on to the client."""
-        if isinstance(exception, ErrorResult):
-            return self._written(exception.result, call)
-        if isinstance(exception, UnsendableResult):
-            cause = exception.__cause__
-            return self._fault(call, "returned a result that cannot be sent", cause)
-        try:
-            exception = call.tool.convert_error(exception, call)
-        except Exception:
-            logger.exception("The error handler of tool %r raised", call.tool.name)
-        if isinstance(exception, ProtocolError):
-            raise exception
-        text = self._mapped(exception, call) or explain(exception)
-        if text is None:
-            if isinstance(exception, OperationalError | InterfaceError):
-                return self._fault(call, "could not use the site's database", exception, _LATER)
-            return self._fault(call, "failed", exception)
-        return self._written(CallToolResult.error(text), call)
-
-    def _mapped(self, exception: Exception, call: ToolCall) -> str | None:
-        """What ERROR_MAPPER says; one that raises changes nothing."""
-        path = conf.ERROR_MAPPER
-        if path is None:
-            return None
-        try:
-            text = import_string(path)(exception, call)
-        except Exception:
-            logger.exception("ERROR_MAPPER %r raised", path)
-            return None
-        return text if isinstance(text, str) else None
-
-    def _fault(
-        self, call: ToolCall, what: str, cause: BaseException | None, advice: str = _NEVER
-    ) -> bytes:
-        """A failure that is the site's own: all of it in the log, one sentence to the model."""
-        name, reference = call.tool.name, secrets.token_hex(6)
-        logger.error("Tool %r %s (reference %s)", name, what, reference, exc_info=cause)
-        text = (
-            f"The tool {name} {what}: the site's log says why under the reference {reference}, "
-            f"and {advice}."
+            failure = self.failed(ToolCall(tool=tool, arguments={}, context=context), exception)
+            code, reference = failure.error_code, failure.reference
+            audit.refused(code, request, context, tool=tool, reference=reference)
+            return failure.written
+        call = ToolCall(
+            tool=tool, arguments=values, context=context, repaired=repaired, sent=arguments
         )
-        return self._written(CallToolResult.error(text), call)
+        return self._confirmed(call, request)
 
-    def _written(self, result: CallToolResult, call: ToolCall) -> bytes:
-        revision = call.context.revision
-        if call.repaired:
-            result = replace(result, meta={**result.meta, REPAIRED_KEY: list(call.repaired)})
-        return result.to_json(revision, self._written_meta if revision.modern else b"{}")
+    def _confirmed(self, call: ToolCall, request: Request) -> Result | Running:
+        """The call, begun, if it has the answers it waits for; else the result that says so."""
+        tool, context = call.tool, call.context
+        step = self.admit(call, request.params)
+        if isinstance(step, Failure):
+            audit.refused(ErrorCode.UNCONFIRMED, request, context, tool=tool)
+            return step.written
+        try:
+            return audit.begun(step, request)
+        except Unrecorded:
+            audit.refused(ErrorCode.UNRECORDED, request, context, tool=tool)
+            return self._written(CallToolResult.error(_UNRECORDED.format(tool.name)), call)
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
         """What is served, and nothing else (MCP schema, ``ServerCapabilities``)."""
         return {"tools": {}}
-
-    @property
-    def _meta(self) -> dict[str, Any]:
-        return {SERVER_INFO: self._server_info}
-
-    @property
-    def _server_info(self) -> dict[str, Any]:
-        info = conf.SERVER_INFO.items()
-        return {name: str(each) if isinstance(each, Promise) else each for name, each in info}
-
-    @property
-    def _written_meta(self) -> bytes:
-        """What every modern result carries, written once for all of them."""
-        kept = self.snapshot.written.get("_meta")
-        if kept is None:
-            kept = encode(self._meta)
-            # A lazy translation is written anew for each request, in its language.
-            if not any(isinstance(each, Promise) for each in conf.SERVER_INFO.values()):
-                self.snapshot.written["_meta"] = kept
-        return kept
 
     @property
     def _instructions(self) -> dict[str, Any]:

@@ -45,6 +45,8 @@ class MCPClient:
         capabilities: Mapping[str, Any] | None = None,
         host: str = "testserver",
     ) -> None:
+        # What another test has set, and its end has undone, is not to be remembered.
+        registry.forget()
         self.revision = REVISIONS[revision]
         self.path = path or reverse("mcp")
         self.capabilities = dict(capabilities or {})
@@ -106,7 +108,7 @@ class MCPClient:
             if message["method"] == "tools/call":
                 name = message["params"]["name"]
                 headers["Mcp-Name"] = name
-                tool = registry.snapshot.get(name) if isinstance(name, str) else None
+                tool = registry.discovered.get(name) if isinstance(name, str) else None
                 if tool is not None and tool.headers:
                     given = message["params"].get("arguments") or {}
                     headers |= parameter_headers(tool.headers, given)

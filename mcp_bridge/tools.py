@@ -27,6 +27,8 @@ class AccessRule:
     permissions: tuple[str, ...] = ()
     # The source's own condition: truthy for a context that may use the tool.
     predicate: Callable[[Context], Any] | None = None
+    # Primary keys of the groups of which a caller must be in one; None where any will do.
+    groups: frozenset[Any] | None = None
 
     @classmethod
     @lru_cache(maxsize=1024)
@@ -35,9 +37,10 @@ class AccessRule:
         public: bool,
         permissions: tuple[str, ...],
         predicate: Callable[[Context], Any] | None = None,
+        groups: frozenset[Any] | None = None,
     ) -> AccessRule:
         """The rule with these needs."""
-        return cls(public=public, permissions=permissions, predicate=predicate)
+        return cls(public=public, permissions=permissions, predicate=predicate, groups=groups)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,8 @@ class Context:
     DRF's ``request.auth``; ``request`` the HttpRequest. ``revision`` is the MCP revision that is
     spoken. ``client_info`` and ``client_capabilities`` are what a modern client says of itself:
     never a ground to trust it. ``state`` is free for what one request wants to remember.
+    ``input_responses`` are the client's answers to what the tool has asked, by key, and
+    ``input_state`` what the tool kept when it asked last (see InputRequired).
     """
 
     user: Any
@@ -58,6 +63,8 @@ class Context:
     client_info: Mapping[str, Any] = field(default_factory=dict)
     client_capabilities: Mapping[str, Any] = field(default_factory=dict)
     state: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+    input_responses: Mapping[str, Any] = field(default_factory=dict)
+    input_state: Any = None
 
     def require_capability(self, name: str) -> None:
         """
@@ -95,9 +102,13 @@ class Tool:
     access: AccessRule = AccessRule()
     # The names in x-mcp-header, and the path of the argument that each mirrors.
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Whether it may raise InputRequired, after which nothing that it wrote may stay.
+    may_ask: bool = False
     # Where it is defined, for people: "newsroom/procedures.py:12". Never sent to clients.
     source: str = ""
     options: ToolOptions = ToolOptions()
+    # How often a caller may call it, as the site's owner has set it: "20/min"; None if not set.
+    rate: str | None = None
 
     @cached_property
     def is_async(self) -> bool:
@@ -129,9 +140,13 @@ class ToolCall:
     One call of a tool: the checked arguments as Python values, by parameter name.
 
     ``repaired`` are JSON pointers to arguments that came as strings of JSON (COERCE_STRINGIFIED).
+    ``sent`` are the arguments as JSON values, as they came. ``confirmed`` says that a person has
+    agreed to this call.
     """
 
     tool: Tool
     arguments: dict[str, Any]
     context: Context
     repaired: tuple[str, ...] = ()
+    sent: Mapping[str, Any] = field(default_factory=dict)
+    confirmed: bool = False

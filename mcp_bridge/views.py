@@ -14,7 +14,8 @@ from django.db import InterfaceError, OperationalError, connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, UnreadablePostError
 from django.views import View
 
-from mcp_bridge.auth import authenticate
+from mcp_bridge import audit
+from mcp_bridge.auth import authenticate, throttle
 from mcp_bridge.conf import conf
 from mcp_bridge.failures import unavailable
 from mcp_bridge.protocol import (
@@ -28,6 +29,8 @@ from mcp_bridge.protocol import (
     Reply,
     Request,
     Revision,
+    TooManyRequestsError,
+    UnauthorizedError,
     UnsupportedMediaTypeError,
     aanswer,
     answer,
@@ -80,16 +83,23 @@ class BridgeView(View):
 
     def admit(self, request: HttpRequest) -> MCPServer:
         """
-        Check host, origin and credential; returns the server.
+        Check host, origin, credential and rate; returns the server.
 
         Raises ProtocolError for a request that may not go on.
         """
         try:
             check_origin(request)
             server = self.get_server()
-            authenticate(request, anonymous=server.snapshot.has_public)
+            try:
+                authenticate(request, anonymous=server.snapshot.has_public)
+            finally:
+                # Also where the credential is refused, so that nobody tries many.
+                throttle(request, self)
         except (OperationalError, InterfaceError) as exception:
             raise unavailable() from exception
+        except (UnauthorizedError, TooManyRequestsError) as error:
+            audit.refused_at_the_door(error, request)
+            raise
         return server
 
 

@@ -54,7 +54,7 @@ TEMPLATES = [
     },
 ]
 
-DATABASES = {
+DATABASES: dict[str, dict[str, object]] = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": BASE_DIR / "db.sqlite3",
@@ -63,6 +63,19 @@ DATABASES = {
         "OPTIONS": {"transaction_mode": "IMMEDIATE"},
     },
 }
+if "MCP_BRIDGE_TEST_DATABASE_URL" in os.environ:
+    import dj_database_url
+
+    DATABASES["default"] = dict(dj_database_url.parse(os.environ["MCP_BRIDGE_TEST_DATABASE_URL"]))
+if "MCP_BRIDGE_TEST_CACHE_URL" in os.environ:
+    CACHES = {
+        "default": {
+            "BACKEND": "django.core.cache.backends.redis.RedisCache",
+            "LOCATION": os.environ["MCP_BRIDGE_TEST_CACHE_URL"],
+            # redis-py would wait five seconds for a server that hangs.
+            "OPTIONS": {"socket_timeout": 0.3, "socket_connect_timeout": 0.3},
+        }
+    }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 LANGUAGE_CODE = "en"
@@ -82,6 +95,7 @@ MODERNRPC_JSON_SERIALIZER = {"class": "testproject.newsroom.encoding.RpcJsonSeri
 
 MCP_BRIDGE = {
     "SERVER_INFO": {"name": "newsroom", "version": "1.0"},
+    "AUDIT": {"ARGUMENTS": "redacted"},
     "INSTRUCTIONS": (
         "The editorial system of a small newspaper. Articles go from draft to review to "
         "published. Find an article's slug with articles_search or articles_list; every other "

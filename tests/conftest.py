@@ -1,18 +1,27 @@
 from __future__ import annotations
 
+import cProfile
+import gc
 import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import copy_context
+from functools import wraps
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.db import connection
 from django.test.utils import override_settings
 from mcp_types import JSONRPCError, JSONRPCResponse
 from mcp_types.methods import validate_server_result
 
 from mcp_bridge.protocol import REVISIONS
 from mcp_bridge.testing import MCPClient
+
+# They need a browser and Playwright: "make browser" runs them.
+collect_ignore = [] if "BROWSER" in os.environ else ["browser"]
 
 EVERY_REVISION = tuple(REVISIONS)
 SPOKEN = tuple(version for version in EVERY_REVISION if version != "2024-11-05")
@@ -38,11 +47,57 @@ class CheckedClient(MCPClient):
 @pytest.fixture(autouse=True, scope="module")
 def test_site(request: pytest.FixtureRequest) -> Iterator[None]:
     """Serve tests/site.py for a whole module: reading it anew for each test takes too long."""
-    if "newsroom" in request.node.path.parts:
+    if {"newsroom", "browser"} & set(request.node.path.parts):
         yield
         return
     with override_settings(ROOT_URLCONF="tests.site"):
         yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is served depends on the owner's settings, so that every request reads the database."""
+    for item in items:
+        if not {"protocol", "schemas"} & set(item.path.parts):
+            # Last, so that a mark of the test's own counts. A fixture that is asked for when the
+            # test runs would come too late: pytest-django makes only the databases of marked tests.
+            item.add_marker(pytest.mark.django_db, append=True)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_sessions_left(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """End what threads of asynchronous views keep open: PostgreSQL drops no database in use."""
+    yield
+    with django_db_blocker.unblock():
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end: the collector need not look at it."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """
+    Run each test in a context of its own.
+
+    Each of Django's URL resolvers leaves a context variable for good, and asgiref copies all there
+    are each time it goes from one thread to another: after some thousand tests that is slow.
+    """
+    test = pyfuncitem.obj
+
+    @wraps(test)
+    def isolated(**arguments: Any) -> Any:
+        return copy_context().run(test, **arguments)
+
+    pyfuncitem.obj = isolated
 
 
 @pytest.fixture(scope="session")
@@ -90,6 +145,13 @@ def label(value: Any) -> str:
     if isinstance(value, set | frozenset):
         return str(sorted(value, key=str))
     return re.sub(r" at 0x[0-9a-f]+", "", str(value))
+
+
+def calls(function: Callable[[], Any]) -> tuple[int, Any]:
+    """How many calls a function makes, the same on every machine, and what it returns."""
+    profile = cProfile.Profile()
+    returned = profile.runcall(function)
+    return sum(each.callcount for each in profile.getstats()), returned
 
 
 def dumps(message: Any) -> bytes:

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 from asgiref.testing import ApplicationCommunicator
+from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.test import override_settings
 
+from mcp_bridge.registry import registry
 from tests import wire
 from tests.wire import caller, compact, message, strict
 
@@ -27,9 +29,19 @@ MODERN = [
 
 
 @pytest.fixture(autouse=True, scope="module", params=["tests.site", "tests.site_async"])
-def test_site(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Both views can be served under ASGI."""
-    with override_settings(ROOT_URLCONF=request.param):
+def test_site(
+    request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any
+) -> Iterator[None]:
+    """
+    Both views can be served under ASGI.
+
+    The handler answers in a thread of its own, where the tests' database is not to be had: what the
+    owner has set is read before, and no call is recorded.
+    """
+    told = {**settings.MCP_BRIDGE, "STATE_MAX_AGE": 3600, "AUDIT": None}
+    with override_settings(ROOT_URLCONF=request.param, MCP_BRIDGE=told):
+        with django_db_blocker.unblock():
+            assert len(registry.snapshot)
         yield
 
 

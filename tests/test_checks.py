@@ -74,6 +74,13 @@ def test_e001_unknown_key(key: Any, meant: str | None, settings: Any) -> None:
         {"AUTHENTICATION_CLASSES": "a.b.C"},
         {"TOOL_NAME_STYLE": "camel"},
         {"SOURCES": []},
+        {"THROTTLE_CLASSES": "rest_framework.throttling.UserRateThrottle"},
+        {"THROTTLE_RATES": "20/min"},
+        *(
+            {"THROTTLE_RATES": {"add": rate}}
+            for rate in ("20", "0/min", "5/week", "-1/s", " 1/s", 5)
+        ),
+        {"THROTTLE_WITHOUT_CACHE": "ajar"},
     ],
 )
 def test_e002_value_of_a_wrong_type(value: Any, settings: Any) -> None:

@@ -17,7 +17,7 @@ from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.revisions import SUPPORTED_VERSIONS
 from tests import site
 from tests.conftest import SPOKEN
-from tests.serving import giving, route, serve, taking
+from tests.serving import giving, route, serve, set_tool, taking
 from tests.site import TOOLS
 
 HIDDEN = ["permitted", "permitted_twice", "for_nobody"]
@@ -60,6 +60,16 @@ def test_mcp_tools_of_a_user_follow_the_permissions(user: Any) -> None:
     user.user_permissions.set(Permission.objects.filter(codename__in=["add_user"]))
     shown = json.loads(run("mcp_tools", "--user", "ada", "--json")[0])
     assert sorted({tool["name"] for tool in shown} - set(TOOLS)) == ["permitted"]
+
+
+def test_mcp_tools_says_what_the_owner_has_switched_off() -> None:
+    set_tool("add", enabled=False)
+    out, _ = run("mcp_tools")
+    assert out.count("state:") == 1
+    lines = out.splitlines()
+    assert "    state:  off" in lines[lines.index("add") :][:5]
+    told = {tool["name"]: tool["standing"] for tool in json.loads(run("mcp_tools", "--json")[0])}
+    assert (told["add"], told["echo"]) == ("disabled", "served")
 
 
 def test_mcp_tools_as_json_holds_the_schemas() -> None:

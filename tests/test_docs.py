@@ -49,17 +49,28 @@ print(client.call_tool("books_list", {"shelf": "drama", "limit": 0})["content"][
 print(MCPClient(user=clerk).call_tool("books_lend", {"title": "Dracula"})["content"][0]["text"])
 """
 
+TOKEN = """
+import django
+django.setup()
+from django.contrib.auth.models import User
+from django.core.management import execute_from_command_line
+User.objects.create_user("ada")
+execute_from_command_line(["django-admin", "mcp_token", "create", "ada", "--name", "My laptop"])
+"""
 
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    """A Django site made of the README's blocks and of its install lines."""
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Django site made of the README's blocks and of its install lines, and migrated."""
+    folder = tmp_path_factory.mktemp("site")
     for block in BLOCK.finditer(README):
-        path = tmp_path / block["name"]
+        path = folder / block["name"]
         path.parent.mkdir(exist_ok=True)
         path.write_text(block["code"])
     (line,) = re.findall(r"^# settings.py: (.*)$", README, re.MULTILINE)
-    (tmp_path / "settings.py").write_text(SETTINGS + line)
-    return tmp_path
+    (folder / "settings.py").write_text(SETTINGS + line)
+    python(folder, "-m", "django", "migrate", "--verbosity", "0")
+    return folder
 
 
 def python(site: Path, *arguments: str) -> str:
@@ -76,7 +87,6 @@ def python(site: Path, *arguments: str) -> str:
 
 
 def test_readme_site_works_as_told(site: Path) -> None:
-    python(site, "-m", "django", "migrate", "--verbosity", "0")
     python(site, "-m", "django", "check", "--fail-level", "WARNING")
     lines = python(site, "-c", SESSION).splitlines()
     assert lines == [
@@ -90,10 +100,7 @@ def test_readme_site_works_as_told(site: Path) -> None:
 
 
 def test_readme_token_command_prints_a_secret(site: Path) -> None:
-    python(site, "-m", "django", "migrate", "--verbosity", "0")
-    create = "from django.contrib.auth.models import User; User.objects.create_user('ada')"
-    python(site, "-c", f"import django; django.setup(); {create}")
-    secret = python(site, "-m", "django", "mcp_token", "create", "ada", "--name", "My laptop")
+    secret = python(site, "-c", TOKEN)
     assert secret.startswith("mcp_")
 
 

@@ -121,7 +121,7 @@ def test_default_is_held_to_what_its_schema_refers_to() -> None:
 @pytest.mark.parametrize("site", ["tests.site", "testproject.urls"])
 def test_the_sites_of_this_project_have_no_warnings(site: str) -> None:
     with override_settings(ROOT_URLCONF=site):
-        minor = [finding for each in registry.snapshot for finding in lint(each)]
+        minor = [finding for each in registry.discovered for finding in lint(each)]
     assert all(finding.rule.is_minor for finding in minor)
     assert bool(minor) is (site == "tests.site")
 
@@ -150,9 +150,9 @@ def run(*arguments: str) -> str:
 @override_settings(ROOT_URLCONF="testproject.urls")
 def test_lint_of_the_newsroom_is_clean_and_tells_what_the_tools_cost() -> None:
     lines = run("--fail-level", "INFO").splitlines()
-    total = sum(budget(each) for each in registry.snapshot)
-    assert len(lines) == len(registry.snapshot) + 1
-    assert lines[-1].startswith(f"{len(registry.snapshot)} tools take {total} bytes: about ")
+    total = sum(budget(each) for each in registry.discovered)
+    assert len(lines) == len(registry.discovered) + 1
+    assert lines[-1].startswith(f"{len(registry.discovered)} tools take {total} bytes: about ")
     assert "tokens (bytes / 4, an approximation)" in lines[-1]
 
 

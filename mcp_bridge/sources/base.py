@@ -120,6 +120,7 @@ class MarkedFunction:
             convert_error=self.convert_error,
             access=self.access,
             headers=header_parameters(by_hand or inputs.schema),
+            may_ask=bool(signature.context),
             source=where,
             options=given,
         )

@@ -10,7 +10,13 @@ from typing import Any
 import httpx2
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CallToolResult, ImageContent, TextContent
+from mcp_types import (
+    CallToolResult,
+    ElicitRequestParams,
+    ElicitResult,
+    ImageContent,
+    TextContent,
+)
 
 INVALID_PARAMS = -32602
 
@@ -91,8 +97,17 @@ async def visit(
     """A connection; ``mode`` is the client's: "auto" discovers the era, "legacy" shakes hands."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     # A proxy that the environment names has no business with this machine's own address.
+
+    async def agree(_: object, question: ElicitRequestParams) -> ElicitResult:
+        first, *rest = question.message.splitlines()
+        say(f"the user is asked: {first} {' '.join(rest)}".rstrip())
+        say("    and agrees")
+        return ElicitResult(action="accept", content={"confirm": True})
+
     async with (
         httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False) as http,
-        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+        Client(
+            streamable_http_client(url, http_client=http), mode=mode, elicitation_callback=agree
+        ) as client,
     ):
         yield Visitor(client, say)

@@ -126,6 +126,13 @@ class Script:
         expect(headlines[0]["title"] == TITLE, "the new article on top of the headlines")
         self.say(f"articles_headlines: {headlines[0]['title']!r} comes first now")
         await editor.call("articles_unpublish", slug=slug)
+        if editor.client.protocol_version == ERAS["legacy"]:
+            waiting = await editor.failure("articles_delete", slug=slug)
+            expect("needs the approval of a person" in waiting, "the deletion to wait")
+            self.say("articles_unpublish, _delete: this client cannot ask its user, so it waits:")
+            for line in textwrap.wrap(waiting, 86):
+                self.say(f"    {line}")
+            return
         deleted = await editor.call("articles_delete", slug=slug)
         expect(deleted["slug"] == slug, "the article to be deleted")
         self.say("articles_unpublish, _delete: and it is gone again")

@@ -1,19 +1,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
+from django.db import transaction
 from django.test import Client
+from django.test.utils import override_settings
+from django.utils import timezone
 
+from mcp_bridge.held import HeldCall
 from tests.conftest import CheckedClient
 
 
 class Desk(CheckedClient):
-    """A client whose calls give back the value itself."""
+    """A client whose calls give back the value itself, and whose user agrees to all of them."""
+
+    def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        params = {"name": name, "arguments": arguments or {}}
+        result = self.post("tools/call", **params)
+        if result.get("resultType") == "input_required":
+            yes = {"action": "accept", "content": {"confirm": True}}
+            state = result["requestState"]
+            return self.post(
+                "tools/call", **params, inputResponses={"confirm": yes}, requestState=state
+            )
+        waiting = HeldCall.objects.filter(tool=name, status="waiting")
+        if result["isError"] and waiting.update(status="approved", decided_at=timezone.now()):
+            return self.post("tools/call", **params)
+        return result
 
     def value(self, name: str, **arguments: Any) -> Any:
         result = self.call_tool(name, arguments)
@@ -38,11 +57,31 @@ def _is_plain(text: str) -> bool:
     return not text.startswith(("{", "[", '"'))
 
 
+# The default one is slow on purpose.
+HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture(scope="package")
+def seeded(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """
+    A newsroom for all tests of this folder, in a transaction around theirs.
+
+    Each test's own is a savepoint in it, so that all find the newsroom as it was seeded.
+    """
+    with ExitStack() as stack:
+        with django_db_blocker.unblock():
+            stack.enter_context(transaction.atomic())
+            with override_settings(PASSWORD_HASHERS=HASHERS):
+                call_command("seed_newsroom", verbosity=0)
+        yield
+        with django_db_blocker.unblock():
+            transaction.set_rollback(True)
+            stack.close()
+
+
 @pytest.fixture
-def newsroom(db: None, settings: Any) -> None:
-    # The default hasher is slow on purpose, and nearly every test here seeds.
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    call_command("seed_newsroom", verbosity=0)
+def newsroom(seeded: None, db: None, settings: Any) -> None:
+    settings.PASSWORD_HASHERS = HASHERS
 
 
 @pytest.fixture
@@ -53,7 +92,9 @@ def user(newsroom: None) -> Callable[[str], Any]:
 @pytest.fixture
 def desk(user: Callable[[str], Any]) -> Callable[..., Desk]:
     """A client for the user of a role, or for nobody."""
-    return lambda name=None, **options: Desk(user=user(name) if name else None, **options)
+    return lambda name=None, **options: Desk(
+        user=user(name) if name else None, capabilities={"elicitation": {}}, **options
+    )
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,7 @@ def environment(directory: Path) -> dict[str, str]:
     """The demo's database is made in the directory; nothing of it may stay there."""
     site = {"DJANGO_SETTINGS_MODULE": "testproject.settings", "TMPDIR": str(directory)}
     # asyncio's debugging, which that mode brings, tells of every slow step on stderr.
-    left_out = ("PYTHONDEVMODE", "PYTHONUNBUFFERED")
+    left_out = ("PYTHONDEVMODE", "PYTHONUNBUFFERED", "MCP_BRIDGE_TEST_DATABASE_URL")
     return {name: each for name, each in os.environ.items() if name not in left_out} | site
 
 
@@ -35,18 +37,6 @@ def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_demo_plays_its_session_in_both_eras_and_ends(tmp_path: Path) -> None:
-    demo = run(tmp_path, "--once", "--port", "0")
-    assert demo.returncode == 0, demo.stdout + demo.stderr
-    assert demo.stderr == ""
-    for revision in ("2026-07-28", "2025-11-25"):
-        for role in ("reader", "editor"):
-            assert f"As {role}, MCP {revision}" in demo.stdout
-    assert "claude mcp add --transport http newsroom http://127.0.0.1:" in demo.stdout
-    assert "Everything was as the script expects it." in demo.stdout
-    assert not list(tmp_path.glob("newsroom-*"))
-
-
 def test_a_taken_port_is_said_in_a_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -56,25 +46,62 @@ def test_a_taken_port_is_said_in_a_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in demo.stderr
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
-def test_the_demo_serves_until_it_is_stopped(tmp_path: Path, end: signal.Signals) -> None:
+@contextmanager
+def serving(directory: Path) -> Iterator[subprocess.Popen[str]]:
+    """The demo, of which nothing was read so far."""
     demo = subprocess.Popen(
         [*DEMO, "--port", "0"],
         cwd=ROOT,
-        env=environment(tmp_path),
+        env=environment(directory),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     with demo:
         try:
-            lines = iter(demo.stdout.readline, "")
-            serving = next(line for line in lines if line.startswith("Serving "))
-            url = serving.split()[1].removesuffix("/mcp")
-            with urllib.request.urlopen(f"{url}/static/admin/css/base.css", timeout=10) as page:
-                assert page.status == 200
-            demo.send_signal(end)
-            assert demo.wait(timeout=20) == 0
-            assert not list(tmp_path.glob("newsroom-*"))
+            yield demo
         finally:
             demo.kill()
+
+
+def until(demo: subprocess.Popen[str], begin: str) -> list[str]:
+    """The lines it says, the last of which begins so."""
+    lines: list[str] = []
+    while not lines or not lines[-1].startswith(begin):
+        line = demo.stdout.readline() if demo.stdout else ""
+        assert line, lines
+        lines.append(line)
+    return lines
+
+
+def end(demo: subprocess.Popen[str], by: signal.Signals, directory: Path) -> list[str]:
+    """What it said on stderr until it was stopped by the signal."""
+    demo.send_signal(by)
+    _, stderr = demo.communicate(timeout=20)
+    assert demo.returncode == 0, stderr
+    assert "Traceback" not in stderr
+    assert not list(directory.glob("newsroom-*"))
+    return stderr.splitlines()
+
+
+def test_the_demo_plays_its_session_in_both_eras_and_serves_until_it_is_stopped(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path) as demo:
+        lines = until(demo, "Serving ")
+        told = "".join(lines)
+        for revision in ("2026-07-28", "2025-11-25"):
+            for role in ("reader", "editor"):
+                assert f"As {role}, MCP {revision}" in told
+        assert "claude mcp add --transport http newsroom http://127.0.0.1:" in told
+        assert "Everything was as the script expects it." in told
+        url = lines[-1].split()[1].removesuffix("/mcp")
+        with urllib.request.urlopen(f"{url}/static/admin/css/base.css", timeout=10) as page:
+            assert page.status == 200
+        assert all("GET /static" in line for line in end(demo, signal.SIGTERM, tmp_path))
+
+
+def test_the_demo_is_stopped_in_the_midst_of_its_session(tmp_path: Path) -> None:
+    with serving(tmp_path) as demo:
+        until(demo, "As reader, ")
+        end(demo, signal.SIGINT, tmp_path)

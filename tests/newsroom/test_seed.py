@@ -59,9 +59,10 @@ def test_an_edited_article_is_left_as_it_is(newsroom: None) -> None:
     assert set(Article.objects.values_list("body", flat=True)) == {"Edited."}
 
 
-def test_what_was_seeded_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_seeded_is_said(newsroom: None, capsys: pytest.CaptureFixture[str]) -> None:
+    Article.objects.all().delete()
     call_command("seed_newsroom")
-    assert "240 articles" in capsys.readouterr().out
+    assert "Seeded 240 articles" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("username", ["reader", "author", "editor", "admin"])
