@@ -17,6 +17,7 @@ from django.test.utils import override_settings
 from mcp_types import JSONRPCError, JSONRPCResponse
 from mcp_types.methods import validate_server_result
 
+from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol import REVISIONS
 from mcp_bridge.testing import MCPClient
 
@@ -62,6 +63,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             # Last, so that a mark of the test's own counts. A fixture that is asked for when the
             # test runs would come too late: pytest-django makes only the databases of marked tests.
             item.add_marker(pytest.mark.django_db, append=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_records_left(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """Each file leaves the database as it was; a record is what any call through a thread leaves."""
+    yield
+    with django_db_blocker.unblock():
+        if not connection.in_atomic_block:
+            assert not ToolCallRecord.objects.exists()
 
 
 @pytest.fixture(autouse=True, scope="session")

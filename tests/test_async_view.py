@@ -192,6 +192,11 @@ async def where(tool: str) -> str:
     return result
 
 
+# The loop's threads have connections of their own, which no test's transaction holds.
+own_connections = pytest.mark.django_db(transaction=True)
+
+
+@own_connections
 def test_coroutine_function_runs_on_the_thread_of_the_event_loop() -> None:
     async def main() -> None:
         assert await where("thread_of_coroutine") == f"{threading.get_ident()} True"
@@ -199,6 +204,7 @@ def test_coroutine_function_runs_on_the_thread_of_the_event_loop() -> None:
     asyncio.run(main())
 
 
+@own_connections
 def test_function_runs_on_another_thread_than_the_event_loop() -> None:
     async def main() -> None:
         ident, running = (await where("thread_of_function")).split()
@@ -207,6 +213,7 @@ def test_function_runs_on_another_thread_than_the_event_loop() -> None:
     asyncio.run(main())
 
 
+@own_connections
 def test_calls_wait_for_each_other_on_one_event_loop() -> None:
     async def main() -> list[str]:
         MEETING.clear()
