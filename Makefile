@@ -12,19 +12,20 @@ help:  ## Show the targets
 demo: $(VENV)/.demo  ## Serve the newsroom, after a scripted session (ARGS=--once ends with it)
 	$(BIN)/python manage.py demo $(ARGS)
 
-test: $(VENV)/.demo $(VENV)/.test  ## Run the tests, with coverage (ARGS="-k name" for some, without)
-	$(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal --cov)
+test: $(VENV)/.demo $(VENV)/.test  ## Run the tests (ARGS="-k name" for some)
+	$(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal)
 
 fuzz: $(VENV)/.demo $(VENV)/.test  ## Hold schemas against what is enforced: 10,000 new values a kind, 1,000 new classes
 	FUZZ_EXAMPLES=$(or $(EXAMPLES),10000) $(BIN)/python -m pytest -n 2 \
 		tests/schemas/test_differential.py tests/schemas/test_many_dataclasses.py \
-		tests/test_handmade_differential.py tests/test_redaction.py tests/desk/test_admin_records.py $(ARGS)
+		tests/test_handmade_differential.py tests/test_redaction.py \
+		tests/test_confirmation_wording.py tests/desk/test_admin_records.py $(ARGS)
 
 browser: $(VENV)/.demo $(VENV)/.test $(VENV)/.browser  ## The admin pages in Chromium, with pictures in .screenshots
 	BROWSER=1 $(BIN)/python -m pytest tests/browser $(ARGS)
 
 stress: $(VENV)/.demo $(VENV)/.test  ## Processes and threads against one another, in full
-	RELOADS=1000 $(BIN)/python -m pytest tests/test_workers.py $(ARGS)
+	STRESS=1 RELOADS=1000 $(BIN)/python -m pytest tests/processes $(ARGS)
 
 services: $(VENV)/.demo $(VENV)/.test $(VENV)/.services  ## The tests on PostgreSQL and Redis, whose URLs are in MCP_BRIDGE_TEST_*_URL
 	@: $${MCP_BRIDGE_TEST_DATABASE_URL:?such as postgres://user@localhost/name} $${MCP_BRIDGE_TEST_CACHE_URL:?such as redis://localhost/0}
@@ -44,7 +45,7 @@ bench:  ## Measure side by side with an empty view and django-mcpz
 	.venv-bench/bin/python -m pip install -q -e . -r benchmarks/requirements.txt
 	.venv-bench/bin/python -m benchmarks $(ARGS)
 
-tox: $(VENV)/.tox  ## Run the tests on every supported pair of Python and Django at hand
+tox: $(VENV)/.tox  ## Run the tests, with coverage, on every supported pair of Python and Django at hand
 	$(BIN)/tox $(ARGS)
 
 clean:  ## Remove what the targets made

@@ -7,10 +7,10 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
-from functools import wraps
 from typing import Any
 
 import pytest
+from _pytest import runner
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test.utils import override_settings
@@ -21,8 +21,9 @@ from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol import REVISIONS
 from mcp_bridge.testing import MCPClient
 
-# They need a browser and Playwright: "make browser" runs them.
-collect_ignore = [] if "BROWSER" in os.environ else ["browser"]
+# Slow proofs, with targets of their own: "make browser" and "make stress" (or "make services").
+SLOW = {"browser": "BROWSER", "processes": "STRESS"}
+collect_ignore = [folder for folder, wanted in SLOW.items() if wanted not in os.environ]
 
 EVERY_REVISION = tuple(REVISIONS)
 SPOKEN = tuple(version for version in EVERY_REVISION if version != "2024-11-05")
@@ -67,7 +68,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def no_records_left(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """Each file leaves the database as it was; a record is what any call through a thread leaves."""
+    """Each file leaves the database as it was: a call from another thread would leave a record."""
     yield
     with django_db_blocker.unblock():
         if not connection.in_atomic_block:
@@ -94,20 +95,14 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> object:
     """
-    Run each test in a context of its own.
+    Run each test, with its fixtures, in a context of its own.
 
     Each of Django's URL resolvers leaves a context variable for good, and asgiref copies all there
     are each time it goes from one thread to another: after some thousand tests that is slow.
     """
-    test = pyfuncitem.obj
-
-    @wraps(test)
-    def isolated(**arguments: Any) -> Any:
-        return copy_context().run(test, **arguments)
-
-    pyfuncitem.obj = isolated
+    return copy_context().run(runner.pytest_runtest_protocol, item, nextitem)
 
 
 @pytest.fixture(scope="session")

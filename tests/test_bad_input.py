@@ -236,8 +236,8 @@ def test_arguments_that_break_the_schema_are_told_to_the_model(
 
 @pytest.mark.parametrize(
     "arguments",
-    [f'{{"{"x" * 900_000}":1}}', f'{{"a":"{"x" * 900_000}"}}', f'{{"a":[{"1," * 400_000}1]}}']
-    + ["{" + ",".join(f'"n{index}":1' for index in range(50_000)) + "}"],
+    [f'{{"{"x" * 900_000}":1}}', f'{{"a":"{"x" * 900_000}"}}', f'{{"a":[{"1," * 50_000}1]}}']
+    + ["{" + ",".join(f'"n{index}":1' for index in range(10_000)) + "}"],
     ids=["long name", "long value", "long list", "many names"],
 )
 def test_answer_does_not_grow_with_what_was_sent(sender: MCPClient, arguments: str) -> None:

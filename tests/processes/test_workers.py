@@ -17,7 +17,7 @@ from django.db import connection
 
 from mcp_bridge.conf import conf
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 # What the processes write is nobody's transaction: the database is emptied after each test.
 pytestmark = pytest.mark.django_db(transaction=True)
 Worker = Callable[..., Any]
@@ -38,11 +38,14 @@ def database(tmp_path: Path, transactional_db: None) -> str:
 def start(database: str) -> Iterator[Callable[[], Worker]]:
     """Starts worker processes, each a function that has it do something."""
     processes: list[subprocess.Popen[str]] = []
-    known = {"DJANGO_SETTINGS_MODULE": "tests.worker_settings", "WORKER_DATABASE": database}
+    known = {
+        "DJANGO_SETTINGS_MODULE": "tests.processes.worker_settings",
+        "WORKER_DATABASE": database,
+    }
 
     def begin() -> Worker:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.worker"],
+            [sys.executable, "-m", "tests.processes.worker"],
             cwd=ROOT,
             env={**os.environ, **known},
             stdin=subprocess.PIPE,
@@ -100,6 +103,26 @@ def test_a_call_whose_process_is_killed_stays_started_until_it_is_reaped(
         one("die_in_a_call")
     assert other("outcomes") == [["third", "started"]]
     assert other("outcomes", reap=True) == [["third", "unknown"]]
+
+
+def test_a_yes_is_used_up_by_a_call_whose_process_is_killed_before_it_answers(
+    start: Callable[[], Worker],
+) -> None:
+    one, other, third = start(), start(), start()
+    one("migrate")
+    state = one("race")
+    with pytest.raises(json.JSONDecodeError):
+        one("die_in_a_call", state=state)
+    # Its client sends the same once more.
+    assert "used before" in third("race", state=state)
+    assert third("approve") == 1
+    assert "needs the approval of a person" in other("race", asks=False)
+    third("approve")
+    with pytest.raises(json.JSONDecodeError):
+        other("die_in_a_call", asks=False)
+    assert "needs the approval of a person" in third("race", asks=False)
+    assert third("approve") == 2
+    third("clean")
 
 
 def test_of_two_processes_with_one_yes_one_runs_the_tool(start: Callable[[], Worker]) -> None:

@@ -1,7 +1,7 @@
 """
 A process that serves the tools of a generation, and does what each line of its input says in JSON.
 
-Started with the settings tests.worker_settings, which name the database.
+Started with the settings tests.processes.worker_settings, which name the database.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class GenerationSource(Source):
             invoke=run_once,
             access=AccessRule.of(False, ()),
             options=ToolOptions(confirm=True),
+            # What a killed call has written stays, so that its run is counted.
+            non_atomic=frozenset({"default"}),
         )
         return [*(self._tool(name, generation) for name in NAMES), race]
 
@@ -59,16 +61,23 @@ class GenerationSource(Source):
 
 
 def invoked(name: str, number: int) -> int:
-    """The number, but that the third tool does not return once it is to be killed."""
-    if name == "third" and killed_in_call:
+    """The number, of each of the tools of a generation."""
+    return survived(number) if name == "third" else number
+
+
+def survived(value: int) -> int:
+    """The value, but that nothing comes of it once the process is to be killed in a call."""
+    if killed_in_call:
         os.kill(os.getpid(), signal.SIGKILL)
-    return number
+    return value
 
 
-def die_in_a_call() -> None:
-    """Call the third tool, in which the process ends."""
+def die_in_a_call(**answered: Any) -> None:
+    """Call the third tool, or with options the one that needs a yes: the process ends in it."""
     global killed_in_call
     killed_in_call = True
+    if answered:
+        race(**answered)
     client().call_tool("third")
 
 
@@ -83,10 +92,11 @@ def outcomes(reap: bool = False) -> list[list[str]]:
 
 
 def run_once(call: Any) -> dict[str, int]:
-    """Leave a trace of this run."""
+    """Leave a trace of this run, which stays where the process is killed before it can answer."""
     from django.contrib.auth.models import Group
 
-    return {"run": Group.objects.create(name=f"run {time.monotonic_ns()} {id(call)}").pk}
+    run = Group.objects.create(name=f"run {time.monotonic_ns()} {id(call)}")
+    return {"run": survived(run.pk)}
 
 
 def race(state: str | None = None, at: float = 0, asks: bool = True) -> str:
@@ -216,6 +226,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     # Under its own name, so that this module and the one that the settings name are one.
-    from tests import worker
+    from tests.processes import worker
 
     worker.main()

@@ -8,4 +8,4 @@ from testproject.settings import *  # noqa: F403
 from testproject.settings import DATABASES
 
 DATABASES["default"]["NAME"] = os.environ["WORKER_DATABASE"]
-MCP_BRIDGE = {"SOURCES": {"generations": {"BACKEND": "tests.worker.GenerationSource"}}}
+MCP_BRIDGE = {"SOURCES": {"generations": {"BACKEND": "tests.processes.worker.GenerationSource"}}}
