@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.desk import changelist, views
+from mcp_bridge.desk import changelist, queue, views
 from mcp_bridge.desk.audience import Audiences, may_view_users, named
 from mcp_bridge.desk.differences import changes
 from mcp_bridge.desk.entries import Entry
@@ -154,6 +154,7 @@ class ToolSettingAdmin(admin.ModelAdmin):
             context = {
                 "title": _("Tools"),
                 "summary": changelist.summary(),
+                "held": queue.waiting(request.user),
                 "may_view_users": may_view_users(request.user),
             }
         return super().changelist_view(request, {**context, **(extra_context or {})})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from django.conf import settings
 from django.db import models
@@ -11,6 +11,9 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.conf import conf
+
+# Answers that are used up are remembered for that many times the age at which they end anyway.
+_KEPT: Final = 10
 
 
 class HeldCall(models.Model):
@@ -67,8 +70,17 @@ class HeldCall(models.Model):
     @property
     def is_over(self) -> bool:
         """Whether the decision was made too long ago to count."""
-        age = timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
-        return self.decided_at is not None and self.decided_at + age < timezone.now()
+        return self.decided_at is not None and self.decided_at < _ago()
+
+    @classmethod
+    def settled(cls, before: datetime, *, using: str) -> models.QuerySet[HeldCall]:
+        """
+        The calls that were decided before that, and whose decision counts no longer.
+
+        What waits is not among them, however old: nobody has decided on it.
+        """
+        rows = cls._default_manager.using(using)
+        return rows.filter(decided_at__lt=min(before, _ago()))
 
     def decide(self, *, using: str, **values: Any) -> bool:
         """Write a decision if there is none yet; whether there was none."""
@@ -88,3 +100,13 @@ class UsedState(models.Model):
 
     def __str__(self) -> str:
         return self.nonce
+
+    @classmethod
+    def forget(cls, *, using: str) -> int:
+        """Delete those that would be too old by now to count a first time; how many there were."""
+        return cls._default_manager.using(using).filter(used_at__lt=_ago(_KEPT)).delete()[0]
+
+
+def _ago(times: int = 1) -> datetime:
+    """The time for which an answer or a decision counts, or some times that, ago."""
+    return timezone.now() - times * timedelta(seconds=conf.CONFIRMATION_MAX_AGE)

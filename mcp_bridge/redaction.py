@@ -1,8 +1,10 @@
 """
-What a record keeps of a call: text that any database takes, without secrets, and bounded.
+What is secret in the arguments of a call, and what a record keeps of them.
 
 Secret is what the code marks so (``writeOnly`` or ``format: password`` in the schema, as SecretStr
-has them) and, unless everything is wanted, what has the name of a secret, at any depth.
+has them) and, unless everything is wanted, what has the name of a secret, at any depth. A record
+is text that any database takes, and bounded; what a person reads before agreeing to a call
+(``mcp_bridge.confirmation``) goes by the same judgment, and is all the rest.
 """
 
 from __future__ import annotations
@@ -10,10 +12,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
+from mcp_bridge.conf import conf
+from mcp_bridge.protocol import ProtocolError, jsonrpc
 from mcp_bridge.tools import Tool
 
 HIDDEN: Final = "[redacted]"
@@ -55,36 +60,69 @@ def storable(value: Any, length: int) -> str:
     return _clean(text[: length + 1])[:length]
 
 
-def told(
-    arguments: Any,
-    *,
-    limit: int,
-    marked: frozenset[str] = frozenset(),
-    names: Iterable[str] | None = None,
-) -> str:
+@dataclass(frozen=True, slots=True)
+class Secrets:
     """
-    The arguments as JSON text of at most ``limit`` bytes, whatever they are.
+    What is secret in arguments.
 
-    ``marked`` are the members that the schema calls secret. ``names`` are further parts of names
-    that are secret, besides the well-known ones; None to go by no name at all.
+    ``marked`` are the members that a schema calls secret; ``open`` are all that it has a word for,
+    where it calls every other one secret, else None. ``parts`` are what the names of secrets have
+    in them; None to go by no name.
     """
-    parts = None if names is None else (*SENSITIVE, *map(_plain, names))
-    return _dumped(_Telling(limit - _RESERVED, marked, parts).value(arguments))
+
+    marked: frozenset[str] = frozenset()
+    open: frozenset[str] | None = None
+    parts: tuple[str, ...] | None = SENSITIVE
+
+    def hides(self, name: str) -> bool:
+        """Whether the member of that name is secret, with all that is in it."""
+        stranger = self.open is not None and name not in self.open
+        return stranger or name in self.marked or self._is_named(name)
+
+    def read(self, text: str) -> Any:
+        """
+        What is to be looked through of a text: its JSON, as several clients send objects.
+
+        The text itself, where it is none; None, where it may be the beginning of one with secrets,
+        of which nobody can say where they end.
+        """
+        if text.lstrip()[:1] not in ("{", "[", '"'):
+            return text
+        try:
+            return jsonrpc.decode(text.encode())
+        except (ProtocolError, UnicodeError):
+            return None if self.are_named_in(text) else text
+
+    def are_named_in(self, text: str) -> bool:
+        """Whether a text has the name of a secret in it, wherever."""
+        return any(name in text for name in self.marked) or self._is_named(text)
+
+    def _is_named(self, text: str) -> bool:
+        if self.parts is None:
+            return False
+        words = {word.lower() for word in _WORDS.findall(text)}
+        plain = _plain(text)
+        return not words.isdisjoint(SENSITIVE_WORDS) or any(part in plain for part in self.parts)
 
 
-@lru_cache(maxsize=1024)
-def marked(tool: Tool) -> frozenset[str]:
-    """The names of the members that the tool's input schema marks as secret, at any depth."""
-    return frozenset(_marked(tool.input_schema, tool.input_schema))
+def secrets_of(tool: Tool | None, *, by_name: bool = True) -> Secrets:
+    """What is secret in the arguments of a tool, or of a call of none, at this site."""
+    marked, open_ = (frozenset[str](), None) if tool is None else _marks(tool)
+    names = filter(None, map(_plain, conf.audit("SENSITIVE_NAMES")))
+    return Secrets(marked, open_, (*SENSITIVE, *names) if by_name else None)
+
+
+def told(arguments: Any, *, limit: int, secrets: Secrets) -> str:
+    """The arguments as JSON text of at most ``limit`` bytes, whatever they are."""
+    return _dumped(_Telling(limit - _RESERVED, secrets).value(arguments))
 
 
 class _Telling:
     """One telling of a value: ``left`` is how many bytes may still be written."""
 
-    def __init__(self, left: int, marked: frozenset[str], parts: tuple[str, ...] | None) -> None:
+    def __init__(self, left: int, secrets: Secrets) -> None:
         self.left = left
-        self._marked = marked
-        self._parts = parts
+        self._secrets = secrets
 
     def value(self, value: Any, depth: int = 1) -> Any:
         self.left -= _BETWEEN
@@ -107,7 +145,9 @@ class _Telling:
                 kept[CUT] = CUT
                 break
             name = self._short(str(key))
-            kept[name] = self._hidden() if self._is_secret(key) else self.value(each, depth + 1)
+            kept[name] = (
+                self._hidden() if self._secrets.hides(str(key)) else self.value(each, depth + 1)
+            )
         return kept
 
     def _items(self, value: Iterable[Any], depth: int) -> list[Any]:
@@ -120,18 +160,14 @@ class _Telling:
         return kept
 
     def _text(self, text: str, depth: int) -> str:
-        # Several clients send objects as strings of JSON: what is in them is as secret.
-        if text.lstrip()[:1] in ("{", "[", '"'):
-            try:
-                inner = json.loads(text)
-            except (ValueError, RecursionError):
-                # It may be the beginning of one, and where its secrets end cannot be known.
-                return self._hidden() if self._names_secret(text) else self._short(text)
-            if not isinstance(inner, int | float | None):
-                # As it is read inside, at most at the same depth and with what is left.
-                before, told = self.left, _dumped(self.value(inner, depth + 1))
-                self.left = before
-                return self._short(told)
+        inner = self._secrets.read(text)
+        if inner is None:
+            return self._hidden()
+        if inner is not text:
+            # As it is read inside, at most at the same depth and with what is left.
+            before, told = self.left, _dumped(self.value(inner, depth + 1))
+            self.left = before
+            return self._short(told)
         return self._short(text)
 
     def _scalar(self, value: Any) -> Any:
@@ -163,19 +199,6 @@ class _Telling:
         self.left -= len(HIDDEN) + 2 + _BETWEEN
         return HIDDEN
 
-    def _is_secret(self, key: Any) -> bool:
-        return key in self._marked or self._has_secret_name(str(key))
-
-    def _names_secret(self, text: str) -> bool:
-        return any(name in text for name in self._marked) or self._has_secret_name(text)
-
-    def _has_secret_name(self, text: str) -> bool:
-        if self._parts is None:
-            return False
-        words = {word.lower() for word in _WORDS.findall(text)}
-        plain = _plain(text)
-        return not words.isdisjoint(SENSITIVE_WORDS) or any(part in plain for part in self._parts)
-
 
 def _clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
@@ -189,10 +212,13 @@ def _dumped(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _marked(schema: Any, root: Mapping[str, Any]) -> set[str]:
-    """The names under "properties", anywhere in the schema, whose schema is marked."""
-    found: set[str] = set()
-    waiting = [schema]
+@lru_cache(maxsize=1024)
+def _marks(tool: Tool) -> tuple[frozenset[str], frozenset[str] | None]:
+    """``marked`` and ``open`` of Secrets: what is under "properties", anywhere in the schema."""
+    root = tool.input_schema
+    marked: set[str] = set()
+    named: set[str] = set()
+    waiting: list[Any] = [root]
     while waiting:
         each = waiting.pop()
         if isinstance(each, list | tuple):
@@ -200,9 +226,10 @@ def _marked(schema: Any, root: Mapping[str, Any]) -> set[str]:
         elif isinstance(each, Mapping):
             members = each.get("properties")
             if isinstance(members, Mapping):
-                found |= {name for name, inner in members.items() if _is_marked(inner, root)}
+                named |= set(members)
+                marked |= {name for name, inner in members.items() if _is_marked(inner, root)}
             waiting += each.values()
-    return found
+    return frozenset(marked), frozenset(named) if _is_marked(root, root) else None
 
 
 def _is_marked(schema: Any, root: Mapping[str, Any]) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from mcp_bridge.testing import MCPError
 from tests.conftest import CheckedClient
+from tests.serving import serve
 
 FORM = {"elicitation": {}}
 YES = {"confirm": {"action": "accept", "content": {"confirm": True}}}
@@ -20,10 +21,27 @@ def wipe(name: str, count: int = 1) -> str:
     return f"{name} is wiped"
 
 
+async def awipe(name: str) -> str:
+    """Wipe something, in a coroutine."""
+    return wipe(name)
+
+
 def other(name: str) -> str:
     """Wipe something else."""
     RUNS.append(("other", name))
     return "wiped"
+
+
+@pytest.fixture
+def wiping(settings: Any) -> None:
+    RUNS.clear()
+    serve(settings, wipe, other, confirm=True, title="Wipe")
+
+
+@pytest.fixture
+def asker(user: Any) -> CheckedClient:
+    """A client whose user can be asked."""
+    return CheckedClient(user=user, capabilities=FORM)
 
 
 def call(client: CheckedClient, name: str = "wipe", **params: Any) -> dict[str, Any]:

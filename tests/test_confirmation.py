@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
-from django.core import signing
 
+from mcp_bridge import Context
+from mcp_bridge.exceptions import InputRequired
 from mcp_bridge.held import HeldCall, UsedState
-from tests.confirming import FORM, RUNS, YES, call, other, refused, state_of, wipe
+from mcp_bridge.protocol.inputs import FormElicitRequest
+from tests import confirming
+from tests.confirming import FORM, RUNS, YES, awipe, call, refused, state_of, wipe
 from tests.conftest import CheckedClient, text_of
 from tests.serving import serve, set_tool
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def wiping(settings: Any) -> None:
-    RUNS.clear()
-    serve(settings, wipe, other, confirm=True, title="Wipe")
-
-
-@pytest.fixture
-def asker(user: Any) -> CheckedClient:
-    """A client whose user can be asked."""
-    return CheckedClient(user=user, capabilities=FORM)
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("wiping")]
+wiping, asker = confirming.wiping, confirming.asker
 
 
 def test_the_clients_user_is_asked_in_words_and_the_call_runs_once(asker: CheckedClient) -> None:
@@ -75,23 +65,6 @@ def test_a_yes_without_its_question_is_no_answer(asker: CheckedClient) -> None:
     assert RUNS == []
 
 
-def test_no_changed_byte_of_the_state_is_believed(asker: CheckedClient) -> None:
-    state = state_of(asker)
-    for place in range(len(state)):
-        for byte in ("A" if state[place] != "A" else "B", chr(ord(state[place]) ^ 1)):
-            changed = state[:place] + byte + state[place + 1 :]
-            assert "not as this server has given it out" in refused(asker, changed)
-    for changed in ("", state[:-1], state + "=", state + "\n", f" {state}", "é"):
-        refused(asker, changed)
-    # All the same it was of use: none of them has used it up.
-    assert not call(asker, inputResponses=YES, requestState=state)["isError"]
-
-
-@pytest.mark.parametrize("params", [{"requestState": 1}, {"requestState": []}])
-def test_a_state_is_a_text(params: Any, asker: CheckedClient) -> None:
-    assert "must be a string" in refused(asker, **{"state": None, **params})
-
-
 def test_malformed_answers_are_refused_and_use_nothing_up(asker: CheckedClient) -> None:
     state = state_of(asker)
     for responses in (None, [], {"confirm": 1}, {"confirm": {}}, {"confirm": {"action": "yes"}}):
@@ -99,52 +72,40 @@ def test_malformed_answers_are_refused_and_use_nothing_up(asker: CheckedClient) 
     assert not UsedState.objects.exists()
 
 
-def test_a_state_is_for_one_user_tool_and_call(asker: CheckedClient, user: Any) -> None:
-    state = state_of(asker)
-    bob = CheckedClient(user=get_user_model().objects.create_user("bob"), capabilities=FORM)
-    assert "another call" in refused(bob, state)
-    assert "another call" in refused(asker, state, name="other")
-    for arguments in ({"name": "one"}, {"name": "all", "count": 1}, {"name": "all", "count": 2}):
-        assert "another call" in refused(asker, state, arguments=arguments)
-    # The credential is not part of it.
-    again = CheckedClient(user=user, capabilities=FORM)
-    assert not call(again, inputResponses=YES, requestState=state)["isError"]
+def test_a_yes_runs_a_call_once_under_asgi_too(asker: CheckedClient, settings: Any) -> None:
+    serve(settings, wipe, awipe, confirm=True, asynchronous=True)
+    for name in ("wipe", "awipe"):
+        RUNS.clear()
+        state = state_of(asker, name=name)
+        assert not call(asker, name, inputResponses=YES, requestState=state)["isError"]
+        assert RUNS == [("all", 1)]
+        assert "used before" in refused(asker, state, name=name)
 
 
-def test_a_state_ends_with_its_time(asker: CheckedClient, monkeypatch: Any) -> None:
-    state, now = state_of(asker), time.time()
-    with monkeypatch.context() as travel:
-        travel.setattr(signing.time, "time", lambda: now + 602)
-        assert "too old" in refused(asker, state)
-        travel.setattr(signing.time, "time", lambda: now + 598)
-        assert not call(asker, inputResponses=YES, requestState=state)["isError"]
-
-
-def test_a_state_outlives_a_rotated_key_while_the_old_one_counts(
+def test_a_tool_that_raises_its_own_question_does_not_pass_for_the_yes(
     asker: CheckedClient, settings: Any
 ) -> None:
-    old, states = settings.SECRET_KEY, [state_of(asker) for _ in range(2)]
-    settings.SECRET_KEY = "another key"
-    assert "not as this server" in refused(asker, states[0])
-    settings.SECRET_KEY_FALLBACKS = [old]
-    assert not call(asker, inputResponses=YES, requestState=states[1])["isError"]
+    def nosy(context: Context) -> str:
+        """Ask, under the key of the server's own question."""
+        if "confirm" not in context.input_responses:
+            RUNS.append("asked")
+            form = FormElicitRequest("?", {"type": "object", "properties": {}})
+            raise InputRequired({"confirm": form})
+        return str(RUNS.append("answered"))
 
-
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        ({"enabled": False}, "Unknown tool"),
-        ({"restricted": True}, "Unknown tool"),
-        ({"fingerprint": "another"}, "Unknown tool"),
-        ({"description": "Wipes more."}, "another call"),
-    ],
-)
-def test_what_is_changed_in_between_is_not_run(
-    change: dict[str, Any], error: str, asker: CheckedClient
-) -> None:
-    state = state_of(asker)
-    set_tool("wipe", **change)
-    assert error in refused(asker, state)
+    serve(settings, nosy)
+    params: dict[str, Any] = {"name": "nosy", "arguments": {}}
+    state = state_of(asker, **params)
+    set_tool("nosy", confirm=True)
+    assert "another call" in refused(asker, state, **params)
+    first = state_of(asker, **params)
+    second = call(asker, inputResponses=YES, requestState=first, **params)
+    assert RUNS == ["asked", "asked"]
+    last = {**params, "requestState": second["requestState"]}
+    assert not call(asker, inputResponses=YES, **last)["isError"]
+    assert RUNS == ["asked", "asked", "answered"]
+    for used in (first, second["requestState"]):
+        assert "used before" in refused(asker, used, **params)
 
 
 def test_what_fails_has_used_up_its_yes(asker: CheckedClient, settings: Any) -> None:
@@ -159,17 +120,56 @@ def test_what_fails_has_used_up_its_yes(asker: CheckedClient, settings: Any) -> 
     assert "used before" in refused(asker, state, **params)
 
 
+class Robot:
+    """Who calls, as a site's own authentication may have it: no user of the database."""
+
+    pk, is_authenticated, is_active = 7, True, True
+
+    def get_username(self) -> str:
+        return "robot"
+
+    def has_perms(self, permissions: Any) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("capabilities", [{}, FORM])
+def test_who_is_no_user_of_the_site_cannot_be_asked(capabilities: Any) -> None:
+    result = call(CheckedClient(user=Robot(), capabilities=capabilities), inputResponses=YES)
+    assert "Call it with the credential of a user" in text_of(result)
+    assert (RUNS, HeldCall.objects.count()) == ([], 0)
+
+
 @pytest.mark.parametrize("capabilities", [{}, FORM])
 def test_who_is_nobody_cannot_be_asked(capabilities: Any, settings: Any) -> None:
     serve(settings, wipe, confirm=True, public=True)
     set_tool("wipe")
     result = call(CheckedClient(capabilities=capabilities), inputResponses=YES)
-    assert "Call it with a credential." in text_of(result)
+    assert "Call it with the credential of a user" in text_of(result)
     assert (RUNS, HeldCall.objects.count()) == ([], 0)
 
 
 def test_wrong_arguments_are_told_before_anybody_is_asked(asker: CheckedClient) -> None:
     assert text_of(call(asker, arguments={})) == "/name: is required and was not sent"
+
+
+def test_only_another_persons_yes_counts_where_the_site_wants_it(
+    asker: CheckedClient, settings: Any
+) -> None:
+    state = state_of(asker)
+    settings.MCP_BRIDGE = {"FOUR_EYES": True}
+    for params in ({}, {"inputResponses": YES}, {"inputResponses": YES, "requestState": state}):
+        text = text_of(call(asker, **params))
+        assert "The call waits" in text
+        assert "by somebody else" in text
+    assert (RUNS, HeldCall.objects.get().status) == ([], "waiting")
+
+
+def test_a_refusal_in_the_queue_is_not_overruled_in_a_form(asker: CheckedClient, user: Any) -> None:
+    state = state_of(asker)
+    call(CheckedClient(user=user))
+    HeldCall.objects.get().decide(using="default", status="refused", reason="Never.")
+    assert "The reason: Never." in text_of(call(asker, inputResponses=YES, requestState=state))
+    assert RUNS == []
 
 
 def test_the_owner_can_have_any_tool_ask(asker: CheckedClient, settings: Any) -> None:

@@ -232,6 +232,16 @@ def test_everything_is_asked_at_once_and_what_is_missing_again(user: Any, settin
     assert json.loads(text_of(result)) == [[[None, 4], 2], sorted(GIVEN)]
 
 
+def test_answers_without_the_state_of_their_questions_are_not_taken(
+    user: Any, settings: Any
+) -> None:
+    serve(settings, gather)
+    client = CheckedClient(user=user, capabilities=ALL)
+    for state in ({}, {"requestState": None}):
+        result = client.post("tools/call", name="gather", inputResponses=GIVEN, **state)
+        assert set(result["inputRequests"]) == set(GIVEN)
+
+
 @pytest.mark.parametrize(
     ("key", "response"),
     [

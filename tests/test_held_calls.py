@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.core.management import call_command
+from django.utils import timezone
 
-from mcp_bridge.held import HeldCall
+from mcp_bridge.held import HeldCall, UsedState
+from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol import LATEST
-from tests.confirming import FORM, RUNS, YES, call, other, refused, state_of, wipe
+from tests import confirming
+from tests.confirming import RUNS, YES, call, refused, state_of, wipe
 from tests.conftest import CheckedClient, text_of
 from tests.desk.owner import serve_tools
 from tests.serving import serve, set_tool
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("wiping")]
 Status = HeldCall.Status
-
-
-@pytest.fixture(autouse=True)
-def wiping(settings: Any) -> None:
-    RUNS.clear()
-    serve(settings, wipe, other, confirm=True, title="Wipe")
-
-
-@pytest.fixture
-def asker(user: Any) -> CheckedClient:
-    """A client whose user can be asked."""
-    return CheckedClient(user=user, capabilities=FORM)
+wiping, asker = confirming.wiping, confirming.asker
 
 
 @pytest.fixture(params=["no form", "address only", "2025-11-25", "2025-03-26"])
@@ -46,6 +41,10 @@ def waits(client: CheckedClient, **params: Any) -> HeldCall:
     assert result["isError"]
     assert "needs the approval of a person" in text_of(result)
     return HeldCall.objects.get(key__isnull=False, status=Status.WAITING)
+
+
+def ago(seconds: float) -> datetime:
+    return timezone.now() - timedelta(seconds=seconds)
 
 
 def decided(held: HeldCall, status: str = Status.APPROVED, **values: Any) -> None:
@@ -85,12 +84,19 @@ def test_an_approval_is_for_one_user_tool_and_call(mute: CheckedClient) -> None:
     assert HeldCall.objects.filter(status=Status.WAITING).count() == 3
 
 
-def test_an_approval_ends_with_its_time(mute: CheckedClient, settings: Any) -> None:
-    held = waits(mute)
-    decided(held)
-    settings.MCP_BRIDGE = {"CONFIRMATION_MAX_AGE": 0}
-    again = waits(mute)
-    assert (again != held, RUNS) == (True, [])
+def test_a_decision_ends_with_its_time(modern: CheckedClient) -> None:
+    for status in (Status.APPROVED, Status.REFUSED):
+        held = waits(modern)
+        decided(held, status)
+        HeldCall.objects.filter(pk=held.pk).update(decided_at=ago(601))
+        again = waits(modern)
+        assert (again != held, RUNS) == (True, [])
+        # A second before, it counts.
+        decided(again, status)
+        HeldCall.objects.filter(pk=again.pk).update(decided_at=ago(598))
+        assert call(modern)["isError"] is (status == Status.REFUSED)
+        RUNS.clear()
+        HeldCall.objects.all().delete()
 
 
 def test_an_approval_is_of_the_definition_that_was_called(mute: CheckedClient) -> None:
@@ -98,6 +104,42 @@ def test_an_approval_is_of_the_definition_that_was_called(mute: CheckedClient) -
     set_tool("wipe", description="Wipes more.")
     waits(mute)
     assert RUNS == []
+
+
+def test_an_approval_is_of_the_parameters_that_were_called(
+    mute: CheckedClient, settings: Any
+) -> None:
+    def changed(name: str, deeply: bool = True) -> str:
+        """Wipe something."""
+        raise AssertionError
+
+    decided(waits(mute))
+    changed.__name__ = "wipe"
+    serve(settings, changed, confirm=True, title="Wipe")
+    assert "Unknown tool" in refused(mute, None)
+    # The change is approved.
+    ToolSetting.objects.all().delete()
+    waits(mute)
+
+
+def test_an_approved_call_of_who_may_no_longer_call_is_not_run(user: Any, settings: Any) -> None:
+    serve(settings, wipe, confirm=True, permissions="auth.add_group")
+    permission = Permission.objects.get(codename="add_group")
+    user.user_permissions.add(permission)
+    again = get_user_model().objects.get
+    decided(waits(CheckedClient(user=again(pk=user.pk))))
+    user.user_permissions.clear()
+    assert "Unknown tool" in refused(CheckedClient(user=again(pk=user.pk)), None)
+    user.user_permissions.add(permission)
+    set_tool("wipe", enabled=False)
+    assert "Unknown tool" in refused(CheckedClient(user=again(pk=user.pk)), None)
+    assert HeldCall.objects.get().status == Status.APPROVED
+
+
+def test_a_call_that_is_repeated_while_it_waits_is_one_row(mute: CheckedClient) -> None:
+    assert len({waits(mute).pk for _ in range(3)}) == HeldCall.objects.count() == 1
+    waits(mute, arguments={"name": "all"}, _meta={"progressToken": 1})
+    assert HeldCall.objects.count() == 1
 
 
 def test_a_refusal_is_told_with_its_reason(mute: CheckedClient) -> None:
@@ -133,16 +175,42 @@ def test_the_queue_has_room_for_a_hundred_calls_of_a_user(modern: CheckedClient)
     assert HeldCall.objects.count() == 100
 
 
-def test_secrets_are_neither_shown_nor_kept(modern: CheckedClient, settings: Any) -> None:
-    def change(login: dict[str, str], api_key: str, names: list[str]) -> None:
-        """Change a password."""
-
-    serve(settings, change, confirm=True)
-    marker, hidden = "hunter2", {"user": "ada", "password": "hunter2"}
-    call(modern, "change", arguments={"login": hidden, "api_key": marker, "names": ["x"]})
-    held = HeldCall.objects.get()
-    assert json.loads(held.arguments) == {
-        "login": {"user": "ada", "password": "•••"},
-        "api_key": "•••",
-        "names": ["x"],
+def test_what_is_settled_is_pruned_and_what_matters_stays(
+    modern: CheckedClient, capsys: Any
+) -> None:
+    for name in "abcdefg":
+        call(modern, arguments={"name": name})
+    held = {json.loads(each.arguments)["name"]: each for each in HeldCall.objects.all()}
+    old, just, now = ago(91 * 86_400), ago(599), ago(0)
+    decisions = {
+        **{"b": (Status.APPROVED, now), "c": (Status.APPROVED, just), "d": (Status.APPROVED, old)},
+        **{"e": (Status.REFUSED, just), "f": (Status.REFUSED, old), "g": (Status.DONE, old)},
     }
+    for name, (status, decided_at) in decisions.items():
+        decided(held[name], status, reason="No.")
+        HeldCall.objects.filter(pk=held[name].pk).update(decided_at=decided_at)
+    HeldCall.objects.update(asked_at=old)
+    used = {10: "fresh", 599: "good for now", 5_990: "kept", 6_010: "over", 91 * 86_400: "old"}
+    for seconds, nonce in used.items():
+        UsedState.objects.create(nonce=nonce, used_at=ago(seconds))
+    left = {"90d": set("abce"), "0s": set("abce")}
+    for age, kept in left.items():
+        call_command("mcp_audit", "prune", older_than=age)
+        rows = HeldCall.objects.values_list("arguments", flat=True)
+        assert {json.loads(row)["name"] for row in rows} == kept
+        assert set(UsedState.objects.values_list("nonce", flat=True)) == {
+            *("fresh", "good for now", "kept")
+        }
+    assert "3 decided calls" in capsys.readouterr().out
+    # What was approved runs, what was refused does not, what waits goes on waiting.
+    results = {name: call(modern, arguments={"name": name}) for name in "bcea"}
+    assert [result["isError"] for result in results.values()] == [False, False, True, True]
+    assert "The reason: No." in text_of(results["e"])
+    assert HeldCall.objects.get(status=Status.WAITING) == held["a"]
+
+
+def test_a_pruned_answer_is_still_used_up(asker: CheckedClient) -> None:
+    state = state_of(asker)
+    assert not call(asker, inputResponses=YES, requestState=state)["isError"]
+    call_command("mcp_audit", "prune", older_than="0s")
+    assert "used before" in refused(asker, state)

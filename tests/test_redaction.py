@@ -7,12 +7,25 @@ import os
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from django.test import override_settings
+from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
-from mcp_bridge.redaction import HIDDEN, SENSITIVE, SENSITIVE_WORDS, storable, told
+from mcp_bridge.redaction import (
+    HIDDEN,
+    SENSITIVE,
+    SENSITIVE_WORDS,
+    Secrets,
+    secrets_of,
+    storable,
+    told,
+)
+from tests.serving import serve, served
 
 MARKER = "MARKER-7f3a"
+BY_MARKS = Secrets(parts=None)
 SPELLINGS = [
     "password",
     "PASSWORD",
@@ -39,9 +52,12 @@ SENT = st.none() | st.integers(-9, 9) | st.text(max_size=9)
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
 
 
-def values(scalars: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """The scalars, alone and in lists and objects."""
-    names = st.text(max_size=9) if scalars is SENT else TEXT
+def values(
+    scalars: st.SearchStrategy[Any], names: st.SearchStrategy[str] | None = None
+) -> st.SearchStrategy[Any]:
+    """The scalars, alone and in lists and objects, whose members have these names."""
+    if names is None:
+        names = st.text(max_size=9) if scalars is SENT else TEXT
     return st.recursive(
         scalars,
         lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4),
@@ -76,21 +92,21 @@ def with_secrets(draw: st.DrawFn, scalars: st.SearchStrategy[Any] = SCALARS) -> 
     return held
 
 
-@settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 200)
+@examples(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 200)
 @given(with_secrets(), st.integers(256, 2000))
 def test_what_has_the_name_of_a_secret_is_not_kept(value: Any, limit: int) -> None:
-    text = told(value, limit=limit, names=())
+    text = told(value, limit=limit, secrets=Secrets())
     assert MARKER not in text
     assert len(text.encode()) <= limit
     assert "\0" not in text
     # What was kept is JSON, and keeping it again changes nothing that is hidden.
-    assert MARKER not in told(json.loads(text), limit=limit, names=())
+    assert MARKER not in told(json.loads(text), limit=limit, secrets=Secrets())
 
 
-@settings(max_examples=100, deadline=None)
+@examples(max_examples=100, deadline=None)
 @given(values(SCALARS), st.integers(256, 400), st.booleans())
 def test_what_is_kept_is_bounded_json(value: Any, limit: int, by_name: bool) -> None:
-    text = told(value, limit=limit, names=() if by_name else None)
+    text = told(value, limit=limit, secrets=Secrets() if by_name else BY_MARKS)
     assert len(text.encode()) <= limit
     json.loads(text)
 
@@ -108,17 +124,32 @@ def test_text_is_made_storable(text: str, length: int) -> None:
     "harmless", ["page", "keyboard", "author", "footpath", "passenger", "spinner", "opinion", "id"]
 )
 def test_other_names_are_left_alone(harmless: str) -> None:
-    assert json.loads(told({harmless: "said"}, limit=1000, names=())) == {harmless: "said"}
+    assert json.loads(told({harmless: "said"}, limit=1000, secrets=Secrets())) == {harmless: "said"}
 
 
 def test_further_names_are_the_sites_own() -> None:
     value = {"IBAN": MARKER, "bank-iban": MARKER, "password": "x"}
-    assert json.loads(told(value, limit=1000, names=["iban"])) == dict.fromkeys(value, HIDDEN)
-    assert json.loads(told(value, limit=1000)) == value
+    with override_settings(MCP_BRIDGE={"AUDIT": {"SENSITIVE_NAMES": ["iban", "_"]}}):
+        kept = told({**value, "name": "x"}, limit=1000, secrets=secrets_of(None))
+    assert json.loads(kept) == {**dict.fromkeys(value, HIDDEN), "name": "x"}
+    assert json.loads(told(value, limit=1000, secrets=BY_MARKS)) == value
 
 
 def test_strings_of_json_are_read() -> None:
     value = {"a": json.dumps({"password": MARKER, "b": 1}), "c": '{"password": "' + MARKER}
-    kept = json.loads(told(value, limit=1000, names=()))
+    kept = json.loads(told(value, limit=1000, secrets=Secrets()))
     assert json.loads(kept["a"]) == {"password": HIDDEN, "b": 1}
     assert kept["c"] == HIDDEN
+
+
+def connect(user: str, *, look: dict[str, str], **others: SecretStr) -> str:
+    """Connect."""
+    raise AssertionError
+
+
+def test_a_schema_can_call_all_secret_that_it_does_not_name(settings: Any) -> None:
+    serve(settings, connect)
+    value = {"user": "ada", "look": {"user": "x"}, "door": MARKER, "more": {"user": MARKER}}
+    for by_name in (True, False):
+        kept = told(value, limit=1000, secrets=secrets_of(served("connect"), by_name=by_name))
+        assert json.loads(kept) == {**value, "door": HIDDEN, "more": HIDDEN}

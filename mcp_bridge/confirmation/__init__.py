@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from django.contrib.auth import get_user_model
 from django.utils.translation import gettext
 
+from mcp_bridge.conf import conf
 from mcp_bridge.confirmation import queue, states
 from mcp_bridge.confirmation.states import Round
 from mcp_bridge.confirmation.wording import in_words
@@ -93,12 +95,14 @@ def _confirmed(call: ToolCall, answer: Mapping[str, Any] | None) -> ToolCall:
     tool, user = call.tool, call.context.user
     if not tool.options.confirm:
         return call
-    if user is None or not user.is_authenticated:
+    if not isinstance(user, get_user_model()):
         raise ToolError(
             f"Nothing was run: {tool.name} needs the approval of a person, which is given to a "
-            "user. Call it with a credential."
+            "user. Call it with the credential of a user of this site."
         )
-    if answer:
+    # The client answers for its own user.
+    may_agree = not conf.FOUR_EYES
+    if answer and may_agree:
         content = answer.get("content", {})
         if answer["action"] != "accept" or content.get(CONFIRM) is not True:
             raise ToolError(
@@ -112,7 +116,7 @@ def _confirmed(call: ToolCall, answer: Mapping[str, Any] | None) -> ToolCall:
     text = in_words(tool, call.sent)
     form = _form(call, text)
     declared = call.context.client_capabilities if call.context.revision.input_required else {}
-    if len(text) <= MAX_FORM and form.is_declared(declared):
+    if may_agree and len(text) <= MAX_FORM and form.is_declared(declared):
         raise _Confirmation({CONFIRM: form})
     raise queue.held(call, text)
 

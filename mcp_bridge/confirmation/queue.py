@@ -28,18 +28,9 @@ def taken(call: ToolCall) -> bool:
 
     Raises ToolError where a person has refused it.
     """
-    status, rows = _model().Status, _rows()
-    row = rows.filter(key=binding(call)).first()
-    if row is None or row.status == status.WAITING:
+    status, rows, row = _model().Status, _rows(), _row(call)
+    if row is None or row.status != status.APPROVED:
         return False
-    if row.is_over:
-        rows.filter(pk=row.pk).update(key=None)
-        return False
-    if row.status == status.REFUSED:
-        raise ToolError(
-            f"Nothing was run: a person has refused this call of {call.tool.name}. The reason: "
-            f"{row.reason} Do not repeat it unless the user wants it."
-        )
     approved = rows.filter(pk=row.pk, status=status.APPROVED, key=row.key)
     return bool(approved.update(status=status.DONE, key=None, used_at=timezone.now()))
 
@@ -63,33 +54,61 @@ def held(call: ToolCall, arguments: str) -> ToolError:
         )
     row, _ = rows.get_or_create(key=key, defaults=_values(call, arguments))
     minutes = round(conf.CONFIRMATION_MAX_AGE / 60)
+    who = "somebody else who may" if conf.FOUR_EYES else "somebody who may"
     within = f"{minutes} minutes" if minutes > 1 else f"{conf.CONFIRMATION_MAX_AGE:g} seconds"
     return ToolError(
         f"Nothing was run: {name} needs the approval of a person. The call waits{_at(call, row)}. "
-        "Tell the user to have it approved there by somebody who may. Then repeat the call with "
-        f"the same arguments within {within} of the approval; repeating it before changes nothing."
+        f"Tell the user to have it approved there by {who}. Then repeat the call with the same "
+        f"arguments within {within} of the approval; repeating it before changes nothing."
     )
 
 
 def close(call: ToolCall) -> None:
-    """A call that waits was approved by the client's user instead: it waits no longer."""
-    status, user = _model().Status, call.context.user
-    waiting = _rows().filter(key=binding(call), status=status.WAITING)
-    now = timezone.now()
-    waiting.update(status=status.DONE, key=None, decided_at=now, used_at=now, decided_by=user)
+    """
+    A call that waits was approved by the client's user instead: it waits no longer.
+
+    Raises ToolError where a person has refused it.
+    """
+    status, now, row = _model().Status, timezone.now(), _row(call)
+    if row is not None:
+        waiting = _rows().filter(pk=row.pk, status=status.WAITING)
+        values = {"decided_at": now, "used_at": now, "decided_by": call.context.user}
+        waiting.update(status=status.DONE, key=None, **values)
 
 
 def approve_own(tool: Tool, arguments: dict[str, Any], context: Context) -> None:
     """
     Approve a call that the user of the context is about to make, as that very person.
 
-    For pages of the server's own, where the person has just agreed. A refusal stays.
+    For pages of the server's own, where the person has just agreed. A refusal stays; with the
+    setting FOUR_EYES nothing is approved.
     """
+    if conf.FOUR_EYES:
+        return
     call = ToolCall(tool=tool, arguments={}, context=context, sent=arguments)
     model, rows = _model(), _rows()
     text = in_words(tool, arguments)
     row, _ = rows.get_or_create(key=binding(call), defaults=_values(call, text))
     row.decide(using=rows.db, status=model.Status.APPROVED, decided_by=context.user)
+
+
+def _row(call: ToolCall) -> Any:
+    """
+    The row of the call; None if there is none, or its time is over.
+
+    Raises ToolError where a person has refused the call.
+    """
+    rows = _rows()
+    row = rows.filter(key=binding(call)).first()
+    if row is not None and row.is_over:
+        rows.filter(pk=row.pk).update(key=None)
+        return None
+    if row is not None and row.status == row.Status.REFUSED:
+        raise ToolError(
+            f"Nothing was run: a person has refused this call of {call.tool.name}. The reason: "
+            f"{row.reason} Do not repeat it unless the user wants it."
+        )
+    return row
 
 
 def _values(call: ToolCall, arguments: str) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from typing import Any, Final, cast
 from django.apps import apps
 from django.core.signing import BadSignature, SignatureExpired, TimestampSigner
 from django.db import IntegrityError, router, transaction
-from django.utils import timezone
 
 from mcp_bridge.conf import conf
 from mcp_bridge.fingerprints import fingerprint, portrait
@@ -27,8 +26,6 @@ from mcp_bridge.protocol import InvalidParamsError
 from mcp_bridge.tools import ToolCall
 
 _SALT: Final = "mcp_bridge.confirmation"
-# Used nonces are kept for that many times the age at which a state ends anyway.
-_KEPT: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,14 +91,12 @@ def use_up(before: Round) -> None:
     """
     model = cast("Any", apps.get_model("mcp_bridge", "UsedState"))
     using = router.db_for_write(model)
-    rows = model._default_manager.using(using)
     try:
         with transaction.atomic(using):
-            rows.create(nonce=before.nonce)
+            model._default_manager.using(using).create(nonce=before.nonce)
     except IntegrityError:
         raise _invalid("it was used before, which it can be once") from None
-    age = timedelta(seconds=_KEPT * conf.CONFIRMATION_MAX_AGE)
-    rows.filter(used_at__lt=timezone.now() - age).delete()
+    model.forget(using=using)
 
 
 def _invalid(why: str) -> InvalidParamsError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
@@ -15,15 +15,19 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.text import Truncator
 from django.utils.timesince import timesince
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
+from mcp_bridge.conf import conf
 from mcp_bridge.fingerprints import fingerprint, portrait
 from mcp_bridge.models import HeldCall
+from mcp_bridge.redaction import storable
 from mcp_bridge.registry import registry
 from mcp_bridge.tools import Tool
 
 Status = HeldCall.Status
+# A model reads it.
+MAX_REASON: Final = 2_000
 
 
 class StatusFilter(admin.SimpleListFilter):
@@ -73,6 +77,12 @@ class HeldCallAdmin(admin.ModelAdmin):
     def age(self, row: HeldCall) -> str:
         return timesince(row.asked_at)
 
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        title = {"title": _("Held calls")}
+        return super().changelist_view(request, {**title, **(extra_context or {})})
+
     def change_view(
         self,
         request: HttpRequest,
@@ -105,7 +115,8 @@ class HeldCallAdmin(admin.ModelAdmin):
             "opts": self.opts,
             "media": self.media,
             "original": held,
-            "obstacle": _obstacle(held) if waits else "",
+            "tool": registry.snapshot.get(held.tool) if waits else None,
+            "obstacle": _obstacle(held, request.user) if waits else "",
             "waits": waits,
             "may_decide": may_decide,
             "has_delete_permission": self.has_delete_permission(request, held),
@@ -113,10 +124,11 @@ class HeldCallAdmin(admin.ModelAdmin):
         return TemplateResponse(request, "mcp_bridge/desk/held.html", context)
 
     def _decide(self, request: HttpRequest, held: HeldCall) -> None:
-        refused, reason = "_refuse" in request.POST, request.POST.get("reason", "").strip()
+        refused = "_refuse" in request.POST
+        reason = storable(request.POST.get("reason", ""), MAX_REASON).strip()
         obstacle = gettext("Say why it is refused: the caller reads it.")
         if not refused:
-            obstacle = _obstacle(held)
+            obstacle = _obstacle(held, request.user)
         if not refused and "_approve" not in request.POST:
             obstacle = gettext("Nothing was decided: approve the call, or refuse it.")
         if obstacle and not (refused and reason):
@@ -141,8 +153,19 @@ class HeldCallAdmin(admin.ModelAdmin):
         self.message_user(request, text, messages.SUCCESS)
 
 
-def _obstacle(held: HeldCall) -> str:
-    """Why the call cannot be approved; empty where it can."""
+def waiting(user: Any) -> str:
+    """How many calls wait, in words; empty where none does or the user may not see them."""
+    if not user.has_perm("mcp_bridge.view_heldcall"):
+        return ""
+    count = HeldCall.objects.filter(status=Status.WAITING).count()
+    words = ngettext("%d call waits for approval.", "%d calls wait for approval.", count)
+    return words % count if count else ""
+
+
+def _obstacle(held: HeldCall, user: Any) -> str:
+    """Why the user cannot approve the call; empty where it can be approved."""
+    if conf.FOUR_EYES and held.user_id == user.pk:
+        return gettext("You cannot approve it: it is your own call, and another person has to.")
     tool: Tool | None = registry.snapshot.get(held.tool)
     if tool is None:
         return gettext("It cannot be approved: nobody can call the tool at present.")

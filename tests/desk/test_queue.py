@@ -70,6 +70,15 @@ def test_what_waits_is_listed_read_and_approved(caller: CheckedClient, held: Hel
     assert caller.call_tool("shout", {"word": MARKER})["isError"]
 
 
+def test_the_list_of_tools_says_that_calls_wait(caller: CheckedClient, held: HeldCall) -> None:
+    owner = Owner(VIEW, SEE)
+    address = reverse("admin:mcp_bridge_heldcall_changelist")
+    assert f'<a href="{address}">1 call waits for approval.</a>' in owner.get("changelist")
+    assert "call waits" not in Owner(VIEW, username="other").get("changelist")
+    held.decide(using="default", status="refused", decided_by=owner.user, reason="No.")
+    assert "call waits" not in owner.get("changelist")
+
+
 def test_a_refusal_takes_a_reason_that_the_caller_reads(
     caller: CheckedClient, held: HeldCall
 ) -> None:
@@ -83,6 +92,55 @@ def test_a_refusal_takes_a_reason_that_the_caller_reads(
     assert f"The reason: Too loud. {MARKER}" in text
     assert CALLS == []
     assert "Refused: Too loud." in LogEntry.objects.get().get_change_message()
+
+
+def test_a_reason_is_kept_as_any_database_takes_it(held: HeldCall) -> None:
+    page(Owner(SEE, DECIDE), held, _refuse="1", reason=f" \0{'x' * 3_000}")
+    held.refresh_from_db()
+    assert held.reason == "\ufffd" + "x" * 1_998
+
+
+def test_nothing_is_decided_by_a_link(held: HeldCall) -> None:
+    owner = Owner()
+    address = reverse("admin:mcp_bridge_heldcall_change", args=[held.pk])
+    for verb in ("get", "head", "options"):
+        getattr(owner.browser, verb)(address, {"_approve": "1"})
+    owner.browser.get(f"{address}?_approve=1&_refuse=1&reason=x")
+    owner.browser.post(f"{address}?_approve=1")
+    held.refresh_from_db()
+    assert (held.status, LogEntry.objects.count()) == ("waiting", 0)
+
+
+def test_who_is_no_longer_on_the_staff_decides_nothing(held: HeldCall) -> None:
+    address = reverse("admin:mcp_bridge_heldcall_change", args=[held.pk])
+    for gone in ("is_active", "is_staff"):
+        owner = Owner(SEE, DECIDE, username=gone)
+        get_user_model().objects.filter(pk=owner.user.pk).update(**{gone: False})
+        response = owner.browser.post(address, {"_approve": "1"})
+        assert (response.status_code, "/login/" in response.headers["Location"]) == (302, True)
+    held.refresh_from_db()
+    assert held.status == "waiting"
+
+
+def test_ones_own_call_is_for_oneself_to_approve_unless_the_site_wants_four_eyes(
+    caller: CheckedClient, settings: Any
+) -> None:
+    owner = Owner(SEE, DECIDE)
+    own = CheckedClient(user=owner.user)
+    for four_eyes in (False, True):
+        settings.MCP_BRIDGE = {"FOUR_EYES": four_eyes}
+        assert own.call_tool("shout", {"word": "a"})["isError"]
+        held = HeldCall.objects.get(status="waiting")
+        assert ("your own call" in page(owner, held)) is four_eyes
+        assert ("your own call" in page(owner, held, _approve="1")) is four_eyes
+        assert own.call_tool("shout", {"word": "a"})["isError"] is four_eyes
+    assert CALLS == ["a"]
+    assert "The call is approved" in page(Owner(SEE, DECIDE, username="other"), held, _approve="1")
+    assert own.call_tool("shout", {"word": "a"})["isError"] is False
+    # Refusing it is as good as not making it.
+    own.call_tool("shout", {"word": "b"})
+    held = HeldCall.objects.get(status="waiting")
+    assert "The call is refused" in page(owner, held, _refuse="1", reason="Never mind.")
 
 
 def test_who_may_do_what(held: HeldCall) -> None:
@@ -127,6 +185,17 @@ def test_a_trial_is_agreed_to_by_the_person_who_makes_it(caller: CheckedClient) 
         assert ["a"] * count == CALLS
     statuses = HeldCall.objects.values_list("status", "user", "decided_by")
     assert set(statuses) == {("done", owner.user.pk, owner.user.pk)}
+
+
+def test_a_trial_waits_for_another_person_where_the_site_wants_it(
+    caller: CheckedClient, settings: Any
+) -> None:
+    owner = Owner()
+    owner.get("changelist")
+    settings.MCP_BRIDGE = {"FOUR_EYES": True}
+    data = {"arguments-word": "a", "_confirmed": "1"}
+    assert "The call waits for it at" in owner.post("try", row("shout").pk, **data)
+    assert (CALLS, HeldCall.objects.get().status) == ([], "waiting")
 
 
 def test_a_refusal_holds_in_a_trial(caller: CheckedClient, held: HeldCall) -> None:

@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import router
+from django.db.models import QuerySet
 from django.utils import timezone
 
-from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.models import HeldCall, ToolCallRecord, UsedState
 from mcp_bridge.outcomes import Outcome
 
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -18,11 +19,14 @@ _AT_ONCE: Final = 10_000
 
 
 class Command(BaseCommand):
-    help = "Delete old records of calls (prune), or settle those of killed processes (reap)."
+    help = (
+        "Delete old records of calls, and calls that were decided long ago (prune), or settle the "
+        "records of killed processes (reap)."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         does = parser.add_subparsers(dest="does", required=True)
-        prune = does.add_parser("prune", help="Delete the records that are older.")
+        prune = does.add_parser("prune", help="Delete what is older.")
         prune.add_argument("--older-than", required=True, metavar="AGE", help="Such as 90d.")
         reap = does.add_parser(
             "reap", help='Turn "started" into "unknown" for calls that began longer ago.'
@@ -42,10 +46,21 @@ class Command(BaseCommand):
             count = old.filter(outcome=Outcome.STARTED).update(outcome=Outcome.UNKNOWN)
             self.stdout.write(f'{count} started before {before:%Y-%m-%d %H:%M}: now "unknown".')
             return
-        count = 0
-        while keys := list(old.order_by("pk").values_list("pk", flat=True)[:_AT_ONCE]):
-            count += old.filter(pk__range=(keys[0], keys[-1])).delete()[0]
-        self.stdout.write(f"{count} records from before {before:%Y-%m-%d %H:%M} deleted.")
+        records = _deleted(old)
+        calls = _deleted(HeldCall.settled(before, using=router.db_for_write(HeldCall)))
+        states = UsedState.forget(using=router.db_for_write(UsedState))
+        self.stdout.write(
+            f"{records} records and {calls} decided calls from before {before:%Y-%m-%d %H:%M} "
+            f"deleted, and {states} used answers that are too old to be sent again."
+        )
+
+
+def _deleted(rows: QuerySet[Any]) -> int:
+    """How many rows there were, which are deleted."""
+    count = 0
+    while keys := list(rows.order_by("pk").values_list("pk", flat=True)[:_AT_ONCE]):
+        count += rows.filter(pk__range=(keys[0], keys[-1])).delete()[0]
+    return count
 
 
 def _before(age: str) -> datetime:
