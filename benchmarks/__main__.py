@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks import building
+from benchmarks import building, recording
 from benchmarks.report import markdown
 from benchmarks.rounds import run
 from benchmarks.scenarios import SCENARIOS, WrongAnswerError
@@ -15,6 +15,8 @@ from benchmarks.servers import CONTESTANTS, Cores, ServerFailedError
 from benchmarks.wire import UnexpectedAnswerError
 
 RESULTS = Path(__file__).with_name("results.md")
+# What needs no server, by the word that asks for it.
+ALONE = {building.WORD: building.measure, recording.WORD: recording.measure}
 
 
 def parse() -> argparse.Namespace:
@@ -28,7 +30,7 @@ def parse() -> argparse.Namespace:
         metavar="WORD",
         help="only scenarios with all of these words, of: "
         + ", ".join(sorted({word for each in SCENARIOS for word in str(each).split()}))
-        + f"; or {building.WORD}, for what needs no server",
+        + f"; or {' or '.join(ALONE)}, for what needs no server",
     )
     parser.add_argument(
         "--contestants",
@@ -49,8 +51,9 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     options = parse()
-    if options.only == [building.WORD]:
-        print(building.measure())
+    if options.only and set(options.only) <= set(ALONE):
+        for word in options.only:
+            print(ALONE[word]())
         return 0
     scenarios = [each for each in SCENARIOS if set(options.only) <= set(str(each).split())]
     contestants = [each for each in CONTESTANTS if each.name in options.contestants]
@@ -67,7 +70,7 @@ def main() -> int:
     text = markdown(results, cores, options.rounds, options.seconds)
     complete = len(scenarios) == len(SCENARIOS) and len(contestants) == len(CONTESTANTS)
     if complete:
-        text += "\n" + building.measure()
+        text = "\n".join([text, *(measure() for measure in ALONE.values())])
     print(text)
     output = options.output or (RESULTS if complete else None)
     if output is not None:

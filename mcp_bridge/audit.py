@@ -10,23 +10,30 @@ but for the setting AUDIT["REQUIRED"].
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 from django.apps import apps
 from django.contrib.auth import get_user_model
-from django.db import DatabaseError, connections, router, transaction
-from django.dispatch import Signal
+from django.db import (
+    DatabaseError,
+    InterfaceError,
+    OperationalError,
+    connections,
+    router,
+    transaction,
+)
+from django.utils import timezone
 
 from mcp_bridge import approval
-from mcp_bridge.conf import AUDIT, conf
+from mcp_bridge.conf import conf
 from mcp_bridge.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import ProtocolError, Request
 from mcp_bridge.protocol.jsonrpc import encode
-from mcp_bridge.redaction import marked, storable, told
+from mcp_bridge.redaction import secrets_of, storable, told
 from mcp_bridge.registry import has_settings, registry
 from mcp_bridge.signals import tool_call_finished, tool_call_refused, tool_call_started
 from mcp_bridge.tools import Context, Tool, ToolCall
@@ -38,13 +45,21 @@ class Unrecorded(Exception):
     """The record of a call could not be written, without which the call may not run."""
 
 
+@dataclass(slots=True)
+class _Record:
+    """What a record says by column; ``key`` is the one that the database has given it."""
+
+    values: dict[str, Any]
+    key: Any = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
     """A call that has begun; ``record`` is None where there is none, or none could be written."""
 
     call: ToolCall
     began: float
-    record: Any
+    record: _Record | None
 
 
 def begun(call: ToolCall, request: Request) -> Running:
@@ -54,11 +69,12 @@ def begun(call: ToolCall, request: Request) -> Running:
     Raises Unrecorded where AUDIT["REQUIRED"] forbids the call.
     """
     record = _record(call.context, request.params, Outcome.STARTED, call.tool)
-    if record is not None and not call.tool.annotations.get("readOnlyHint", False):
-        record = _saved(record)
-        if record is None and _option("REQUIRED"):
-            raise Unrecorded
-    _send(tool_call_started, call=call)
+    acts = not call.tool.annotations.get("readOnlyHint", False)
+    if record is not None and (acts or conf.audit("WRITE_AHEAD")):
+        record = record if _is_written(record, keyed=True) else None
+    if record is None and acts and conf.audit("REQUIRED"):
+        raise Unrecorded
+    tool_call_started.send_robust(Tool, call=call)
     return Running(call=call, began=perf_counter(), record=record)
 
 
@@ -72,11 +88,15 @@ def ended(
 ) -> None:
     """Write down and tell what a call came to."""
     duration = perf_counter() - running.began
-    came: dict[str, Any] = {"outcome": outcome, "error_code": error_code, "reference": reference}
-    came["result_bytes"] = result_bytes
+    came: dict[str, Any] = {
+        "outcome": outcome,
+        "error_code": error_code,
+        "reference": reference,
+        "result_bytes": result_bytes,
+    }
     if running.record is not None:
-        _saved(running.record, **came, duration_ms=round(duration * 1000, 3))
-    _send(tool_call_finished, call=running.call, duration=duration, **came)
+        _is_written(running.record, **came, duration_ms=round(duration * 1000, 3))
+    tool_call_finished.send_robust(Tool, call=running.call, duration=duration, **came)
 
 
 def refused(
@@ -99,38 +119,25 @@ def refused(
     if error_code != ErrorCode.UNAVAILABLE:
         record = _record(context, request.params, Outcome.REFUSED, tool)
         if record is not None:
-            _saved(record, error_code=error_code, reference=reference)
+            _is_written(record, error_code=error_code, reference=reference)
     name = _text(request.params.get("name"))
     known = {"tool": tool, "context": context, "request": context.request}
-    _send(tool_call_refused, error_code=error_code, name=name, **known)
+    tool_call_refused.send_robust(Tool, error_code=error_code, name=name, **known)
 
 
 def refused_at_the_door(error: ProtocolError, request: Any) -> None:
     """The same for an HttpRequest whose message is not read: no credential, too many requests."""
     name = request.META.get("HTTP_MCP_NAME", "")
-    if error.refusal != ErrorCode.UNAUTHENTICATED or _option("UNAUTHENTICATED"):
+    if error.refusal != ErrorCode.UNAUTHENTICATED or conf.audit("UNAUTHENTICATED"):
         record = _record(None, {"name": name}, Outcome.REFUSED, None, request)
         if record is not None:
-            _saved(record, error_code=error.refusal)
+            _is_written(record, error_code=error.refusal)
     known = {"tool": None, "context": None, "request": request}
-    _send(tool_call_refused, error_code=error.refusal, name=name, **known)
-
-
-def _send(signal: Signal, **told: Any) -> None:
-    try:
-        signal.send_robust(sender=Tool, **told)
-    except Exception:
-        # Django cannot name every receiver that raised, and raises then itself.
-        logger.exception("A receiver of a signal failed")
+    tool_call_refused.send_robust(Tool, error_code=error.refusal, name=name, **known)
 
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _option(key: str) -> Any:
-    """A key of AUDIT."""
-    return (conf.AUDIT or {}).get(key, AUDIT[key])
 
 
 def _why_unseen(name: str) -> str:
@@ -163,46 +170,68 @@ def _record(
     outcome: Outcome,
     tool: Tool | None,
     request: Any = None,
-) -> Any:
+) -> _Record | None:
     """A record that is not written yet; None where none is wanted, or the site has no tables."""
     if conf.AUDIT is None or not has_settings():
         return None
-    try:
-        values = _caller(request) if context is None else _described(context)
-        name = storable(params.get("name"), 128)
+    name = storable(params.get("name"), 128)
+    values: dict[str, Any] = {"started_at": timezone.now(), "tool": name, "outcome": outcome}
+    known: Any = context or request
+    parts: tuple[Callable[[], dict[str, Any]], ...] = (
+        lambda: _client(context, request),
+        lambda: _user(known),
+        lambda: _credential(known),
         # A tool that the caller may not know of has secret parameters as well.
-        values |= _arguments(params.get("arguments"), tool or registry.discovered.get(name))
-        model = apps.get_model("mcp_bridge", "ToolCallRecord")
-        return model(tool=name, outcome=outcome, **values)
-    except Exception:
-        # A user or credential of the site's own may raise when it is looked at.
-        logger.exception("The record of a call is lost: it could not be made")
-        return None
+        lambda: _arguments(params.get("arguments"), tool or registry.discovered.get(name)),
+    )
+    for tell in parts:
+        try:
+            values |= tell()
+        except Exception:
+            # A user or credential of the site's own may raise when it is looked at.
+            logger.exception("The record of a call of %r has not all that was to be said", name)
+    return _Record(values)
 
 
-def _described(context: Context) -> dict[str, Any]:
-    user, info = context.user, context.client_info
-    values = _caller(context.request)
-    if user is not None and user.is_authenticated:
-        values["user_name"] = storable(user.get_username(), 150)
-        if isinstance(user, get_user_model()):
-            values["user_id"] = user.pk
-    if context.auth is not None:
-        # Never the credential itself, which is what some are as a text.
-        name = getattr(context.auth, "name", None)
-        values["credential"] = storable(name, 100) or type(context.auth).__name__[:100]
+def _client(context: Context | None, request: Any) -> dict[str, Any]:
+    """What a client says of itself in the message or, as those of legacy revisions, in a header."""
+    info = {} if context is None else context.client_info
+    # Commands and tests may have no request.
+    meta = getattr(request if context is None else context.request, "META", {})
     return {
-        **values,
-        "client_name": storable(info.get("name"), 100),
-        "client_version": storable(info.get("version"), 100),
-        "revision": context.revision.version,
+        "client_name": _shown(info.get("name") or meta.get("HTTP_USER_AGENT")),
+        "client_version": _shown(info.get("version")),
+        "revision": "" if context is None else context.revision.version,
+        "remote_address": storable(meta.get("REMOTE_ADDR"), 64),
     }
 
 
-def _caller(request: Any) -> dict[str, Any]:
-    """What is known of every request; commands and tests may have none."""
-    meta = getattr(request, "META", {})
-    return {"remote_address": storable(meta.get("REMOTE_ADDR"), 64)}
+def _shown(value: Any) -> str:
+    """What a client calls itself, with nothing in it that a page does not show."""
+    text = storable(value, 100)
+    return text if text.isprintable() else "".join(map(_placeheld, text))
+
+
+def _placeheld(character: str) -> str:
+    return character if character.isprintable() else "\ufffd"
+
+
+def _user(known: Any) -> dict[str, Any]:
+    """Whom a request, or the context of one, is of."""
+    user = getattr(known, "user", None)
+    if user is None or not user.is_authenticated:
+        return {}
+    key = {"user_id": user.pk} if isinstance(user, get_user_model()) else {}
+    return {"user_name": storable(user.get_username(), 150), **key}
+
+
+def _credential(known: Any) -> dict[str, Any]:
+    """The credential's name: never the credential itself, which is what some are as a text."""
+    auth = getattr(known, "auth", None)
+    if auth is None:
+        return {}
+    name = storable(getattr(auth, "name", None), 100)
+    return {"credential": name or storable(type(auth).__name__, 100)}
 
 
 def _arguments(arguments: Any, tool: Tool | None) -> dict[str, Any]:
@@ -212,30 +241,43 @@ def _arguments(arguments: Any, tool: Tool | None) -> dict[str, Any]:
         size = len(encode(arguments))
     except (ValueError, TypeError):
         size = None
-    kept = _option("ARGUMENTS")
+    kept = conf.audit("ARGUMENTS")
     if kept == "none":
         return {"arguments_bytes": size}
-    names = None if kept == "full" else _option("SENSITIVE_NAMES")
-    known = frozenset() if tool is None else marked(tool)
-    text = told(arguments, limit=_option("MAX_ARGUMENTS_BYTES"), marked=known, names=names)
+    secrets = secrets_of(tool, by_name=kept != "full")
+    text = told(arguments, limit=conf.audit("MAX_ARGUMENTS_BYTES"), secrets=secrets)
     return {"arguments_bytes": size, "arguments": text}
 
 
-def _saved(record: Any, **values: Any) -> Any:
-    """The record with these values, written; None where it could not be, which is logged."""
-    for name, value in values.items():
-        setattr(record, name, value)
+def _is_written(record: _Record, *, keyed: bool = False, **values: Any) -> bool:
+    """Whether the record could be written with these values as well; a loss is logged."""
+    record.values.update(values)
     try:
-        using = router.db_for_write(type(record))
-        connection = connections[using]
-        inside = connection.in_atomic_block
-        if not inside:
-            # The tool may have found out that the connection is dead.
-            connection.close_if_unusable_or_obsolete()
-        # In a transaction of somebody else's a write that fails must leave the rest usable.
-        with transaction.atomic(using=using) if inside else nullcontext():
-            record.save(using=using, update_fields=values if record.pk else None)
+        model = apps.get_model("mcp_bridge", "ToolCallRecord")
+        using = router.db_for_write(model)
+        if record.key is not None:
+            _lasting(using, partial(model.amend, record.key, values, using))
+        else:
+            record.key = _lasting(using, partial(model.insert, record.values, using, keyed=keyed))
     except Exception:
-        logger.exception("The record of a call of %r is lost: it was not written", record.tool)
-        return None
-    return record
+        name = record.values["tool"]
+        logger.exception("The record of a call of %r is lost: it was not written", name)
+        return False
+    return True
+
+
+def _lasting(using: str, write: Callable[[], Any]) -> Any:
+    """What ``write`` returns, which has written in no transaction of the tool's."""
+    connection = connections[using]
+    if connection.in_atomic_block:
+        # In one of somebody else's; a write that fails must leave the rest of it usable.
+        with transaction.atomic(using=using):
+            return write()
+    try:
+        return write()
+    except (OperationalError, InterfaceError):
+        # It may have died while the tool ran.
+        if connection.connection is None or connection.is_usable():
+            raise
+    connection.close()
+    return write()

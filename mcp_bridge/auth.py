@@ -19,6 +19,7 @@ from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.request import Request
 
 from mcp_bridge.conf import conf
+from mcp_bridge.counting import alone, asked
 from mcp_bridge.failures import uncounted
 from mcp_bridge.protocol import (
     ForbiddenError,
@@ -26,7 +27,7 @@ from mcp_bridge.protocol import (
     TooManyRequestsError,
     UnauthorizedError,
 )
-from mcp_bridge.throttling import UNCOUNTED, alone, asked, is_closed, throttles, whole
+from mcp_bridge.throttling import UNCOUNTED, is_closed, throttles, whole
 
 # DRF would make one for each request; nothing is negotiated here.
 _NO_NEGOTIATION = DefaultContentNegotiation()

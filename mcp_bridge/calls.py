@@ -1,22 +1,24 @@
 """
 Running a tool: on the caller's thread, or on its event loop.
 
-A tool runs in a savepoint of every transaction that is open, so that what it wrote goes with its
-error while the rest of the request stays. ``arun`` needs no thread for a coroutine function, but
-for a result that is still to be read from the database.
+A call is all or nothing: a tool that acts runs in a transaction, and in a savepoint of every one
+that is open, so that what it wrote goes with its error while the rest of the request stays.
+``arun`` needs a thread for a coroutine function only to begin and end that, and for a result that
+is still to be read from the database.
 What a generator yields is collected here, where its errors are still those of the tool.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import ExitStack
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
 from asgiref.sync import async_to_sync, sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
-from django.db import connections, transaction
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
 from mcp_bridge.tools import ToolCall
 
@@ -26,26 +28,70 @@ Finish = Callable[[ToolCall, Any], bytes]
 class ToolExit(Exception):
     """A tool raised what ends more than the tool; the cause says what."""
 
-    def __init__(self, raised: SystemExit | StopIteration) -> None:
+    def __init__(self, raised: BaseException) -> None:
         super().__init__(f"The tool raised {raised!r}.")
+
+
+class CameToAnEnd(asyncio.CancelledError):
+    """The client has gone, but a thread cannot be stopped: ``task`` has what it came to."""
+
+    def __init__(self, task: asyncio.Future[bytes]) -> None:
+        super().__init__()
+        self.task = task
 
 
 def run(call: ToolCall, finish: Finish) -> bytes:
     """
     The result of the tool, which ``finish`` makes of what it returned.
 
-    Raises what either of them raises, and ToolExit for SystemExit and StopIteration.
+    Raises what either of them raises, TransactionManagementError where the tool went on after an
+    error of the database, and ToolExit for SystemExit, StopIteration and its own CancelledError.
     """
-    with ExitStack() as stack:
-        for alias in _transactions(call):
-            stack.enter_context(transaction.atomic(using=alias))
-        return finish(call, _value(call))
+    begun = {each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block}
+    aliases = begun | _wanted(call)
+    with _opened(aliases):
+        written = finish(call, _value(call))
+        _check_unbroken(aliases)
+        return written
 
 
 async def arun(call: ToolCall, finish: Finish) -> bytes:
-    """The same; a coroutine function is awaited here, anything else has a thread of its own."""
+    """
+    The same; a coroutine function is awaited here, anything else has a thread of its own.
+
+    Raises CameToAnEnd for a call whose client has gone and that ran to its end all the same.
+    """
     if not call.tool.is_async:
-        return await sync_to_async(run)(call, finish)
+        return await _to_the_end(sync_to_async(run)(call, finish))
+    aliases = _wanted(call)
+    if not aliases:
+        return await _awritten(call, finish)
+    stack = await _aopened(aliases)
+    try:
+        written = await _awritten(call, finish)
+        await sync_to_async(_check_unbroken)(aliases)
+    except (Exception, asyncio.CancelledError) as raised:
+        await sync_to_async(stack.__exit__)(type(raised), raised, raised.__traceback__)
+        raise
+    return await _to_the_end(_closed(stack, written))
+
+
+async def _closed(stack: ExitStack, written: bytes) -> bytes:
+    await sync_to_async(stack.close)()
+    return written
+
+
+async def _to_the_end(work: Coroutine[Any, Any, bytes]) -> bytes:
+    """What a thread comes to. Raises CameToAnEnd where its client has gone in the meantime."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise CameToAnEnd(task) from None
+
+
+async def _awritten(call: ToolCall, finish: Finish) -> bytes:
     value = await _awaited(call)
     try:
         return finish(call, value)
@@ -82,6 +128,12 @@ async def _awaited(call: ToolCall) -> Any:
         value = await call.tool.invoke(call)
     except SystemExit as exit_:
         raise ToolExit(exit_) from exit_
+    except asyncio.CancelledError as exit_:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            # Somebody cancels the call itself: its client is gone.
+            raise
+        raise ToolExit(exit_) from exit_
     return await _collected(value) if isinstance(value, AsyncGeneratorType) else value
 
 
@@ -92,25 +144,52 @@ async def _collected(values: AsyncGeneratorType[Any, None]) -> list[Any]:
         raise ToolExit(exit_) from exit_
 
 
-def _transactions(call: ToolCall) -> list[str]:
-    """
-    The databases in which the call has a savepoint, or a transaction of its own.
-
-    That of a tool that may ask its client undoes what was written before the question.
-    """
-    found = _open_transactions()
-    if call.tool.may_ask and call.context.client_capabilities:
-        found += [each for each in connections if connections[each].vendor != "unknown"]
-    return sorted({*found})
+def _opened(aliases: Iterable[str]) -> ExitStack:
+    """Transactions in these databases, or savepoints, until the stack is closed."""
+    with ExitStack() as stack:
+        for alias in sorted(aliases):
+            stack.enter_context(transaction.atomic(using=alias))
+        return stack.pop_all()
 
 
-def _open_transactions() -> list[str]:
-    """
-    The databases with an open transaction.
+def _check_unbroken(aliases: Iterable[str]) -> None:
+    """Raise TransactionManagementError where one cannot but be undone, though the tool returned."""
+    if any(transaction.get_rollback(using=alias) for alias in aliases):
+        raise transaction.TransactionManagementError(
+            "The tool went on after an error of the database, which has undone all that it wrote: "
+            "what may fail belongs in a transaction.atomic() of its own, or the tool under "
+            "transaction.non_atomic_requests()."
+        )
 
-    ATOMIC_REQUESTS counts as one: the endpoint's views are not in it, so that the tool has its
-    transaction here.
+
+async def _aopened(aliases: Iterable[str]) -> ExitStack:
     """
-    begun = {each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block}
-    configured = connections.settings.items()
-    return sorted(begun | {alias for alias, each in configured if each["ATOMIC_REQUESTS"]})
+    The same, in the thread in which a coroutine's queries run.
+
+    It is one for each request (asgiref's ThreadSensitiveContext), so that nobody else is in there.
+    """
+    opening = asyncio.ensure_future(sync_to_async(_opened)(aliases))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        # The thread goes on all the same.
+        await sync_to_async((await opening).close)()
+        raise
+
+
+def _wanted(call: ToolCall) -> set[str]:
+    """
+    The databases in which the call has a transaction of its own.
+
+    The default one for whatever acts; all for what may ask its client, since what was written
+    before the question is undone. ATOMIC_REQUESTS is a wish as well: the endpoint's views are in
+    no transaction.
+    """
+    tool = call.tool
+    wanted = {alias for alias, each in connections.settings.items() if each["ATOMIC_REQUESTS"]}
+    if not tool.annotations.get("readOnlyHint", False):
+        wanted.add(DEFAULT_DB_ALIAS)
+    if tool.may_ask and call.context.client_capabilities:
+        wanted.update(connections)
+    wanted -= tool.non_atomic
+    return {alias for alias in wanted if connections[alias].vendor != "unknown"}

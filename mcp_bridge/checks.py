@@ -56,6 +56,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "MAX_RESULT_BYTES": (int,),
     "COERCE_STRINGIFIED": (bool,),
     "APPROVE_DESTRUCTIVE": (bool,),
+    "FOUR_EYES": (bool,),
     "STATE_MAX_AGE": (int, float),
     "CONFIRMATION_MAX_AGE": (int, float),
 }

@@ -20,6 +20,7 @@ T = TypeVar("T")
 AUDIT: Final[Mapping[str, Any]] = {
     "ARGUMENTS": "none",
     "REQUIRED": False,
+    "WRITE_AHEAD": False,
     "MAX_ARGUMENTS_BYTES": 16 * 1024,
     "SENSITIVE_NAMES": (),
     "UNAUTHENTICATED": True,
@@ -92,6 +93,11 @@ class Conf:
         return self._get("CONFIRMATION_MAX_AGE", 600)
 
     @property
+    def FOUR_EYES(self) -> bool:
+        """Whether nobody may agree to their own calls, neither in a client nor in the admin."""
+        return self._get("FOUR_EYES", False)
+
+    @property
     def ALLOWED_ORIGINS(self) -> Sequence[str]:
         """Origins ("https://example.com") that may call besides the site's own."""
         return self._get("ALLOWED_ORIGINS", [])
@@ -144,6 +150,10 @@ class Conf:
     def COERCE_STRINGIFIED(self) -> bool:
         """Whether a string of JSON is taken where the schema wants an object or an array."""
         return self._get("COERCE_STRINGIFIED", False)
+
+    def audit(self, key: str) -> Any:
+        """A key of AUDIT, or its default."""
+        return (self.AUDIT or {}).get(key, AUDIT[key])
 
     def _get(self, key: str, default: T) -> T:
         value: T = getattr(settings, "MCP_BRIDGE", {}).get(key, default)

@@ -1,9 +1,14 @@
-"""The record of a call: who called what, when, and what it came to."""
+"""The record of a call: who called what, when, and what it came to; and how one is written."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
 from django.conf import settings
-from django.db import models
+from django.db import DatabaseError, connections, models
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -66,3 +71,66 @@ class ToolCallRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool or '—'}, {self.outcome}"
+
+    @classmethod
+    def insert(cls, values: Mapping[str, Any], using: str, *, keyed: bool) -> Any:
+        """
+        Write a record with these values by column, the time among them; its key, if asked for.
+
+        One statement and no signals: the ORM would take twice as long to come to it.
+        """
+        row = {**_BLANK, **values}
+        connection = connections[using]
+        if keyed and connection.vendor not in ("sqlite", "mysql", "postgresql"):
+            record = cls(**row)
+            record.save(using=using, force_insert=True)
+            return record.pk
+        returning = keyed and connection.vendor == "postgresql"
+        with connection.cursor() as cursor:
+            cursor.execute(_inserting(using, returning), _prepared(row, connection))
+            if not keyed:
+                return None
+            return cursor.fetchone()[0] if returning else cursor.lastrowid
+
+    @classmethod
+    def amend(cls, key: Any, values: Mapping[str, Any], using: str) -> None:
+        """Write values of the record with that key. Raises DatabaseError where it is gone."""
+        connection = connections[using]
+        with connection.cursor() as cursor:
+            cursor.execute(_amending(using, *values), [*_prepared(values, connection), key])
+            if not cursor.rowcount:
+                raise DatabaseError("The record is not there any more.")
+
+
+# What is written of a record, in that order; the database gives the key.
+_COLUMNS: Final[Mapping[str, Any]] = {
+    each.attname: each for each in ToolCallRecord._meta.concrete_fields if not each.primary_key
+}
+_BLANK: Final[Mapping[str, Any]] = {
+    name: None if each.null else "" for name, each in _COLUMNS.items()
+}
+# What every database takes as it is.
+_PLAIN: Final = (str, float, int, type(None))
+
+
+def _prepared(values: Mapping[str, Any], connection: BaseDatabaseWrapper) -> list[Any]:
+    return [
+        value if type(value) in _PLAIN else _COLUMNS[name].get_db_prep_save(value, connection)
+        for name, value in values.items()
+    ]
+
+
+@lru_cache(maxsize=8)
+def _inserting(using: str, returning: bool) -> str:
+    quote, meta = connections[using].ops.quote_name, ToolCallRecord._meta
+    columns = ", ".join(quote(each.column) for each in _COLUMNS.values())
+    places = ", ".join(["%s"] * len(_COLUMNS))
+    sql = f"INSERT INTO {quote(meta.db_table)} ({columns}) VALUES ({places})"
+    return f"{sql} RETURNING {quote(str(meta.pk.column))}" if returning else sql
+
+
+@lru_cache(maxsize=8)
+def _amending(using: str, *names: str) -> str:
+    quote, meta = connections[using].ops.quote_name, ToolCallRecord._meta
+    changes = ", ".join(f"{quote(_COLUMNS[name].column)} = %s" for name in names)
+    return f"UPDATE {quote(meta.db_table)} SET {changes} WHERE {quote(str(meta.pk.column))} = %s"

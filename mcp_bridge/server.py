@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import islice
 from typing import Any
@@ -18,7 +19,7 @@ from mcp_bridge import audit
 from mcp_bridge.access import AccessPolicy
 from mcp_bridge.answers import Answers, Failure
 from mcp_bridge.audit import Running, Unrecorded
-from mcp_bridge.calls import arun, run
+from mcp_bridge.calls import CameToAnEnd, arun, run
 from mcp_bridge.coercion import checked
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import InvalidArguments
@@ -94,6 +95,9 @@ class MCPServer(Answers):
         ended = sync_to_async(audit.ended)
         try:
             written = await arun(step.call, self.finish)
+        except CameToAnEnd as gone:
+            await sync_to_async(self.came_to)(step, gone.task)
+            raise
         except asyncio.CancelledError:
             await ended(step, Outcome.CANCELLED)
             raise
@@ -117,8 +121,11 @@ class MCPServer(Answers):
         """The result of a call that raised, written down; a ProtocolError goes on to the client."""
         try:
             failure = self.failed(running.call, exception)
-        except ProtocolError:
-            audit.ended(running, Outcome.FAILED, error_code=ErrorCode.PROTOCOL_ERROR)
+        except Exception as raised:
+            # Even the text of an exception is the site's own code.
+            is_told = isinstance(raised, ProtocolError)
+            code = ErrorCode.PROTOCOL_ERROR if is_told else ErrorCode.FAULT
+            audit.ended(running, Outcome.FAILED, error_code=code)
             raise
         # To ask is no failure: what the tool did so far is undone, and its repeat is another call.
         is_asking = failure.error_code == ErrorCode.UNCONFIRMED
@@ -130,6 +137,15 @@ class MCPServer(Answers):
             result_bytes=len(failure.written),
         )
         return failure.written
+
+    def came_to(self, running: Running, task: asyncio.Future[bytes]) -> None:
+        """Write down what a call came to that nobody waits for any more."""
+        raised = task.exception()
+        if raised is None:
+            audit.ended(running, Outcome.SUCCEEDED, result_bytes=len(task.result()))
+        elif isinstance(raised, Exception):
+            with suppress(Exception):
+                self.gave_up(running, raised)
 
     def initialize(self, request: Request, context: Context) -> Result:
         """The legacy handshake (MCP 2025-11-25, "Lifecycle"); no session begins with it."""
@@ -196,8 +212,12 @@ class MCPServer(Answers):
             if tool.headers and request.headers is not None:
                 request.headers.check_parameters(tool.headers, arguments)
             return self._begun(tool, arguments, request, context)
-        except ProtocolError as error:
-            audit.refused(error.refusal, request, context, tool=tool)
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception as error:
+            # Anything else is a fault of the site's own: a policy or a throttle that raises.
+            code = error.refusal if isinstance(error, ProtocolError) else ErrorCode.FAULT
+            audit.refused(code, request, context, tool=tool)
             raise
 
     def _named(self, request: Request, context: Context) -> Tool:

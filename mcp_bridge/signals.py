@@ -7,21 +7,35 @@ calls are sent in the thread that answers, outside of the tool's transaction.
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 from django.dispatch import Signal
+
+logger = logging.getLogger("mcp_bridge.signals")
+
+
+class RobustSignal(Signal):
+    """A signal of which every receiver is told, whatever another one raises."""
+
+    def _log_robust_failure(self, receiver: Any, err: Exception) -> None:
+        # Django's own raises where the receiver has no __qualname__, as an object or a partial.
+        logger.error("A receiver of a signal failed: %r", receiver, exc_info=err)
+
 
 # What the site's owner has set of the tools was changed in this process: sent when the change is
 # made, and again when it is committed. Other processes learn of it within STATE_MAX_AGE.
-tools_changed = Signal()
+tools_changed = RobustSignal()
 
 # A call begins. ``call`` is the ToolCall: tool, checked arguments, context.
-tool_call_started = Signal()
+tool_call_started = RobustSignal()
 
 # A call that began has ended. ``call``; ``outcome`` and ``error_code`` (mcp_bridge.outcomes, the
 # code empty for a success); ``duration`` in seconds; ``reference`` of a fault, as in the log;
 # ``result_bytes``, or None where there is no result.
-tool_call_finished = Signal()
+tool_call_finished = RobustSignal()
 
 # A call was refused before the tool ran. ``error_code`` (mcp_bridge.outcomes); ``name`` as the
 # client gave it; ``tool``, or None where none was found for this caller; ``context``, or None where
 # it is not known who calls; ``request``, the HttpRequest.
-tool_call_refused = Signal()
+tool_call_refused = RobustSignal()

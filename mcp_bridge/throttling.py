@@ -7,29 +7,24 @@ each call of a tool, all others for each request (see ``mcp_bridge.auth``).
 
 from __future__ import annotations
 
-import hashlib
-import logging
 import math
 import time
-from collections import ChainMap, defaultdict
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
 from django.core.cache import cache as default_cache
-from django.core.cache.backends.locmem import LocMemCache
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
-from rest_framework.exceptions import APIException
 from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle, SimpleRateThrottle
 
 from mcp_bridge.conf import conf
+from mcp_bridge.counting import PAUSE, alone, asked, counted
 from mcp_bridge.protocol.content import CallToolResult
 from mcp_bridge.rates import Rate, parse_rate
 from mcp_bridge.tools import Context, Tool
-
-logger = logging.getLogger("mcp_bridge.throttling")
 
 # Where the seconds to wait stand in a refused call's _meta.
 RETRY_KEY: Final = "mcp-bridge/retryAfter"
@@ -37,10 +32,6 @@ RETRY_KEY: Final = "mcp-bridge/retryAfter"
 EVERY_TOOL: Final = "tools"
 # Where a request says that a throttle let it pass uncounted; no header can have that name.
 UNCOUNTED: Final = "mcp_bridge.uncounted"
-
-# How long a cache that did not answer is not asked again, and nothing more is logged, in seconds.
-PAUSE: Final = 1.0
-_SILENCE: Final = 60.0
 
 
 class ToolRateThrottle(BaseThrottle):
@@ -78,27 +69,21 @@ class ToolRateThrottle(BaseThrottle):
             return "user", str(user.pk)
         if context.auth is not None:
             return "credential", _identity(context.auth)
-        return "address", self.get_address(context.request)
+        return "address", self.get_ident(context.request)
 
-    def get_address(self, request: Any) -> str:
-        """The caller's address; X-Forwarded-For counts where DRF's NUM_PROXIES is set."""
-        if api_settings.NUM_PROXIES is None:
-            return str(request.META.get("REMOTE_ADDR"))
-        return str(self.get_ident(request))
+    def get_ident(self, request: Any) -> str:
+        return _address(super().get_ident, request)
 
     def allow_call(self, tool: Tool, context: Context) -> bool | None:
         """Count a call; whether it may run, or None where it could not be counted."""
         self.rate = rate = self.get_rate(tool)
         if rate is None:
             return True
-        window, passed = divmod(self.timer(), rate.seconds)
-        self._left = rate.seconds - passed
-        # Hashed, since a name or an address may hold what no key may, and a credential is secret.
-        about = repr((*self.get_caller(context), tool.name, rate.seconds, int(window)))
-        key = f"mcp_bridge.throttling:{hashlib.sha256(about.encode()).hexdigest()}"
+        about = repr((*self.get_caller(context), tool.name))
 
         def within() -> bool:
-            return self._count(key, rate) <= rate.calls
+            count, self._left = counted(self.cache, about, rate.seconds, self.timer())
+            return count <= rate.calls
 
         allowed = asked(self, within)
         if allowed is None and not is_closed(tool):
@@ -109,15 +94,12 @@ class ToolRateThrottle(BaseThrottle):
         """The seconds to the next window."""
         return self._left if self.rate else None
 
-    def _count(self, key: str, rate: Rate) -> int:
-        try:
-            return int(self.cache.incr(key))
-        except ValueError:
-            # The first of the window. It is kept for longer than that, since Redis would make a
-            # key without an end of one that ends while it is counted.
-            if self.cache.add(key, 1, timeout=2 * rate.seconds):
-                return 1
-            return int(self.cache.incr(key))
+
+def _address(by_headers: Callable[[Any], Any], request: Any) -> str:
+    """The caller's address; X-Forwarded-For counts where DRF's NUM_PROXIES is set."""
+    if api_settings.NUM_PROXIES is None:
+        return str(request.META.get("REMOTE_ADDR"))
+    return str(by_headers(request))
 
 
 class CredentialRateThrottle(ToolRateThrottle):
@@ -201,72 +183,50 @@ def throttle_class(path: str) -> type[BaseThrottle]:
     It counts under other keys than in the site's own views: two rates cannot share one history.
     """
     found: type[BaseThrottle] = import_string(path)
-    if not issubclass(found, SimpleRateThrottle):
+    if issubclass(found, ToolRateThrottle) or not issubclass(found, BaseThrottle):
         return found
+    if not issubclass(found, SimpleRateThrottle):
+        return type(found.__name__, (found, _Addressed), {"__module__": found.__module__})
     others = found.THROTTLE_RATES
 
     def rates(throttle: SimpleRateThrottle) -> Mapping[str, str | None]:
         return ChainMap(dict(conf.THROTTLE_RATES), others)
 
+    # Behind the class, so that what it does in a way of its own stays.
+    kind = _Exact if _leaves_counting(found) else _Addressed
     changed = {"THROTTLE_RATES": property(rates), "cache_format": f"mcp_{found.cache_format}"}
-    return type(found.__name__, (found,), {"__module__": found.__module__, **changed})
+    return type(found.__name__, (found, kind), {"__module__": found.__module__, **changed})
 
 
-class _Outage:
-    """What this process knows of a cache that does not answer."""
+def _leaves_counting(found: type[SimpleRateThrottle]) -> bool:
+    """Whether the class counts as DRF does, whatever it counts."""
+    parts = ("throttle_success", "throttle_failure", "wait")
+    return all(getattr(found, part) is getattr(SimpleRateThrottle, part) for part in parts)
 
-    def __init__(self) -> None:
-        self._until: float | None = None
-        self._warned = -math.inf
 
-    def lets_ask(self) -> bool:
-        """Whether to ask the cache: not for a while after it failed, and then one for all."""
-        now = time.monotonic()
-        if self._until is None:
+class _Addressed(BaseThrottle):
+    """Goes by no header for an address but where the site says how many proxies there are."""
+
+    def get_ident(self, request: Any) -> str:
+        return _address(super().get_ident, request)
+
+
+class _Exact(_Addressed, SimpleRateThrottle):
+    """
+    Counts as ToolRateThrottle does.
+
+    DRF reads a history and writes it back: of requests at the same moment it counts one.
+    """
+
+    _left = 0.0
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        key = None if self.rate is None else self.get_cache_key(request, view)
+        if key is None:
             return True
-        if now < self._until:
-            return False
-        self._until = now + PAUSE
-        return True
+        read: Any = self
+        count, self._left = counted(self.cache, key, read.duration, self.timer())
+        return bool(count <= read.num_requests)
 
-    def begin(self) -> None:
-        now = time.monotonic()
-        self._until = now + PAUSE
-        if now - self._warned >= _SILENCE:
-            self._warned = now
-            logger.warning("Calls cannot be counted: the cache does not answer", exc_info=True)
-
-    def end(self) -> None:
-        self._until = None
-
-
-# By the cache's identity: proxies of caches cannot be hashed.
-_outages: defaultdict[int, _Outage] = defaultdict(_Outage)
-
-
-def asked(throttle: BaseThrottle, ask: Callable[[], bool]) -> bool | None:
-    """What ``ask`` says, which counts with the throttle; None where the cache does not answer."""
-    outage = _outages[id(getattr(throttle, "cache", None))]
-    if not outage.lets_ask():
-        return None
-    try:
-        allowed = bool(ask())
-    except ImproperlyConfigured:
-        raise
-    except APIException:
-        allowed = False
-    except Exception:
-        # What a cache raises that is down has no class in common.
-        outage.begin()
-        return None
-    outage.end()
-    return allowed
-
-
-def alone(throttle: Any, ask: Callable[[], bool]) -> bool:
-    """What ``ask`` says when this process counts by itself; a throttle that cannot is passed."""
-    throttle.cache = LocMemCache("mcp_bridge.throttling", {"OPTIONS": {"MAX_ENTRIES": 10_000}})
-    try:
-        return bool(ask())
-    except Exception:
-        return True
+    def wait(self) -> float:
+        return self._left

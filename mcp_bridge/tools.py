@@ -104,6 +104,8 @@ class Tool:
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Whether it may raise InputRequired, after which nothing that it wrote may stay.
     may_ask: bool = False
+    # The databases in which it has no transaction around it (Django's non_atomic_requests).
+    non_atomic: frozenset[str] = frozenset()
     # Where it is defined, for people: "newsroom/procedures.py:12". Never sent to clients.
     source: str = ""
     options: ToolOptions = ToolOptions()

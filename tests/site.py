@@ -71,7 +71,7 @@ async def later(text: str) -> str:
 
 
 @server.register_procedure
-@mcp_tool(public=True)
+@mcp_tool(public=True, read_only=True)
 def ping_public() -> dict[str, bool]:
     """Anybody may call this."""
     return {"pong": True}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,12 @@ from django.utils import timezone
 from mcp_bridge.checks import check_settings
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.outcomes import ErrorCode
-from mcp_bridge.signals import tool_call_finished, tool_call_refused, tool_call_started
+from mcp_bridge.signals import (
+    tool_call_finished,
+    tool_call_refused,
+    tool_call_started,
+    tools_changed,
+)
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.tokens.models import Token
 from tests.conftest import CheckedClient, dumps
@@ -126,6 +132,27 @@ def test_nothing_is_recorded_where_that_is_not_wanted(modern: CheckedClient, set
     assert not ToolCallRecord.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("read_only", "audit", "told"),
+    [
+        (False, {}, ["started"]),
+        (True, {}, []),
+        (True, {"WRITE_AHEAD": True}, ["started"]),
+    ],
+)
+def test_what_acts_is_on_record_before_it_runs_and_what_reads_where_that_is_wanted(
+    read_only: bool, audit: Any, told: list[str], modern: CheckedClient, settings: Any
+) -> None:
+    def outcomes() -> list[str]:
+        """Tell what is on record."""
+        return list(ToolCallRecord.objects.values_list("outcome", flat=True))
+
+    settings.MCP_BRIDGE = {"AUDIT": audit}
+    serve(settings, outcomes, read_only=read_only)
+    assert modern.call_tool("outcomes")["structuredContent"] == {"result": told}
+    assert outcomes() == ["succeeded"]
+
+
 class Heard:
     """Receives the signals of calls, and fails every time."""
 
@@ -171,6 +198,33 @@ def test_signals_say_what_happens_and_a_failing_receiver_changes_nothing(
     assert why == [("invalid", "write"), ("unknown_tool", "nothing")]
     assert heard.told[4][1]["tool"].name == "write"
     assert heard.told[5][1]["tool"] is None
+
+
+@pytest.mark.parametrize("signal", [tools_changed, tool_call_refused])
+def test_each_receiver_is_told_whatever_another_one_raises(
+    signal: Any, modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where the one has no name, of which Django's own signals know nothing to say."""
+    serve(settings, look)
+    heard: list[Any] = []
+    partly, failing = partial(setattr, "x"), Heard()
+
+    def hear(**told: Any) -> None:
+        heard.append(told)
+
+    for receiver in (partly, failing, hear):
+        signal.connect(receiver)
+    try:
+        set_tool("look", enabled=False)
+        with pytest.raises(MCPError):
+            modern.call_tool("look")
+    finally:
+        for receiver in (partly, failing, hear):
+            assert signal.disconnect(receiver)
+    assert len(heard) == len(failing.told)
+    assert heard
+    logged = [each for each in caplog.records if each.name == "mcp_bridge.signals"]
+    assert len(logged) == 2 * len(heard)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import asyncio
 import json
 import logging
 import math
+import time
+from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any
@@ -57,9 +59,7 @@ def test_the_record_stays_when_what_the_tool_wrote_goes(
     assert (record().outcome, record().error_code) == (outcome, error_code)
     assert bool(record().reference) == (error_code == "fault")
     assert record().reference in text_of(result)
-    # Without a transaction around it, what it wrote is there; a coroutine's own is not undone.
-    if atomic and not (function is awrite and asynchronous):
-        assert Group.objects.filter(name="written").exists() is (then == "done")
+    assert Group.objects.filter(name="written").exists() is (then == "done")
 
 
 DEEP: Any = []
@@ -94,8 +94,9 @@ def test_no_value_breaks_the_record(kept: str, kind: str, user: Any, settings: A
     tool = registry.snapshot.get("look")
     assert tool is not None
     said = {"name": value, "version": value}
-    request = type("Sent", (), {"META": {"REMOTE_ADDR": value}})()
+    request = type("Sent", (), {"META": {"REMOTE_ADDR": value, "HTTP_USER_AGENT": value}})()
     auth = type("Auth", (), {"name": value})()
+    user.get_username = lambda: value
     context = Context(user=user, request=request, revision=LATEST, client_info=said, auth=auth)
     taking = replace(tool, check=lambda arguments: {})
     server = MCPServer(snapshot=type(registry.snapshot)([taking]))
@@ -108,6 +109,56 @@ def test_no_value_breaks_the_record(kept: str, kind: str, user: Any, settings: A
     assert bool(found.arguments) == (kept != "none")
     refused("unknown_tool", replace(message, params={"name": value}), context)
     assert ToolCallRecord.objects.count() == 2
+
+
+# As JSON text: what can be a call, and what is none (400), whatever tool is meant.
+SENDABLE = {
+    "NUL": r'"a\u0000b"',
+    "long": f'"{"x" * 200}"',
+    "very long": f'"{"x" * 900_000}"',
+    "2**31": str(2**31),
+    "2**63": str(2**63),
+    "2**64, negative": str(-(2**64)),
+    "10**300": "1" + "0" * 300,
+    "60 deep": "[" * 58 + "]" * 58,
+    "names": json.dumps({"a\0" * 100: {"\0": 1}, "": "\x1b[31m\r\n"}),
+}
+UNSENDABLE = {
+    "surrogate": r'"a\ud800b"',
+    "NaN": "NaN",
+    "infinity": "-Infinity",
+    "10**5000": "1" + "0" * 5000,
+    "5000 deep": "[" * 5000 + "]" * 5000,
+}
+
+
+@pytest.mark.parametrize("kept", ["none", "redacted", "full"])
+def test_every_value_that_can_be_sent_is_answered_and_leaves_one_record(
+    kept: str, modern: CheckedClient, legacy: CheckedClient, settings: Any
+) -> None:
+    def take(value: Any) -> str:
+        """Take anything."""
+        return "taken"
+
+    settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": kept}}
+    serve(settings, take)
+    for client in (modern, legacy):
+        message = client.message("tools/call", name="take", arguments={"value": "HERE"})
+        headers, body = client.mirrored(message), dumps(message).decode()
+        for kind, value in [*SENDABLE.items(), *UNSENDABLE.items()]:
+            ToolCallRecord.objects.all().delete()
+            answer = client.send(body.replace('"HERE"', value).encode(), headers)
+            expected = (200, 1) if kind in SENDABLE else (400, 0)
+            assert (answer.status_code, ToolCallRecord.objects.count()) == expected, kind
+            if kind in SENDABLE:
+                assert answer.json()["result"]["isError"] is False, kind
+                assert (record().outcome, record().arguments != "") == ("succeeded", kept != "none")
+        for value in ('"a\\u0000b"', json.dumps("x" * 200), json.dumps("\x1b[0m\r\n\u202e")):
+            ToolCallRecord.objects.all().delete()
+            named = {"Mcp-Name": f"=?base64?{b64encode(json.loads(value).encode()).decode()}?="}
+            sent = {**headers, "User-Agent": "x" * 999} | (named if "Mcp-Name" in headers else {})
+            client.send(body.replace('"take"', value).encode(), sent)
+            assert (record().outcome, record().error_code) == ("refused", "unknown_tool")
 
 
 def keep(key: SecretStr, door: Annotated[str, Field(json_schema_extra={"writeOnly": True})]) -> int:
@@ -190,6 +241,8 @@ def test_a_client_that_goes_away_is_on_record(
     read_only: bool, transactional_db: None, settings: Any
 ) -> None:
     async def wait() -> None:
+        if not read_only:
+            await Group.objects.acreate(name="written")
         await asyncio.sleep(30)
 
     serve(settings, wait, public=True, read_only=read_only)
@@ -204,3 +257,44 @@ def test_a_client_that_goes_away_is_on_record(
 
     async_to_sync(leave)()
     assert record().outcome == "cancelled"
+    assert not Group.objects.exists()
+
+
+@pytest.mark.parametrize(("then", "outcome"), [("done", "succeeded"), ("refuse", "failed")])
+def test_what_a_thread_does_to_its_end_is_on_record_though_the_client_has_gone(
+    then: str, outcome: str, transactional_db: None, settings: Any
+) -> None:
+    def slowly(then: str) -> str:
+        """Write a group, later."""
+        time.sleep(0.3)
+        return write(then)
+
+    serve(settings, slowly, public=True)
+    registry.forget()
+    server, context = MCPServer(), Context(user=None, request=None, revision=LATEST)
+    params = {"name": "slowly", "arguments": {"then": then}}
+    message = Request(id=1, method="tools/call", params=params, revision=LATEST)
+
+    async def leave() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(server.ahandle(message, context), timeout=0.1)
+
+    async_to_sync(leave)()
+    assert record().outcome == outcome
+    assert (record().duration_ms or 0) > 250
+    assert Group.objects.exists() is (then == "done")
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+def test_a_tool_that_cancels_itself_is_a_fault(
+    asynchronous: bool, modern: CheckedClient, settings: Any
+) -> None:
+    async def stop() -> None:
+        """Wait for what somebody has cancelled."""
+        waiting = asyncio.ensure_future(asyncio.sleep(30))
+        waiting.cancel()
+        await waiting
+
+    serve(settings, stop, asynchronous=asynchronous)
+    assert modern.call_tool("stop")["isError"] is True
+    assert (record().outcome, record().error_code) == ("failed", "fault")

@@ -26,6 +26,7 @@ DEFAULTS: dict[str, Any] = {
     "STATE_MAX_AGE": 1,
     "AUDIT": {},
     "CONFIRMATION_MAX_AGE": 600,
+    "FOUR_EYES": False,
     "ALLOWED_ORIGINS": [],
     "ERROR_MAPPER": None,
     "THROTTLE_CLASSES": ["mcp_bridge.throttling.ToolRateThrottle"],

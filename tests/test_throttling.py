@@ -11,7 +11,7 @@ from django.contrib.auth import get_user_model
 from django.core.cache import cache, caches
 from rest_framework.authentication import BaseAuthentication
 
-from mcp_bridge import throttling
+from mcp_bridge import counting, throttling
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.throttling import ToolRateThrottle
 from mcp_bridge.tokens.models import Token
@@ -47,7 +47,7 @@ class Anonymous(BaseAuthentication):
 def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every count, and the clock, at the beginning of a minute."""
     monkeypatch.setattr(Clock, "now", 1_000_000_020.0)
-    monkeypatch.setattr(throttling, "_outages", type(throttling._outages)(throttling._Outage))
+    monkeypatch.setattr(counting, "_outages", type(counting._outages)(counting._Outage))
     cache.clear()
     CALLS.clear()
     yield
@@ -195,20 +195,13 @@ def test_a_flush_begins_anew(modern: CheckedClient, limit: Callable[..., None]) 
     assert allowed(modern) == 3
 
 
-def test_threads_count_exactly(limit: Callable[..., None]) -> None:
-    limit({"tools": "100/min"})
-    from mcp_bridge.registry import registry
-    from mcp_bridge.tools import Context
-
-    tool = registry.discovered.get("write")
-    assert tool is not None
-    counted: list[bool | None] = []
-    user = type("User", (), {"is_authenticated": True, "pk": 1})()
-    context = Context(user=user, request=None, revision=None)  # type: ignore[arg-type]
+def in_threads(ask: Callable[[], bool | None]) -> list[bool | None]:
+    """What is said to 8 threads that ask 40 times each."""
+    said: list[bool | None] = []
 
     def work() -> None:
         for _ in range(40):
-            counted.append(Timed().allow_call(tool, context))
+            said.append(ask())
         caches.close_all()
 
     threads = [threading.Thread(target=work) for _ in range(8)]
@@ -216,6 +209,19 @@ def test_threads_count_exactly(limit: Callable[..., None]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+    return said
+
+
+def test_threads_count_exactly(limit: Callable[..., None]) -> None:
+    limit({"tools": "100/min"})
+    from mcp_bridge.registry import registry
+    from mcp_bridge.tools import Context
+
+    tool = registry.discovered.get("write")
+    assert tool is not None
+    user = type("User", (), {"is_authenticated": True, "pk": 1})()
+    context = Context(user=user, request=None, revision=None)  # type: ignore[arg-type]
+    counted = in_threads(lambda: Timed().allow_call(tool, context))
     assert (counted.count(True), counted.count(False)) == (100, 220)
 
 

@@ -8,15 +8,22 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.core.cache import cache
 from django.core.exceptions import ImproperlyConfigured
 from rest_framework.exceptions import Throttled
-from rest_framework.throttling import BaseThrottle
+from rest_framework.throttling import (
+    BaseThrottle,
+    ScopedRateThrottle,
+    SimpleRateThrottle,
+    UserRateThrottle,
+)
 
+from mcp_bridge import throttling
 from mcp_bridge.testing import MCPClient, MCPError
 from tests import test_throttling as tools
 from tests.conftest import CheckedClient
 from tests.serving import serve
-from tests.test_throttling import CALLS, DRF, write
+from tests.test_throttling import CALLS, DRF, in_threads, write
 
 anew, limit = tools.anew, tools.limit
 
@@ -105,3 +112,103 @@ def test_a_class_that_raises_is_no_yes(
     assert modern.response.status_code == status
     assert answer.get("error", {}).get("code") == code
     assert "SECRET-MARKER" not in str(answer)
+
+
+def refused_after(client: MCPClient, most: int = 9) -> int:
+    """How many requests are answered before one is refused for their number."""
+    for count in range(most):
+        try:
+            client.list_tools()
+        except MCPError:
+            if client.response.status_code == 429:
+                return count
+    return most
+
+
+class Thrice(BaseThrottle):
+    """Knows each address for three requests."""
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        CALLS.append(self.get_ident(request))
+        return CALLS.count(CALLS[-1]) <= 3
+
+
+@pytest.mark.parametrize(
+    "kind", [f"{DRF}.AnonRateThrottle", f"{DRF}.UserRateThrottle", f"{__name__}.Thrice"]
+)
+def test_no_header_makes_somebody_another_address(
+    kind: str, limit: Callable[..., None], settings: Any
+) -> None:
+    limit({"anon": "3/day", "user": "3/day"}, public=True, THROTTLE_CLASSES=[kind])
+    client = MCPClient()
+    forwarded = ("203.0.113.1", "203.0.113.2, 127.0.0.1", "", "::1", "127.0.0.1\t,x")
+    for number, address in enumerate(forwarded):
+        client.headers["X-Forwarded-For"] = address
+        assert refused_after(client) == (0 if number else 3)
+    # Where the site has said how many proxies there are, the address is what they say.
+    settings.REST_FRAMEWORK = {"NUM_PROXIES": 1}
+    for address in ("203.0.113.1", "made up, 203.0.113.2"):
+        client.headers["X-Forwarded-For"] = address
+        assert refused_after(client) == 3
+    client.headers["X-Forwarded-For"] = "another, 203.0.113.1"
+    assert refused_after(client) == 0
+    client.http.defaults["REMOTE_ADDR"] = "198.51.100.7"
+    assert refused_after(client) == 0
+
+
+class Hurried(UserRateThrottle):
+    """A class of the site's own, with a rate and a period of its own."""
+
+    rate = "4/fortnight"
+
+    def parse_rate(self, rate: str | None) -> tuple[int | None, int | None]:
+        return 4, 14 * 86_400
+
+
+class Counting(SimpleRateThrottle):
+    """A class that counts in a way of its own."""
+
+    rate = "2/day"
+
+    def get_cache_key(self, request: Any, view: Any) -> str:
+        return "all"
+
+    def throttle_success(self) -> bool:
+        CALLS.append("success")
+        return super().throttle_success()
+
+
+class Scoped(ScopedRateThrottle):
+    """DRF's, for a view that names no scope."""
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        view.throttle_scope = "mcp"
+        return bool(super().allow_request(request, view))
+
+
+@pytest.mark.parametrize(
+    ("path", "count"),
+    [
+        (f"{DRF}.UserRateThrottle", 3),
+        (f"{__name__}.Hurried", 4),
+        (f"{__name__}.Counting", 2),
+        (f"{__name__}.Scoped", 5),
+    ],
+)
+def test_requests_are_counted_exactly_and_a_flush_begins_anew(
+    path: str, count: int, modern: CheckedClient, limit: Callable[..., None]
+) -> None:
+    limit({"user": "3/day", "mcp": "5/day"}, THROTTLE_CLASSES=[path])
+    assert refused_after(modern) == count
+    assert int(modern.response["Retry-After"]) >= 1
+    assert ["success"] * 2 * path.endswith("Counting") == CALLS
+    cache.clear()
+    assert refused_after(modern) == count
+
+
+def test_threads_count_requests_exactly(user: Any, limit: Callable[..., None]) -> None:
+    limit({"user": "100/day"}, THROTTLE_CLASSES=[f"{DRF}.UserRateThrottle"])
+    kind = throttling.throttle_class(f"{DRF}.UserRateThrottle")
+    request = type("Request", (), {"user": user, "META": {"REMOTE_ADDR": "127.0.0.1"}})()
+    counted = in_threads(lambda: kind().allow_request(request, None))
+    assert (counted.count(True), counted.count(False)) == (100, 220)

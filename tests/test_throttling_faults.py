@@ -17,7 +17,7 @@ import pytest
 from django.core.cache import cache
 from django.core.cache.backends.base import BaseCache
 
-from mcp_bridge import throttling
+from mcp_bridge import counting
 from mcp_bridge.testing import MCPError
 from tests.conftest import CheckedClient, text_of
 from tests.serving import serve
@@ -51,7 +51,7 @@ class SocketCache(BaseCache):
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where a cache may listen; what is known of other caches is forgotten."""
-    monkeypatch.setattr(throttling, "_outages", type(throttling._outages)(throttling._Outage))
+    monkeypatch.setattr(counting, "_outages", type(counting._outages)(counting._Outage))
     monkeypatch.setattr(SocketCache, "asked", 0)
     # Paths of sockets are short.
     monkeypatch.chdir(tmp_path)
@@ -63,7 +63,7 @@ def down(settings: Any, place: Path) -> Iterator[None]:
     """Nothing listens there."""
     settings.CACHES = {"default": {"BACKEND": f"{__name__}.SocketCache", "LOCATION": "socket"}}
     yield
-    throttling.LocMemCache("mcp_bridge.throttling", {}).clear()
+    counting.LocMemCache("mcp_bridge.throttling", {}).clear()
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_a_cache_that_hangs_holds_up_one_call_and_says_so_once(
         assert allowed(modern, most=5) == 5
         # Each time it is asked is a wait of the cache's own timeout, once in a pause.
         assert SocketCache.asked <= 2
-        time.sleep(throttling.PAUSE)
+        time.sleep(counting.PAUSE)
         assert allowed(modern, most=3) == 3
         assert 2 <= SocketCache.asked <= 4
     (record,) = caplog.records
@@ -182,8 +182,8 @@ def test_a_redis_that_is_stopped_continues_and_dies(
         server.send_signal(signal.SIGSTOP)
         assert allowed(modern, most=10) == 10
         server.send_signal(signal.SIGCONT)
-        time.sleep(throttling.PAUSE)
+        time.sleep(counting.PAUSE)
         # What it counted before it was stopped, and what reached it when it went on.
         assert allowed(modern, most=50) <= 20
-    throttling.LocMemCache("mcp_bridge.throttling", {}).clear()
+    counting.LocMemCache("mcp_bridge.throttling", {}).clear()
     assert allowed(modern, most=1) == 1

@@ -1,15 +1,24 @@
 from __future__ import annotations
 
+import asyncio
 import json
+from contextlib import nullcontext
+from types import FunctionType
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
+from asgiref.testing import ApplicationCommunicator
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
-from django.db import connection, transaction
+from django.core.asgi import get_asgi_application
+from django.db import IntegrityError, connection, transaction
+from pydantic import BaseModel
 
-from mcp_bridge import ToolError
+from mcp_bridge import Context, ToolError
+from mcp_bridge.elicitation import elicit
 from mcp_bridge.protocol.content import CallToolResult
+from mcp_bridge.testing import MCPClient
 from tests.conftest import CheckedClient, dumps
 from tests.serving import serve
 
@@ -49,11 +58,6 @@ ENDS = ["refuse", "break", "exit", "error", "duplicate", "rubbish", "too much"]
 @pytest.fixture(autouse=True)
 def small_results(settings: Any) -> None:
     settings.MCP_BRIDGE = {"MAX_RESULT_BYTES": 4000}
-
-
-@pytest.fixture
-def atomic_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
 
 
 def written() -> bool:
@@ -106,25 +110,123 @@ def test_a_failed_write_leaves_the_database_usable(modern: CheckedClient, settin
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-@pytest.mark.parametrize(("then", "stays"), [("refuse", False), ("done", True)])
-@pytest.mark.usefixtures("atomic_requests")
-def test_atomic_requests_cover_the_call_under_both_views(
-    then: str, stays: bool, asynchronous: bool, settings: Any
+@pytest.mark.parametrize("atomic", [False, True], ids=["", "ATOMIC_REQUESTS"])
+def test_a_call_is_all_or_nothing(
+    atomic: bool, asynchronous: bool, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    serve(settings, write, asynchronous=asynchronous)
+    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", atomic)
+    serve(settings, write, awrite, asynchronous=asynchronous)
     client = CheckedClient(user=get_user_model().objects.create_user("ada"))
-    assert client.call_tool("write", {"then": then})["isError"] is not stays
-    assert written() is stays
+    for name, then in [*(("write", each) for each in ENDS), ("awrite", "refuse")]:
+        assert client.call_tool(name, {"then": then})["isError"] is True
+        assert not written(), (name, then)
+    for name in ("write", "awrite"):
+        assert client.call_tool(name, {"then": "done"})["isError"] is False
+        assert written()
+        Group.objects.all().delete()
+
+
+def is_atomic() -> bool:
+    """Tell whether a transaction is open."""
+    return connection.in_atomic_block
+
+
+async def ais_atomic() -> bool:
+    """Tell whether a transaction is open where a coroutine's queries run."""
+    return await sync_to_async(is_atomic)()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_without_a_transaction_a_tool_has_none(settings: Any) -> None:
-    def is_atomic() -> bool:
-        return connection.in_atomic_block
-
-    serve(settings, is_atomic)
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+def test_what_only_reads_and_what_does_not_want_one_has_no_transaction(
+    asynchronous: bool, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = CheckedClient(user=get_user_model().objects.create_user("ada"))
-    assert client.call_tool("is_atomic")["structuredContent"] == {"result": False}
+    unwanted = transaction.non_atomic_requests
+
+    def has(function: Any, **marks: Any) -> bool:
+        serve(settings, function, asynchronous=asynchronous, **marks)
+        result = client.call_tool(function.__name__)["structuredContent"]
+        assert not connection.in_atomic_block
+        return bool(result["result"])
+
+    for atomic in (False, True):
+        monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", atomic)
+        for function in (is_atomic, ais_atomic):
+            assert has(function)
+            assert has(function, read_only=True) is atomic
+            assert has(function, confirm=False, destructive=True)
+            assert not has(unwanted(copy_of(function)))
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+def test_what_is_undone_is_never_told_as_done(asynchronous: bool, settings: Any) -> None:
+    def retry(apart: bool) -> str:
+        """Write a group, and go on where another one cannot be written."""
+        Group.objects.create(name="written")
+        try:
+            with transaction.atomic() if apart else nullcontext():
+                Group.objects.create(name="written")
+        except IntegrityError:
+            pass
+        return "done"
+
+    async def aretry(apart: bool) -> str:
+        """Do the same in a coroutine."""
+        return await sync_to_async(retry)(apart)
+
+    serve(settings, retry, aretry, asynchronous=asynchronous)
+    client = CheckedClient(user=get_user_model().objects.create_user("ada"))
+    for name in ("retry", "aretry"):
+        assert client.call_tool(name, {"apart": False})["isError"] is True
+        assert not written()
+        assert client.call_tool(name, {"apart": True})["isError"] is False
+        assert written()
+        Group.objects.all().delete()
+
+
+class Name(BaseModel):
+    name: str
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("read_only", [False, True], ids=["", "read_only"])
+def test_a_question_undoes_what_was_written_before_it(
+    read_only: bool, asynchronous: bool, settings: Any
+) -> None:
+    def book(context: Context) -> str:
+        """Write a group, and ask."""
+        Group.objects.create(name="written")
+        return elicit(context, "For whom?", Name).name
+
+    async def abook(context: Context) -> str:
+        """Do the same in a coroutine."""
+        await Group.objects.acreate(name="written")
+        return elicit(context, "For whom?", Name).name
+
+    serve(settings, book, abook, asynchronous=asynchronous, read_only=read_only)
+    user = get_user_model().objects.create_user("ada")
+    client = CheckedClient(user=user, capabilities={"elicitation": {}})
+    for name in ("book", "abook"):
+        asked = client.post("tools/call", name=name)
+        (key,) = asked["inputRequests"]
+        assert not written()
+        answer = {key: {"action": "accept", "content": {"name": "Ada"}}}
+        state = asked["requestState"]
+        done = client.post("tools/call", name=name, inputResponses=answer, requestState=state)
+        assert done["isError"] is False
+        assert written()
+        Group.objects.all().delete()
+
+
+def copy_of(function: Any) -> Any:
+    """The function as another one, to be marked."""
+    code, name = function.__code__, function.__name__
+    copied = FunctionType(code, function.__globals__, name)
+    copied.__annotations__ = {"return": bool}
+    return copied
 
 
 def test_a_tool_may_hold_a_transaction_of_its_own(modern: CheckedClient, settings: Any) -> None:
@@ -142,3 +244,49 @@ def test_a_tool_may_hold_a_transaction_of_its_own(modern: CheckedClient, setting
     serve(settings, transfer)
     result = modern.call_tool("transfer", {"fail": True})
     assert json.loads(result["content"][0]["text"]) == ["outer"]
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite lets one write at a time")
+@pytest.mark.django_db(transaction=True)
+def test_coroutines_that_run_at_once_have_a_transaction_each(settings: Any) -> None:
+    met = asyncio.Barrier(4)
+
+    async def pair(name: str) -> str:
+        """Write a group, wait until all have, and fail where the name is odd."""
+        await Group.objects.acreate(name=name)
+        await met.wait()
+        if int(name) % 2:
+            raise ToolError("odd")
+        await Group.objects.acreate(name=f"{name} again")
+        return name
+
+    serve(settings, pair, public=True, asynchronous=True)
+
+    async def main() -> list[bytes]:
+        return await asyncio.gather(*(posted("pair", name=str(each)) for each in range(4)))
+
+    bodies = asyncio.run(main())
+    assert [b'"isError":true' in each for each in bodies] == [False, True, False, True]
+    assert set(Group.objects.values_list("name", flat=True)) == {"0", "0 again", "2", "2 again"}
+
+
+async def posted(tool: str, **arguments: Any) -> bytes:
+    """The answer to a call, as an ASGI server has it."""
+    client = MCPClient()
+    message = client.message("tools/call", name=tool, arguments=arguments)
+    sent = {"Host": "testserver", "Content-Type": "application/json", **client.mirrored(message)}
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "path": "/mcp",
+        "query_string": b"",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in sent.items()],
+    }
+    application = ApplicationCommunicator(get_asgi_application(), scope)
+    await application.send_input({"type": "http.request", "body": dumps(message)})
+    assert (await application.receive_output(10))["status"] == 200
+    body: bytes = (await application.receive_output(10))["body"]
+    await application.wait(10)
+    return body

@@ -13,7 +13,8 @@ from mcp_bridge import mcp_tool
 from mcp_bridge.tokens.models import Token
 
 server = RpcServer()
-mark = mcp_tool(public=settings.PUBLIC)
+# They only read, so that none has a transaction, as with the other contestants.
+mark = mcp_tool(public=settings.PUBLIC, read_only=True)
 
 server.register_procedure(mark(tools.add), name="add")
 server.register_procedure(mark(tools.echo), name="echo")

@@ -121,6 +121,7 @@ class MarkedFunction:
             access=self.access,
             headers=header_parameters(by_hand or inputs.schema),
             may_ask=bool(signature.context),
+            non_atomic=frozenset(getattr(self.function, "_non_atomic_requests", ())),
             source=where,
             options=given,
         )

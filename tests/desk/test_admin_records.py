@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.core.management import call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -18,7 +20,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from mcp_bridge.models import ToolCallRecord, ToolSetting
+from mcp_bridge.models import HeldCall, ToolCallRecord, ToolSetting
 from mcp_bridge.testing import MCPClient
 from tests.desk.owner import VIEW, Owner, row, serve_tools
 from tests.test_redaction import MARKER as SECRET
@@ -161,14 +163,40 @@ def test_tools_say_when_they_were_called(owner: Owner) -> None:
     assert page.count("/toolcallrecord/") >= 5
 
 
-@examples(
-    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+def everywhere(owner: Owner, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """All that is kept of calls: the database, the log, the exports and the admin's pages."""
+    told = io.StringIO()
+    call_command("dumpdata", stdout=told)
+    addresses = [at("csv"), at("json"), at("changelist"), reverse("admin:index")]
+    addresses += [reverse("admin:mcp_bridge_heldcall_changelist") + "?status=all"]
+    addresses += [at("change", each.pk) for each in ToolCallRecord.objects.all()[:6]]
+    for held in HeldCall.objects.all():
+        addresses += [
+            reverse(f"admin:mcp_bridge_heldcall_{page}", args=[held.pk]) for page in PAGES
+        ]
+    pages = []
+    for address in addresses:
+        response = owner.browser.get(address)
+        assert response.status_code == 200, address
+        pages.append(read(response) if response.streaming else response.content.decode())
+    return [told.getvalue(), caplog.text, *pages]
+
+
+PAGES = ("change", "history")
+# "make fuzz" tries more.
+EXAMPLES = min(max(3, int(os.environ.get("FUZZ_EXAMPLES", "0")) // 50), 50)
+few = examples(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
+
+
+@few
 @given(st.lists(with_secrets(SENT), min_size=8, max_size=8))
 def test_a_secret_is_nowhere(
     settings: Any, caplog: pytest.LogCaptureFixture, values: list[Any]
 ) -> None:
-    """Neither in the database, nor in the log, the admin's pages or an export."""
     caplog.set_level("DEBUG")
     caplog.clear()
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "redacted"}}
@@ -182,11 +210,34 @@ def test_a_secret_is_nowhere(
             message = client.message("tools/call", name=name, arguments=arguments)
             client.send(json.dumps(message).encode(), client.mirrored(message))
     assert ToolCallRecord.objects.count() == 3 * len(values)
-    told = io.StringIO()
-    call_command("dumpdata", stdout=told)
-    pages = [told.getvalue(), caplog.text, read(owner.browser.get(at("csv")))]
-    pages += [read(owner.browser.get(at("json"))), owner.get("changelist")]
-    records = ToolCallRecord.objects.values_list("pk", flat=True)[:6]
-    pages += [owner.browser.get(at("change", key)).content.decode() for key in records]
+    pages = everywhere(owner, caplog)
     assert [page for page in pages if SECRET in page] == []
     assert any("redacted" in page for page in pages)
+
+
+@few
+@given(st.lists(with_secrets(SENT), min_size=3, max_size=3))
+def test_a_secret_is_in_no_question_and_in_nothing_that_waits(
+    settings: Any, caplog: pytest.LogCaptureFixture, values: list[Any]
+) -> None:
+    caplog.set_level("DEBUG")
+    caplog.clear()
+    settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "redacted"}}
+    serve_tools(settings, take, confirm=True)
+    for model in (ToolCallRecord, HeldCall, LogEntry):
+        model.objects.all().delete()
+    owner = Owner(username=f"owner-{timezone.now().timestamp()}")
+    asked = MCPClient(user=owner.user, capabilities={"elicitation": {}})
+    waiting = MCPClient(user=owner.user, revision="2025-11-25")
+    for number, value in enumerate(values):
+        arguments = {"value": [number, value]}
+        assert asked.call_tool("take", arguments)["resultType"] == "input_required"
+        assert SECRET not in asked.response.content.decode()
+        assert "needs the approval" in waiting.call_tool("take", arguments)["content"][0]["text"]
+        held = HeldCall.objects.latest("pk")
+        decision = {"_refuse": "1", "reason": "No."} if number else {"_approve": "1"}
+        owner.browser.post(reverse("admin:mcp_bridge_heldcall_change", args=[held.pk]), decision)
+        assert waiting.call_tool("take", arguments)["isError"]
+    assert (HeldCall.objects.count(), LogEntry.objects.count()) == (len(values), len(values))
+    assert ToolCallRecord.objects.filter(outcome="failed").count() == 1
+    assert [page for page in everywhere(owner, caplog) if SECRET in page] == []
