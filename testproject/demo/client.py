@@ -99,8 +99,9 @@ async def visit(
     # A proxy that the environment names has no business with this machine's own address.
 
     async def agree(_: object, question: ElicitRequestParams) -> ElicitResult:
-        first, *rest = question.message.splitlines()
-        say(f"the user is asked: {first} {' '.join(rest)}".rstrip())
+        say("the user is asked:")
+        for line in question.message.splitlines():
+            say(f"    {line}")
         say("    and agrees")
         return ElicitResult(action="accept", content={"confirm": True})
 

@@ -42,7 +42,11 @@ def newsroom(transactional_db: None, settings: Any) -> None:
 
 @pytest.fixture
 def visit(newsroom: None, chromium: Browser, live_server: Any) -> Iterator[Callable[..., Page]]:
-    """Opens an address as a user of the newsroom; what goes wrong in the page fails the test."""
+    """
+    Opens an address as a user of the newsroom, or as nobody yet.
+
+    What goes wrong in the page fails the test.
+    """
     faults: list[str] = []
 
     def hear(message: ConsoleMessage) -> None:
@@ -55,13 +59,14 @@ def visit(newsroom: None, chromium: Browser, live_server: Any) -> Iterator[Calla
     def go(
         address: str, username: str = "admin", *, width: int = 1280, scheme: Any = "light"
     ) -> Page:
-        session = Client()
-        session.force_login(get_user_model().objects.get(username=username))
         context = chromium.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme
         )
-        cookie = session.cookies["sessionid"].value
-        context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
+        if username:
+            session = Client()
+            session.force_login(get_user_model().objects.get(username=username))
+            cookie = session.cookies["sessionid"].value
+            context.add_cookies([{"name": "sessionid", "value": cookie, "url": live_server.url}])
         page = context.new_page()
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("console", hear)
@@ -91,3 +96,25 @@ def check(page: Page, name: str) -> None:
     assert told == [], picture.name
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert wide <= 0, f"{picture.name}: the page is {wide} pixels wider than the window"
+
+
+# The admin hides what takes a column out of the sorting until the pointer is over it.
+FOCUSABLE = (
+    "#content :is(a[href]:not(.sortremove), button, input:not([type=hidden]), select, textarea, "
+    "summary)"
+)
+
+
+def missed_by_the_keyboard(page: Page) -> list[str]:
+    """What can be used on the page, and does not get the focus by pressing Tab."""
+    wanted = page.locator(FOCUSABLE).evaluate_all(
+        "all => all.filter(each => each.checkVisibility() && !each.disabled)"
+        ".map((each, number) => (each.dataset.n = number))"
+    )
+    assert wanted
+    reached = set()
+    for _ in range(3 * len(wanted) + 60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.dataset.n ?? null"))
+    missed = {str(each) for each in wanted} - reached
+    return [page.locator(f"[data-n='{each}']").evaluate("e => e.outerHTML") for each in missed]

@@ -105,7 +105,10 @@ class Command(BaseCommand):
         self._say(f"tools by GET    {url}/mcp/tools/list")
         self._say(f"JSON-RPC        {url}/rpc")
         self._say(f"admin           {url}/admin/    log in as {staff}")
-        self._say(f"its tools       {url}/admin/mcp_bridge/toolsetting/    for admin")
+        desk = f"{url}/admin/mcp_bridge"
+        self._say(f"its tools       {desk}/toolsetting/    for admin")
+        self._say(f"its calls       {desk}/toolcallrecord/    for admin, with a chart of each day")
+        self._say(f"what waits      {desk}/heldcall/    for admin to approve or refuse")
         self._say(f"database        {articles} articles in an SQLite file that goes with the demo")
         self._head("A token for each role")
         for username, (role, _) in USERS.items():

@@ -1,0 +1,221 @@
+"""What becomes of calls, as the site's owner sees it: the queue, the records and the rates."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.cache import cache
+from django.utils import timezone
+from playwright.sync_api import Page
+
+from mcp_bridge.held import HeldCall
+from mcp_bridge.models import ToolCallRecord, ToolSetting
+from mcp_bridge.outcomes import ErrorCode, Outcome
+from mcp_bridge.testing import MCPError
+from mcp_bridge.tokens.models import Token
+from testproject.newsroom.models import Article
+from testproject.newsroom.seeding.users import PASSWORD
+from tests.browser.conftest import SCHEMES, WIDTHS, check, missed_by_the_keyboard
+from tests.browser.test_desk import Visit, tool
+from tests.conftest import CheckedClient, text_of
+from tests.wire import ERAS
+
+QUEUE, RECORDS = "/admin/mcp_bridge/heldcall/", "/admin/mcp_bridge/toolcallrecord/"
+
+
+class Editor(CheckedClient):
+    """The model of an editor, in a client that cannot ask its user anything."""
+
+    def __init__(self, live_server: Any, revision: str = ERAS[0]) -> None:
+        user = get_user_model().objects.get(username="editor")
+        _, secret = Token.objects.issue(user=user, name="test")
+        super().__init__(token=secret, revision=revision)
+        self.site = live_server.url
+        self.headers["Host"] = self.site.removeprefix("http://")
+
+    def delete(self, article: Article) -> dict[str, Any]:
+        return self.call_tool("articles_delete", {"slug": article.slug})
+
+    def waits(self, article: Article) -> str:
+        """The path of the page that the model of a call which waits is told."""
+        result = self.delete(article)
+        assert result["isError"], result
+        found = re.search(rf" at {re.escape(self.site)}(/\S+)\. Tell the user", text_of(result))
+        assert found, text_of(result)
+        return found[1]
+
+
+def draft() -> Article:
+    return Article.objects.filter(status="draft").latest("pk")
+
+
+def is_there(article: Article) -> bool:
+    return Article.objects.filter(pk=article.pk).exists()
+
+
+def two_weeks_of_calls() -> None:
+    """Records as a small site has them after a while."""
+    users = list(get_user_model().objects.filter(username__in=["author", "editor", "reader"]))
+    tools = ("articles_search", "articles_get", "comments_list", "statistics_table", "wire_import")
+    came = {0: (Outcome.FAILED, ErrorCode.TOOL_ERROR), 5: (Outcome.REFUSED, ErrorCode.INVALID)}
+    records = []
+    for days, count in enumerate((11, 22, 4, 3, 16, 15, 19, 21, 17, 2, 5, 12, 14, 9)):
+        for number in range(count):
+            outcome, error_code = came.get(number % 9, (Outcome.SUCCEEDED, ""))
+            user = users[number % len(users)]
+            record = ToolCallRecord(
+                started_at=timezone.now() - timedelta(days=days, minutes=number * 7),
+                tool=tools[number % len(tools)],
+                user=user,
+                user_name=user.username,
+                outcome=outcome,
+                error_code=error_code,
+                duration_ms=None if outcome == Outcome.REFUSED else 3 + number * 37 % 29,
+                revision=ERAS[number % 2],
+            )
+            records.append(record)
+    ToolCallRecord.objects.bulk_create(records)
+
+
+def log_in(page: Page, username: str) -> None:
+    page.get_by_label("Username").fill(username)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+
+
+@pytest.mark.parametrize("revision", ERAS)
+def test_an_approved_call_runs_once(visit: Visit, live_server: Any, revision: str) -> None:
+    article, editor = draft(), Editor(live_server, revision)
+    address = editor.waits(article)
+    page = visit(address, "")
+    log_in(page, "admin")
+    assert page.url == live_server.url + address
+    page.get_by_role("heading", name="May articles_delete be run, once?").wait_for()
+    told = page.locator("#content-main").inner_text()
+    for part in ("Called by editor", f'"slug": "{article.slug}"', "there is no way back"):
+        assert part in told
+    assert editor.waits(article) == address
+    page.get_by_role("button", name="Approve").click()
+    page.get_by_text("it runs when its caller repeats it").wait_for()
+    assert is_there(article)
+    assert editor.delete(article)["structuredContent"] == {"slug": article.slug, "comments": 0}
+    assert not is_there(article)
+    page.reload()
+    page.get_by_role("heading", name="articles_delete: has been run").wait_for()
+    assert editor.waits(article) != address
+
+
+def test_a_refusal_by_the_keyboard_is_read_by_the_caller(visit: Visit, live_server: Any) -> None:
+    article, editor = draft(), Editor(live_server)
+    address = editor.waits(article)
+    page = visit(address)
+    page.get_by_label("Reason").focus()
+    keys = page.keyboard
+    keys.press("Tab")
+    keys.press("Tab")
+    keys.press("Enter")
+    page.get_by_text("Say why it is refused").wait_for()
+    assert editor.waits(article) == address
+    page.get_by_label("Reason").focus()
+    keys.type("It is to be printed on Sunday.")
+    keys.press("Tab")
+    keys.press("Tab")
+    keys.press("Enter")
+    page.get_by_text("The call is refused").wait_for()
+    assert "Decided by admin" in page.locator("#content-main").inner_text()
+    for _ in range(2):
+        told = text_of(editor.delete(article))
+        assert "a person has refused this call" in told
+        assert "The reason: It is to be printed on Sunday." in told
+    assert is_there(article)
+
+
+def test_the_queue_lists_what_waits_until_it_is_decided(visit: Visit, live_server: Any) -> None:
+    first, second = Article.objects.filter(status="draft")[:2]
+    editor = Editor(live_server)
+    addresses = [editor.waits(article) for article in (first, second)]
+    page = visit(QUEUE)
+    rows = page.locator("#result_list tbody tr")
+    assert rows.count() == 2
+    assert missed_by_the_keyboard(page) == []
+    rows.filter(has_text=first.slug).get_by_role("link").click()
+    page.get_by_role("heading", name="May articles_delete be run, once?").wait_for()
+    assert page.url.endswith(addresses[0])
+    assert missed_by_the_keyboard(page) == []
+    page.get_by_role("button", name="Approve").click()
+    page.get_by_text("it runs when its caller repeats it").wait_for()
+    page.goto(live_server.url + QUEUE)
+    assert second.slug in rows.inner_text()
+    page.get_by_role("link", name="approved, not repeated yet").click()
+    rows.filter(has_text=first.slug).wait_for()
+    assert rows.count() == 1
+    HeldCall.objects.update(decided_at=timezone.now() - timedelta(minutes=11))
+    rows.get_by_role("link").click()
+    page.get_by_text("it waits anew").wait_for()
+    assert editor.waits(first) != addresses[0]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pages_are_legible_and_accessible(
+    visit: Visit, live_server: Any, width: int, scheme: Any
+) -> None:
+    two_weeks_of_calls()
+    editor, reason = Editor(live_server), "It is to be printed on Sunday. " * 20
+    admin = get_user_model().objects.get(username="admin")
+    pages = {"record": RECORDS, "queue-list": f"{QUEUE}?status=all"}
+    for status, article in zip(
+        ("waiting", "approved", "refused"), Article.objects.all(), strict=False
+    ):
+        pages[f"queue-{status}"] = address = editor.waits(article)
+        if status != "waiting":
+            held = HeldCall.objects.get(pk=address.split("/")[-3])
+            held.decide(using="default", status=status, reason=reason, decided_by=admin)
+    pages["record-one"] = f"{RECORDS}{ToolCallRecord.objects.latest('pk').pk}/change/"
+    for name, address in pages.items():
+        check(visit(address, width=width, scheme=scheme), name)
+
+
+def test_the_calls_of_the_day_are_a_chart(visit: Visit, live_server: Any) -> None:
+    editor = Editor(live_server)
+    for _ in range(4):
+        editor.call_tool("articles_headlines")
+    assert editor.call_tool("articles_publish", {"slug": draft().slug})["isError"]
+    for _ in range(2):
+        with pytest.raises(MCPError):
+            editor.call_tool("articles_burn")
+    page = visit(RECORDS)
+    heights = {
+        kind: page.locator(f".mcp-chart .mcp-bar-{kind}").bounding_box()["height"]  # type: ignore[index]
+        for kind in ("calls", "failures", "refusals")
+    }
+    assert heights["calls"] > heights["refusals"] > heights["failures"] > 0
+    assert heights["calls"] / heights["failures"] == pytest.approx(5, rel=0.1)
+    page.get_by_text("As a table").click()
+    assert page.locator(".mcp-usage tbody tr").nth(13).inner_text().split("\t")[1:] == list("512")
+    page.get_by_text("The slowest and the most failing tools").click()
+    page.get_by_role("link", name="articles_publish").last.wait_for()
+    assert missed_by_the_keyboard(page) == []
+
+
+def test_a_rate_is_written_into_the_page_of_the_tool(visit: Visit, live_server: Any) -> None:
+    cache.clear()
+    editor = Editor(live_server)
+    page = visit(tool("articles_search"))
+    page.get_by_label("Rate").fill("two a day")
+    page.get_by_role("button", name="Save and continue editing").click()
+    page.get_by_text("Write a number, a slash and s, min, hour or day, such as 20/min.").wait_for()
+    page.get_by_label("Rate").fill("2/day")
+    page.get_by_role("button", name="Save and continue editing").click()
+    page.get_by_text("was changed successfully").wait_for()
+    check(page, "desk-rate")
+    assert ToolSetting.objects.get(name="articles_search").rate == "2/day"
+    results = [editor.call_tool("articles_search", {"query": "harbour"}) for _ in range(3)]
+    assert [each["isError"] for each in results] == [False, False, True]
+    assert "articles_search may be called 2 times a day. Retry after" in text_of(results[2])
+    page.goto(live_server.url + RECORDS)
+    assert "too many calls" in page.locator("#result_list tbody tr").first.inner_text()

@@ -1,0 +1,248 @@
+"""The code in docs/, served and called as it stands there; and where its links lead."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Permission
+from django.core import checks
+from django.core.cache import cache
+from django.urls import path
+from modernrpc.server import RpcServer
+
+from mcp_bridge import ToolError, mcp_tool, signals
+from mcp_bridge.models import HeldCall, ToolCallRecord
+from mcp_bridge.testing import MCPError
+from mcp_bridge.throttling import ToolRateThrottle
+from tests.conftest import CheckedClient, text_of
+from tests.serving import route, serve, set_tool
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in ROOT.glob("docs/*.md")}
+PAGES |= {name: (ROOT / name).read_text() for name in ("README.md", "CHANGELOG.md")}
+BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:)(?P<page>[\w./-]*)(?:#(?P<anchor>[\w-]+))?\)")
+FORM = {"elicitation": {}}
+
+
+def block(page: str, part: str, kind: str = "python") -> str:
+    """The text of the one block of that kind on a page of docs/ that has this part in it."""
+    blocks = [each for each in BLOCK.finditer(PAGES[f"docs/{page}.md"]) if each["kind"] == kind]
+    (found,) = [each["text"] for each in blocks if part in each["text"]]
+    return found
+
+
+def run(page: str, part: str) -> dict[str, Any]:
+    """The names that such a block of Python makes, run as a module of its own."""
+    names: dict[str, Any] = {"__name__": f"docs.{page}"}
+    code = compile(block(page, part), f"docs/{page}.md", "exec", dont_inherit=True)
+    exec(code, names)
+    return names
+
+
+def quotes(page: str, part: str, told: str) -> bool:
+    """Whether a page quotes what a model was told, but for line breaks, host and numbers."""
+    varying = re.compile(r"\s+|https?://[\w.]+|\d+")
+    return bool(varying.sub(" ", block(page, part, kind="")).strip() == varying.sub(" ", told))
+
+
+def offer(settings: Any, *procedures: Callable[..., Any]) -> None:
+    """Serve procedures that are marked already, beside the admin."""
+    server = RpcServer(register_system_procedures=False)
+    for procedure in procedures:
+        server.register_procedure(procedure)
+    route(settings, path("rpc", server.view), path("admin/", admin.site.urls))
+
+
+def rounds(client: CheckedClient, name: str, arguments: Any, *answers: Any) -> dict[str, Any]:
+    """Call, and answer all that is asked in one round after the other; returns the last result."""
+    params = {"name": name, "arguments": arguments}
+    result = client.post("tools/call", **params)
+    for answer in answers:
+        responses = dict(zip(result["inputRequests"], answer, strict=True))
+        sent = {"inputResponses": responses, "requestState": result["requestState"]}
+        result = client.post("tools/call", **params, **sent)
+    return result
+
+
+def accepted(**content: Any) -> dict[str, Any]:
+    return {"action": "accept", "content": content}
+
+
+def test_every_block_is_of_its_kind() -> None:
+    for page, text in PAGES.items():
+        for each in BLOCK.finditer(text):
+            if each["kind"] == "python":
+                compile(each["text"], page, "exec")
+            elif each["kind"] == "json":
+                json.loads(each["text"])
+
+
+def test_every_link_leads_somewhere() -> None:
+    lost = []
+    for page, text in PAGES.items():
+        for link in LINK.finditer(text):
+            target = (ROOT / page).parent / link["page"] if link["page"] else ROOT / page
+            known = {None, *anchors(target)} if target.is_file() else ()
+            if link["anchor"] not in known:
+                lost.append((page, link[0]))
+    assert lost == []
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page; none to a picture."""
+    if page.suffix != ".md":
+        return set()
+    headings = re.findall(r"^#+ (.*)$", BLOCK.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+def test_confirmation_deletes_after_a_yes(user: Any, settings: Any) -> None:
+    user.user_permissions.add(Permission.objects.get(codename="delete_article"))
+    offer(settings, run("confirmation", "def delete_article")["delete_article"])
+    form, article = CheckedClient(user=user, capabilities=FORM), {"slug": "a"}
+    (request,) = rounds(form, "delete_article", article)["inputRequests"].values()
+    assert "May the tool delete_article" in request["params"]["message"]
+    assert not rounds(form, "delete_article", article, [accepted(confirm=True)])["isError"]
+    silent = CheckedClient(user=user)
+    told = text_of(silent.call_tool("delete_article", article))
+    assert quotes("confirmation", "The call waits for it", told)
+    held = HeldCall.objects.get()
+    held.decide(using="default", status="refused", reason="It is to be printed on Sunday.")
+    told = text_of(silent.call_tool("delete_article", article))
+    assert quotes("confirmation", "a person has refused", told)
+
+
+def test_confirmation_books_what_was_answered(user: Any, settings: Any) -> None:
+    offer(settings, run("confirmation", "def book")["book"])
+    client, train = CheckedClient(user=user, capabilities=FORM), {"train": "IC 1"}
+    assert text_of(rounds(client, "book", train, [accepted(seats=2)])) == "2 seats on IC 1."
+    again = rounds(client, "book", train, [accepted(seats=9)])
+    assert "seats: " in json.dumps(again["inputRequests"])
+    declined = rounds(client, "book", train, [{"action": "decline"}])
+    assert declined["isError"]
+    with pytest.raises(MCPError, match="-32021"):
+        CheckedClient(user=user).call_tool("book", train)
+
+
+def test_confirmation_has_a_contract_signed(user: Any, settings: Any) -> None:
+    offer(settings, run("confirmation", "def sign")["sign"])
+    client = CheckedClient(user=user, capabilities={"elicitation": {"url": {}}, "sampling": {}})
+    content = {"type": "text", "text": "All is well."}
+    summary = {"role": "assistant", "model": "some", "content": content}
+    said = rounds(client, "sign", {"contract": 7}, [{"action": "accept"}, summary])
+    assert text_of(said) == "All is well. See https://example.com/sign/7."
+    said = rounds(client, "sign", {"contract": 7}, [{"action": "decline"}, summary])
+    assert (said["isError"], text_of(said)) == (True, "The contract was not signed.")
+    with pytest.raises(MCPError, match="-32021"):
+        CheckedClient(user=user, capabilities=FORM).call_tool("sign", {"contract": 7})
+
+
+def test_extending_asks_for_a_size_and_for_roots(user: Any, settings: Any) -> None:
+    order, projects = run("extending", "def order")["order"], run("extending", "def projects")
+    offer(settings, order, projects["projects"])
+    client = CheckedClient(user=user, capabilities={**FORM, "roots": {}})
+    soup = {"dish": "soup"}
+    assert text_of(rounds(client, "order", soup, [accepted(size="small")])) == "One small soup."
+    assert text_of(rounds(client, "order", soup, [{"action": "cancel"}])) == "Nothing was ordered."
+    roots = {"roots": [{"uri": "file:///home/ada"}]}
+    said = rounds(client, "projects", {}, [roots])
+    assert said["structuredContent"] == {"result": ["file:///home/ada"]}
+
+
+def test_extending_hears_every_signal(
+    user: Any, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    serve(settings, look, read_only=True)
+    client = CheckedClient(user=user)
+    set_tool("look")
+    with caplog.at_level(logging.INFO, "mysite.mcp"):
+        names = run("extending", "@receiver")
+        client.call_tool("look", {"word": "a"})
+        client.call_tool("look", {"word": "no"})
+        client.call_tool("look")
+        set_tool("look", note="changed")
+    disconnect(names)
+    told = [each.getMessage() for each in caplog.records if each.name == "mysite.mcp"]
+    begun = "look begins, called by ada"
+    after = [re.sub(r"\d+\.\d+ s", "… s", each) for each in told]
+    assert after[:5] == [
+        begun,
+        "look succeeded  after … s",
+        begun,
+        "look failed tool_error after … s",
+        "invalid for 127.0.0.1: look",
+    ]
+    assert set(after[5:]) == {"The owner has changed what is set of a tool"}
+
+
+def look(word: str) -> str:
+    """Say a word."""
+    if word == "no":
+        raise ToolError("No.")
+    return word
+
+
+def disconnect(names: dict[str, Any]) -> None:
+    """End what a block has begun to listen to."""
+    for name, heard in vars(signals).items():
+        if name.startswith("tool"):
+            for each in names.values():
+                heard.disconnect(each)
+
+
+def test_audit_hides_what_the_code_marks(user: Any, settings: Any) -> None:
+    settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "full"}}
+    offer(settings, run("audit", "def connect")["connect"])
+    CheckedClient(user=user).call_tool("connect", {"key": "k-1", "door": "d-1"})
+    kept = json.loads(ToolCallRecord.objects.get().arguments)
+    assert kept == {"key": "[redacted]", "door": "[redacted]"}
+    settings.MCP_BRIDGE = run("audit", "SENSITIVE_NAMES")["MCP_BRIDGE"]
+    serve(settings, mcp_tool()(pay))
+    CheckedClient(user=user).call_tool("pay", {"my_iban": "DE1", "sum": 2})
+    kept = json.loads(ToolCallRecord.objects.latest("pk").arguments)
+    assert kept == {"my_iban": "[redacted]", "sum": 2}
+
+
+def pay(my_iban: str, sum: int) -> None:
+    """Pay a sum."""
+
+
+def test_throttling_tells_the_model_when_to_retry(user: Any, settings: Any) -> None:
+    cache.clear()
+    offer(settings, run("throttling", "def send_newsletter")["send_newsletter"])
+    client, subject = CheckedClient(user=user), {"subject": "News"}
+    # A minute may end in the middle.
+    results = (client.call_tool("send_newsletter", subject) for _ in range(42))
+    last = next(each for each in results if each["isError"])
+    told = json.loads(block("throttling", "Too many calls", kind="json"))
+    wait = last["_meta"]["mcp-bridge/retryAfter"]
+    assert told["_meta"].keys() <= last["_meta"].keys()
+    after = f"Retry after {wait} second{'s' * (wait > 1)}."
+    assert text_of(last) == text_of(told).replace("Retry after 37 seconds.", after)
+
+
+def test_throttling_settings_and_class_are_taken(settings: Any) -> None:
+    def delete() -> None:
+        """Delete all articles."""
+
+    def report() -> None:
+        """Report."""
+
+    server = RpcServer(register_system_procedures=False)
+    server.register_procedure(mcp_tool(throttle="reports")(report))
+    server.register_procedure(name="articles.delete")(mcp_tool(delete))
+    route(settings, path("rpc", server.view))
+    settings.MCP_BRIDGE = run("throttling", '"reports": "10/day"')["MCP_BRIDGE"]
+    found = {each.id for each in checks.run_checks()}
+    assert not found & {f"mcp_bridge.{each}" for each in ("E002", "E020", "E021", "W020", "W021")}
+    throttle = run("throttling", "class SiteRateThrottle")["SiteRateThrottle"]
+    assert issubclass(throttle, ToolRateThrottle)
+    assert throttle().get_caller(None) == ("site", "")
