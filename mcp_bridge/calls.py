@@ -49,6 +49,8 @@ def run(call: ToolCall, finish: Finish) -> bytes:
     """
     begun = {each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block}
     aliases = begun | _wanted(call)
+    if not aliases:
+        return finish(call, _value(call))
     with _opened(aliases):
         written = finish(call, _value(call))
         _check_unbroken(aliases)
