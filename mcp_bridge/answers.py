@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +14,14 @@ from django.db import InterfaceError, OperationalError
 from django.utils.functional import Promise
 from django.utils.module_loading import import_string
 
+from mcp_bridge import audit
+from mcp_bridge.audit import Running
 from mcp_bridge.conf import conf
 from mcp_bridge.confirmation import admitted, asked
+from mcp_bridge.confirmation.queue import give_back
 from mcp_bridge.exceptions import ErrorResult, InputRequired, ToolError, UnsendableResult
 from mcp_bridge.failures import explain
-from mcp_bridge.outcomes import ErrorCode
+from mcp_bridge.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import ProtocolError
 from mcp_bridge.protocol.content import CallToolResult
 from mcp_bridge.protocol.inbound import SERVER_INFO
@@ -54,6 +59,45 @@ class Answers:
             return admitted(call, params)
         except (InputRequired, ToolError) as exception:
             return self.failed(call, exception)
+
+    def gave_up(self, running: Running, exception: Exception) -> bytes:
+        """The result of a call that raised, written down; a ProtocolError goes on to the client."""
+        try:
+            failure = self.failed(running.call, exception)
+        except Exception as raised:
+            # Even the text of an exception is the site's own code.
+            is_told = isinstance(raised, ProtocolError)
+            code = ErrorCode.PROTOCOL_ERROR if is_told else ErrorCode.FAULT
+            audit.ended(running, Outcome.FAILED, error_code=code)
+            raise
+        # To ask is no failure: what the tool did so far is undone, and its repeat is another call.
+        is_asking = failure.error_code == ErrorCode.UNCONFIRMED
+        audit.ended(
+            running,
+            Outcome.REFUSED if is_asking else Outcome.FAILED,
+            error_code=failure.error_code,
+            reference=failure.reference,
+            result_bytes=len(failure.written),
+        )
+        return failure.written
+
+    def came_to(self, running: Running | None, task: asyncio.Future[Any]) -> None:
+        """
+        Write down what a call came to that nobody waits for any more.
+
+        None for ``running`` if the task was to begin it: then the tool does not run.
+        """
+        raised = task.exception()
+        if running is None:
+            begun = None if raised else task.result()
+            if isinstance(begun, Running):
+                audit.ended(begun, Outcome.CANCELLED)
+                give_back(begun.call)
+        elif raised is None:
+            audit.ended(running, Outcome.SUCCEEDED, result_bytes=len(task.result()))
+        elif isinstance(raised, Exception):
+            with suppress(Exception):
+                self.gave_up(running, raised)
 
     def finish(self, call: ToolCall, value: Any) -> bytes:
         """

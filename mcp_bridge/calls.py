@@ -11,10 +11,10 @@ What a generator yields is collected here, where its errors are still those of t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import ExitStack, suppress
 from types import AsyncGeneratorType, GeneratorType
-from typing import Any
+from typing import Any, TypeVar
 
 from asgiref.sync import async_to_sync, sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
@@ -22,6 +22,7 @@ from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
 from mcp_bridge.tools import ToolCall
 
+T = TypeVar("T")
 Finish = Callable[[ToolCall, Any], bytes]
 
 
@@ -35,7 +36,7 @@ class ToolExit(Exception):
 class CameToAnEnd(asyncio.CancelledError):
     """The client has gone, but a thread cannot be stopped: ``task`` has what it came to."""
 
-    def __init__(self, task: asyncio.Future[bytes]) -> None:
+    def __init__(self, task: asyncio.Future[Any]) -> None:
         super().__init__()
         self.task = task
 
@@ -53,7 +54,7 @@ def run(call: ToolCall, finish: Finish) -> bytes:
         return finish(call, _value(call))
     with _opened(aliases):
         written = finish(call, _value(call))
-        _check_unbroken(aliases)
+        _settle(aliases)
         return written
 
 
@@ -64,18 +65,19 @@ async def arun(call: ToolCall, finish: Finish) -> bytes:
     Raises CameToAnEnd for a call whose client has gone and that ran to its end all the same.
     """
     if not call.tool.is_async:
-        return await _to_the_end(sync_to_async(run)(call, finish))
+        return await to_the_end(sync_to_async(run)(call, finish))
     aliases = _wanted(call)
     if not aliases:
         return await _awritten(call, finish)
     stack = await _aopened(aliases)
     try:
         written = await _awritten(call, finish)
-        await sync_to_async(_check_unbroken)(aliases)
-    except (Exception, asyncio.CancelledError) as raised:
-        await sync_to_async(stack.__exit__)(type(raised), raised, raised.__traceback__)
+        await sync_to_async(_settle)(aliases)
+    except BaseException as raised:
+        undo = sync_to_async(stack.__exit__)
+        await undisturbed(undo(type(raised), raised, raised.__traceback__))
         raise
-    return await _to_the_end(_closed(stack, written))
+    return await to_the_end(_closed(stack, written))
 
 
 async def _closed(stack: ExitStack, written: bytes) -> bytes:
@@ -83,18 +85,33 @@ async def _closed(stack: ExitStack, written: bytes) -> bytes:
     return written
 
 
-async def _to_the_end(work: Coroutine[Any, Any, bytes]) -> bytes:
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
     """What a thread comes to. Raises CameToAnEnd where its client has gone in the meantime."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
+    except asyncio.CancelledError as gone:
+        if task.cancelled():
+            raise ToolExit(gone) from gone
+        with suppress(Exception):
+            await undisturbed(task)
         raise CameToAnEnd(task) from None
+
+
+async def undisturbed(work: Awaitable[T]) -> T:
+    """What a thread comes to, however often its client goes: a server may cancel twice."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
+    return task.result()
 
 
 async def _awritten(call: ToolCall, finish: Finish) -> bytes:
     value = await _awaited(call)
+    if isinstance(value, Iterator):
+        # It can be read only once, and may read from the database.
+        return await sync_to_async(finish)(call, value)
     try:
         return finish(call, value)
     except Exception as exception:
@@ -120,14 +137,15 @@ def _value(call: ToolCall) -> Any:
         if isinstance(value, AsyncGeneratorType):
             return async_to_sync(_collected)(value)
         return value
-    except (SystemExit, StopIteration) as exit_:
-        # Neither may leave a thread: one would end the process, the other hold the event loop.
+    except (SystemExit, StopIteration, asyncio.CancelledError) as exit_:
+        # None may leave a thread: the process would end, or the event loop hang.
         raise ToolExit(exit_) from exit_
 
 
 async def _awaited(call: ToolCall) -> Any:
     try:
         value = await call.tool.invoke(call)
+        return await _collected(value) if isinstance(value, AsyncGeneratorType) else value
     except SystemExit as exit_:
         raise ToolExit(exit_) from exit_
     except asyncio.CancelledError as exit_:
@@ -136,7 +154,6 @@ async def _awaited(call: ToolCall) -> Any:
             # Somebody cancels the call itself: its client is gone.
             raise
         raise ToolExit(exit_) from exit_
-    return await _collected(value) if isinstance(value, AsyncGeneratorType) else value
 
 
 async def _collected(values: AsyncGeneratorType[Any, None]) -> list[Any]:
@@ -154,14 +171,24 @@ def _opened(aliases: Iterable[str]) -> ExitStack:
         return stack.pop_all()
 
 
-def _check_unbroken(aliases: Iterable[str]) -> None:
-    """Raise TransactionManagementError where one cannot but be undone, though the tool returned."""
+def _settle(aliases: Iterable[str]) -> None:
+    """
+    Make sure that what is told as done will be so.
+
+    Raises TransactionManagementError where a transaction cannot but be undone, though the tool
+    returned. What on_commit() has called cannot fail the call any more: Django logs its errors.
+    """
     if any(transaction.get_rollback(using=alias) for alias in aliases):
         raise transaction.TransactionManagementError(
             "The tool went on after an error of the database, which has undone all that it wrote: "
             "what may fail belongs in a transaction.atomic() of its own, or the tool under "
             "transaction.non_atomic_requests()."
         )
+    for connection in (connections[alias] for alias in aliases):
+        # In a savepoint the hooks are those of somebody else's transaction as well.
+        if not connection.savepoint_ids:
+            hooks: list[Any] = connection.run_on_commit
+            hooks[:] = [(*hook[:2], True) for hook in hooks]
 
 
 async def _aopened(aliases: Iterable[str]) -> ExitStack:
@@ -175,7 +202,7 @@ async def _aopened(aliases: Iterable[str]) -> ExitStack:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
         # The thread goes on all the same.
-        await sync_to_async((await opening).close)()
+        await undisturbed(sync_to_async((await undisturbed(opening)).close)())
         raise
 
 

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
+from django.core.cache.backends.base import BaseCache
 from django.core.cache.backends.locmem import LocMemCache
 from django.core.exceptions import ImproperlyConfigured
 from rest_framework.exceptions import APIException
@@ -42,7 +43,11 @@ def counted(cache: Any, about: str, seconds: int, now: float) -> tuple[int, floa
 
 def _incremented(cache: Any, key: str, seconds: int) -> int:
     try:
-        return int(cache.incr(key))
+        count = int(cache.incr(key))
+        if getattr(cache.incr, "__func__", None) is BaseCache.incr:
+            # Those of the database and of files write it back for their default TIMEOUT.
+            cache.touch(key, timeout=2 * seconds)
+        return count
     except ValueError:
         # The first of the window. It is kept for longer than that, since Redis would make a key
         # without an end of one that ends while it is counted.

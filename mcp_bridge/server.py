@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from itertools import islice
 from typing import Any
@@ -19,9 +18,10 @@ from mcp_bridge import audit
 from mcp_bridge.access import AccessPolicy
 from mcp_bridge.answers import Answers, Failure
 from mcp_bridge.audit import Running, Unrecorded
-from mcp_bridge.calls import CameToAnEnd, arun, run
+from mcp_bridge.calls import CameToAnEnd, arun, run, to_the_end, undisturbed
 from mcp_bridge.coercion import checked
 from mcp_bridge.conf import conf
+from mcp_bridge.confirmation.queue import give_back
 from mcp_bridge.exceptions import InvalidArguments
 from mcp_bridge.failures import unavailable
 from mcp_bridge.outcomes import ErrorCode, Outcome
@@ -89,21 +89,25 @@ class MCPServer(Answers):
 
     async def ahandle(self, request: Request, context: Context) -> Result:
         """The same, where coroutine functions run on the event loop of the caller."""
-        step = await sync_to_async(self.begin)(request, context)
-        if not isinstance(step, Running):
-            return step
-        ended = sync_to_async(audit.ended)
+        running: Running | None = None
         try:
-            written = await arun(step.call, self.finish)
+            step = await to_the_end(sync_to_async(self.begin)(request, context))
+            if not isinstance(step, Running):
+                return step
+            running = step
+            written = await arun(running.call, self.finish)
         except CameToAnEnd as gone:
-            await sync_to_async(self.came_to)(step, gone.task)
+            await undisturbed(sync_to_async(self.came_to)(running, gone.task))
             raise
-        except asyncio.CancelledError:
-            await ended(step, Outcome.CANCELLED)
+        except (asyncio.CancelledError, Exception) as raised:
+            if running is None:
+                raise
+            if isinstance(raised, Exception):
+                return await undisturbed(sync_to_async(self.gave_up)(running, raised))
+            await undisturbed(sync_to_async(audit.ended)(running, Outcome.CANCELLED))
             raise
-        except Exception as exception:
-            return await sync_to_async(self.gave_up)(step, exception)
-        await ended(step, Outcome.SUCCEEDED, result_bytes=len(written))
+        ended = sync_to_async(audit.ended)
+        await undisturbed(ended(running, Outcome.SUCCEEDED, result_bytes=len(written)))
         return written
 
     def begin(self, request: Request, context: Context) -> Result | Running:
@@ -116,36 +120,9 @@ class MCPServer(Answers):
         except (OperationalError, InterfaceError) as exception:
             logger.exception("The database could not be asked")
             raise unavailable() from exception
-
-    def gave_up(self, running: Running, exception: Exception) -> bytes:
-        """The result of a call that raised, written down; a ProtocolError goes on to the client."""
-        try:
-            failure = self.failed(running.call, exception)
-        except Exception as raised:
-            # Even the text of an exception is the site's own code.
-            is_told = isinstance(raised, ProtocolError)
-            code = ErrorCode.PROTOCOL_ERROR if is_told else ErrorCode.FAULT
-            audit.ended(running, Outcome.FAILED, error_code=code)
-            raise
-        # To ask is no failure: what the tool did so far is undone, and its repeat is another call.
-        is_asking = failure.error_code == ErrorCode.UNCONFIRMED
-        audit.ended(
-            running,
-            Outcome.REFUSED if is_asking else Outcome.FAILED,
-            error_code=failure.error_code,
-            reference=failure.reference,
-            result_bytes=len(failure.written),
-        )
-        return failure.written
-
-    def came_to(self, running: Running, task: asyncio.Future[bytes]) -> None:
-        """Write down what a call came to that nobody waits for any more."""
-        raised = task.exception()
-        if raised is None:
-            audit.ended(running, Outcome.SUCCEEDED, result_bytes=len(task.result()))
-        elif isinstance(raised, Exception):
-            with suppress(Exception):
-                self.gave_up(running, raised)
+        except StopIteration as exception:
+            # It may not leave a thread: no future takes it, and the request would never end.
+            raise RuntimeError("The site's own code raised StopIteration.") from exception
 
     def initialize(self, request: Request, context: Context) -> Result:
         """The legacy handshake (MCP 2025-11-25, "Lifecycle"); no session begins with it."""
@@ -268,6 +245,7 @@ class MCPServer(Answers):
         try:
             return audit.begun(step, request)
         except Unrecorded:
+            give_back(step)
             audit.refused(ErrorCode.UNRECORDED, request, context, tool=tool)
             return self._written(CallToolResult.error(_UNRECORDED.format(tool.name)), call)
 

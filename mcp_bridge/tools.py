@@ -73,7 +73,12 @@ class Context:
         Raises MissingRequiredClientCapabilityError (MCP, "Capabilities", error -32021).
         """
         if name not in self.client_capabilities:
-            raise MissingRequiredClientCapabilityError(name)
+            raise self.lacking(name)
+
+    def lacking(self, *names: str) -> MissingRequiredClientCapabilityError:
+        """The error for a client that has not, or with its revision cannot have, declared these."""
+        legacy = None if self.revision.modern else self.revision.version
+        return MissingRequiredClientCapabilityError(*names, legacy=legacy)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -143,7 +148,7 @@ class ToolCall:
 
     ``repaired`` are JSON pointers to arguments that came as strings of JSON (COERCE_STRINGIFIED).
     ``sent`` are the arguments as JSON values, as they came. ``confirmed`` says that a person has
-    agreed to this call.
+    agreed to this call, and ``approval`` in which row of the approval queue, if it was there.
     """
 
     tool: Tool
@@ -152,3 +157,4 @@ class ToolCall:
     repaired: tuple[str, ...] = ()
     sent: Mapping[str, Any] = field(default_factory=dict)
     confirmed: bool = False
+    approval: Any = None

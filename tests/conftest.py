@@ -25,6 +25,7 @@ from mcp_bridge.testing import MCPClient
 SLOW = {"browser": "BROWSER", "processes": "STRESS"}
 collect_ignore = [folder for folder, wanted in SLOW.items() if wanted not in os.environ]
 
+WITHOUT_DATABASE = {"protocol", "schemas"}
 EVERY_REVISION = tuple(REVISIONS)
 SPOKEN = tuple(version for version in EVERY_REVISION if version != "2024-11-05")
 
@@ -60,19 +61,23 @@ def test_site(request: pytest.FixtureRequest) -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is served depends on the owner's settings, so that every request reads the database."""
     for item in items:
-        if not {"protocol", "schemas"} & set(item.path.parts):
-            # Last, so that a mark of the test's own counts. A fixture that is asked for when the
-            # test runs would come too late: pytest-django makes only the databases of marked tests.
-            item.add_marker(pytest.mark.django_db, append=True)
+        is_marked = item.get_closest_marker("django_db") is not None
+        if not is_marked and not WITHOUT_DATABASE & set(item.path.parts):
+            # A fixture that is asked for when the test runs would come too late: pytest-django
+            # makes only the databases of marked tests.
+            item.add_marker(pytest.mark.django_db)
 
 
 @pytest.fixture(autouse=True, scope="module")
-def no_records_left(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+def no_records_left(
+    request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any
+) -> Iterator[None]:
     """Each file leaves the database as it was: a call from another thread would leave a record."""
     yield
-    with django_db_blocker.unblock():
-        if not connection.in_atomic_block:
-            assert not ToolCallRecord.objects.exists()
+    if not WITHOUT_DATABASE & set(request.node.path.parts):
+        with django_db_blocker.unblock():
+            if not connection.in_atomic_block:
+                assert not ToolCallRecord.objects.exists()
 
 
 @pytest.fixture(autouse=True, scope="session")

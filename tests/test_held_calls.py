@@ -11,6 +11,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.core.management import call_command
+from django.db import connection
 from django.utils import timezone
 
 from mcp_bridge.held import HeldCall, UsedState
@@ -68,7 +69,10 @@ def test_a_call_that_waits_runs_once_when_it_is_approved(mute: CheckedClient, us
 
 
 def test_the_address_is_that_of_the_page(mute: CheckedClient, settings: Any) -> None:
-    assert "this site has no page" in text_of(call(mute))
+    text = text_of(call(mute))
+    assert f"waits as number {HeldCall.objects.get().pk}; this site has no page" in text
+    assert "whoever runs this site" in text
+    assert "there" not in text
     serve_tools(settings, wipe, confirm=True, title="Wipe")
     (address,) = re.findall(r"http://testserver(/\S+/change/)\.", text_of(call(mute)))
     assert str(HeldCall.objects.latest("pk").pk) in address
@@ -145,7 +149,12 @@ def test_a_call_that_is_repeated_while_it_waits_is_one_row(mute: CheckedClient) 
 def test_a_refusal_is_told_with_its_reason(mute: CheckedClient) -> None:
     decided(waits(mute), Status.REFUSED, reason="Not on a Friday.")
     for _ in range(2):
-        assert "The reason: Not on a Friday." in text_of(call(mute))
+        assert "The reason: Not on a Friday. Do not" in text_of(call(mute))
+    for reason, told in (("Not today", "Not today. Do"), ("Why?", "Why? Do"), ("So …", "So … Do")):
+        HeldCall.objects.update(reason=reason)
+        assert f"The reason: {told} not repeat it" in text_of(call(mute))
+    HeldCall.objects.update(reason="")
+    assert "this call of wipe. Do not repeat it" in text_of(call(mute))
     assert RUNS == []
 
 
@@ -214,3 +223,31 @@ def test_a_pruned_answer_is_still_used_up(asker: CheckedClient) -> None:
     assert not call(asker, inputResponses=YES, requestState=state)["isError"]
     call_command("mcp_audit", "prune", older_than="0s")
     assert "used before" in refused(asker, state)
+
+
+def test_a_yes_in_the_queue_and_one_in_the_form_are_one_yes(
+    mute: CheckedClient, asker: CheckedClient, user: Any
+) -> None:
+    call(mute)
+    state = state_of(asker)
+    decided(HeldCall.objects.get(), decided_by=user)
+    assert call(asker, inputResponses=YES, requestState=state)["isError"] is False
+    assert call(mute)["isError"] is True
+    assert len(RUNS) == 1
+
+
+def test_a_call_that_could_not_be_recorded_leaves_its_approval(
+    mute: CheckedClient, user: Any, settings: Any
+) -> None:
+    settings.MCP_BRIDGE = {"AUDIT": {"REQUIRED": True}}
+    call(mute)
+    decided(HeldCall.objects.get(), decided_by=user)
+    with connection.cursor() as cursor:
+        cursor.execute('ALTER TABLE "mcp_bridge_toolcallrecord" RENAME TO "elsewhere"')
+    assert "may succeed later" in text_of(call(mute))
+    assert RUNS == []
+    with connection.cursor() as cursor:
+        cursor.execute('ALTER TABLE "elsewhere" RENAME TO "mcp_bridge_toolcallrecord"')
+    assert call(mute)["isError"] is False
+    assert call(mute)["isError"] is True
+    assert len(RUNS) == 1

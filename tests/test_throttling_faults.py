@@ -187,3 +187,15 @@ def test_a_redis_that_is_stopped_continues_and_dies(
         assert allowed(modern, most=50) <= 20
     counting.LocMemCache("mcp_bridge.throttling", {}).clear()
     assert allowed(modern, most=1) == 1
+
+
+def test_a_rate_holds_longer_than_what_a_cache_keeps_of_its_own_accord(
+    modern: CheckedClient, settings: Any, tmp_path: Path
+) -> None:
+    files = {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache"}
+    settings.CACHES = {"default": {**files, "LOCATION": str(tmp_path), "TIMEOUT": 1}}
+    settings.MCP_BRIDGE = {"THROTTLE_RATES": {"tools": "2/day"}}
+    serve(settings, write)
+    assert [modern.call_tool("write")["isError"] for _ in range(2)] == [False, False]
+    time.sleep(1.2)
+    assert modern.call_tool("write")["isError"] is True

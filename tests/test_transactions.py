@@ -8,17 +8,15 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from asgiref.testing import ApplicationCommunicator
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
-from django.core.asgi import get_asgi_application
 from django.db import IntegrityError, connection, transaction
 from pydantic import BaseModel
 
 from mcp_bridge import Context, ToolError
 from mcp_bridge.elicitation import elicit
 from mcp_bridge.protocol.content import CallToolResult
-from mcp_bridge.testing import MCPClient
+from tests.asgi import posted
 from tests.conftest import CheckedClient, dumps
 from tests.serving import serve
 
@@ -268,25 +266,3 @@ def test_coroutines_that_run_at_once_have_a_transaction_each(settings: Any) -> N
     bodies = asyncio.run(main())
     assert [b'"isError":true' in each for each in bodies] == [False, True, False, True]
     assert set(Group.objects.values_list("name", flat=True)) == {"0", "0 again", "2", "2 again"}
-
-
-async def posted(tool: str, **arguments: Any) -> bytes:
-    """The answer to a call, as an ASGI server has it."""
-    client = MCPClient()
-    message = client.message("tools/call", name=tool, arguments=arguments)
-    sent = {"Host": "testserver", "Content-Type": "application/json", **client.mirrored(message)}
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "path": "/mcp",
-        "query_string": b"",
-        "headers": [(name.lower().encode(), value.encode()) for name, value in sent.items()],
-    }
-    application = ApplicationCommunicator(get_asgi_application(), scope)
-    await application.send_input({"type": "http.request", "body": dumps(message)})
-    assert (await application.receive_output(10))["status"] == 200
-    body: bytes = (await application.receive_output(10))["body"]
-    await application.wait(10)
-    return body

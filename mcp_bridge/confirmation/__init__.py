@@ -20,7 +20,6 @@ from mcp_bridge.confirmation import queue, states
 from mcp_bridge.confirmation.states import Round
 from mcp_bridge.confirmation.wording import in_words
 from mcp_bridge.exceptions import InputRequired, ToolError
-from mcp_bridge.protocol import MissingRequiredClientCapabilityError
 from mcp_bridge.protocol.inputs import FormElicitRequest, check_response, read_answers
 from mcp_bridge.tools import ToolCall
 
@@ -66,7 +65,8 @@ def asked(call: ToolCall, required: InputRequired) -> dict[str, Any]:
     known = context.client_capabilities if context.revision.input_required else {}
     lacking = [each.capability for each in requests.values() if not each.is_declared(known)]
     if lacking or not context.revision.input_required:
-        raise MissingRequiredClientCapabilityError(*dict.fromkeys(lacking or ["elicitation"]))
+        needed = dict.fromkeys(lacking or ["elicitation"])
+        raise context.lacking(*needed)
     kept = {key: each for key, each in context.input_responses.items() if key not in requests}
     after = Round(
         asked={key: each.method for key, each in requests.items()},
@@ -111,8 +111,9 @@ def _confirmed(call: ToolCall, answer: Mapping[str, Any] | None) -> ToolCall:
             )
         queue.close(call)
         return replace(call, confirmed=True)
-    if queue.taken(call):
-        return replace(call, confirmed=True)
+    approval = queue.taken(call)
+    if approval is not None:
+        return replace(call, confirmed=True, approval=approval)
     text = in_words(tool, call.sent)
     form = _form(call, text)
     declared = call.context.client_capabilities if call.context.revision.input_required else {}

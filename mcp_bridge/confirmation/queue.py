@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final, cast
 
 from django.apps import apps
-from django.db import router
+from django.db import IntegrityError, router, transaction
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
@@ -22,17 +23,29 @@ MOST_WAITING: Final = 100
 MAX_ARGUMENTS: Final = 64 * 1024
 
 
-def taken(call: ToolCall) -> bool:
+def taken(call: ToolCall) -> Any:
     """
-    Whether a person has approved the call: then that is used up, by this process alone.
+    The key of the row in which a person has approved the call: used up now, by this call alone.
 
-    Raises ToolError where a person has refused it.
+    None where nobody has. Raises ToolError where a person has refused it.
     """
-    status, rows, row = _model().Status, _rows(), _row(call)
+    status, row = _model().Status, _row(call)
     if row is None or row.status != status.APPROVED:
-        return False
-    approved = rows.filter(pk=row.pk, status=status.APPROVED, key=row.key)
-    return bool(approved.update(status=status.DONE, key=None, used_at=timezone.now()))
+        return None
+    approved = _rows().filter(pk=row.pk, status=status.APPROVED, key=row.key)
+    is_ours = approved.update(status=status.DONE, key=None, used_at=timezone.now())
+    return row.pk if is_ours else None
+
+
+def give_back(call: ToolCall) -> None:
+    """The call has not run after all: what a person has approved counts as before."""
+    if call.approval is None:
+        return
+    status, rows = _model().Status, _rows()
+    used = rows.filter(pk=call.approval, status=status.DONE)
+    # Where the call was repeated in the meantime, that one waits instead.
+    with suppress(IntegrityError), transaction.atomic(using=rows.db):
+        used.update(status=status.APPROVED, key=binding(call), used_at=None)
 
 
 def held(call: ToolCall, arguments: str) -> ToolError:
@@ -57,9 +70,9 @@ def held(call: ToolCall, arguments: str) -> ToolError:
     who = "somebody else who may" if conf.FOUR_EYES else "somebody who may"
     within = f"{minutes} minutes" if minutes > 1 else f"{conf.CONFIRMATION_MAX_AGE:g} seconds"
     return ToolError(
-        f"Nothing was run: {name} needs the approval of a person. The call waits{_at(call, row)}. "
-        f"Tell the user to have it approved there by {who}. Then repeat the call with the same "
-        f"arguments within {within} of the approval; repeating it before changes nothing."
+        f"Nothing was run: {name} needs the approval of a person. The call waits {_at(call, row)} "
+        f"by {who}. Then repeat the call with the same arguments within {within} of the approval; "
+        "repeating it before changes nothing."
     )
 
 
@@ -74,6 +87,9 @@ def close(call: ToolCall) -> None:
         waiting = _rows().filter(pk=row.pk, status=status.WAITING)
         values = {"decided_at": now, "used_at": now, "decided_by": call.context.user}
         waiting.update(status=status.DONE, key=None, **values)
+        # Approved in the meantime: that was for this call, and is used up with it.
+        approved = _rows().filter(pk=row.pk, status=status.APPROVED)
+        approved.update(status=status.DONE, key=None, used_at=now)
 
 
 def approve_own(tool: Tool, arguments: dict[str, Any], context: Context) -> None:
@@ -88,6 +104,7 @@ def approve_own(tool: Tool, arguments: dict[str, Any], context: Context) -> None
     call = ToolCall(tool=tool, arguments={}, context=context, sent=arguments)
     model, rows = _model(), _rows()
     text = in_words(tool, arguments)
+    _found(call)
     row, _ = rows.get_or_create(key=binding(call), defaults=_values(call, text))
     row.decide(using=rows.db, status=model.Status.APPROVED, decided_by=context.user)
 
@@ -98,16 +115,22 @@ def _row(call: ToolCall) -> Any:
 
     Raises ToolError where a person has refused the call.
     """
+    row = _found(call)
+    if row is not None and row.status == row.Status.REFUSED:
+        raise ToolError(
+            f"Nothing was run: a person has refused this call of {call.tool.name}."
+            f"{_because(row.reason)} Do not repeat it unless the user wants it."
+        )
+    return row
+
+
+def _found(call: ToolCall) -> Any:
+    """The row of the call, whose key is free again where its time is over."""
     rows = _rows()
     row = rows.filter(key=binding(call)).first()
     if row is not None and row.is_over:
         rows.filter(pk=row.pk).update(key=None)
         return None
-    if row is not None and row.status == row.Status.REFUSED:
-        raise ToolError(
-            f"Nothing was run: a person has refused this call of {call.tool.name}. The reason: "
-            f"{row.reason} Do not repeat it unless the user wants it."
-        )
     return row
 
 
@@ -122,15 +145,24 @@ def _values(call: ToolCall, arguments: str) -> dict[str, Any]:
     }
 
 
+def _because(reason: str) -> str:
+    """The reason, if there is one, as a sentence."""
+    end = "" if reason.endswith((".", "!", "?", "…")) else "."
+    return f" The reason: {reason}{end}" if reason else ""
+
+
 def _at(call: ToolCall, row: Any) -> str:
-    """Where a person approves the call; nowhere, if the site has no admin."""
+    """Where the call waits and what the user has to do; a site without the admin has no page."""
     try:
         path = reverse("admin:mcp_bridge_heldcall_change", args=[row.pk])
     except NoReverseMatch:
-        return f" as number {row.pk} (this site has no page to approve it)"
+        return (
+            f"as number {row.pk}; this site has no page to approve it. Tell the user to ask "
+            "whoever runs this site to have it approved"
+        )
     request = call.context.request
     address = path if request is None else request.build_absolute_uri(path)
-    return f" for it at {address}"
+    return f"for it at {address}. Tell the user to have it approved there"
 
 
 def _model() -> Any:

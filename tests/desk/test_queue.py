@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.urls import reverse
+from django.utils import timezone
 
 from mcp_bridge.held import HeldCall
 from tests.conftest import CheckedClient, text_of
@@ -185,6 +187,17 @@ def test_a_trial_is_agreed_to_by_the_person_who_makes_it(caller: CheckedClient) 
         assert ["a"] * count == CALLS
     statuses = HeldCall.objects.values_list("status", "user", "decided_by")
     assert set(statuses) == {("done", owner.user.pk, owner.user.pk)}
+
+
+def test_a_trial_is_not_held_up_by_a_decision_whose_time_is_over(caller: CheckedClient) -> None:
+    owner = Owner()
+    owner.get("changelist")
+    client = CheckedClient(user=owner.user)
+    assert client.call_tool("shout", {"word": "a"})["isError"]
+    past = timezone.now() - timedelta(days=1)
+    HeldCall.objects.update(status="approved", decided_by=owner.user, decided_at=past)
+    owner.post("try", row("shout").pk, **{"arguments-word": "a", "_confirmed": "1"})
+    assert CALLS == ["a"]
 
 
 def test_a_trial_waits_for_another_person_where_the_site_wants_it(

@@ -1,0 +1,70 @@
+"""Calls as an ASGI server hands them over, with clients that may go before the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import MutableMapping
+from typing import Any
+
+from asgiref.testing import ApplicationCommunicator
+from django.core.asgi import get_asgi_application
+
+from mcp_bridge.testing import MCPClient
+from tests.conftest import dumps
+
+
+def scope_of(tool: str, **arguments: Any) -> tuple[dict[str, Any], bytes]:
+    """The scope and the body of a call."""
+    client = MCPClient()
+    message = client.message("tools/call", name=tool, arguments=arguments)
+    sent = {"Host": "testserver", "Content-Type": "application/json", **client.mirrored(message)}
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "path": "/mcp",
+        "query_string": b"",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in sent.items()],
+    }
+    return scope, dumps(message)
+
+
+async def posted(tool: str, **arguments: Any) -> bytes:
+    """The answer to a call."""
+    scope, message = scope_of(tool, **arguments)
+    application = ApplicationCommunicator(get_asgi_application(), scope)
+    await application.send_input({"type": "http.request", "body": message})
+    assert (await application.receive_output(10))["status"] == 200
+    body: bytes = (await application.receive_output(10))["body"]
+    await application.wait(10)
+    return body
+
+
+class Departing:
+    """A call whose client does not wait for the answer."""
+
+    def __init__(self, tool: str, **arguments: Any) -> None:
+        scope, message = scope_of(tool, **arguments)
+        self._input: asyncio.Queue[Any] = asyncio.Queue()
+        self._input.put_nowait({"type": "http.request", "body": message})
+        self.task = asyncio.ensure_future(
+            get_asgi_application()(scope, self._input.get, self._unheard)  # type: ignore[arg-type]
+        )
+
+    async def _unheard(self, message: MutableMapping[str, Any]) -> None:
+        """Nobody is there to hear of it."""
+
+    async def go(self, times: int = 1) -> None:
+        """Go; a server that is told to stop cancels what it runs once more."""
+        self._input.put_nowait({"type": "http.disconnect"})
+        await asyncio.sleep(0.05)
+        for _ in range(times - 1):
+            self.task.cancel()
+            await asyncio.sleep(0.05)
+
+    async def end(self) -> None:
+        await asyncio.wait([self.task], timeout=10)
+        assert self.task.done()
+        if not self.task.cancelled():
+            self.task.exception()
