@@ -126,7 +126,9 @@ class _Drawn:
         more = schema.get("additionalProperties", True)
         if more is False or self._ends(more):
             return known
+        named = schema.get("properties", {})
         keys = self.of({"type": "string", **schema.get("propertyNames", {})})
+        keys = keys.filter(lambda key: key not in named)
         most = min(2, schema.get("maxProperties", 2))
         rest = st.dictionaries(keys, self.of(more), max_size=most)
         return st.builds(lambda given, rest: {**rest, **given}, known, rest)
