@@ -44,6 +44,11 @@ def needs_approval(tool: Tool) -> bool:
     return tool.options.confirm or (conf.APPROVE_DESTRUCTIVE and destructive)
 
 
+def is_unpinned(tool: Tool, setting: Any) -> bool:
+    """Whether the tool needs approval and nothing is written down of which that would be."""
+    return needs_approval(tool) and (setting is None or not setting.fingerprint)
+
+
 def is_changed(tool: Tool, setting: Any) -> bool:
     """Whether the tool needs approval, or did when it was approved, and is another one now."""
     guarded = setting.guarded or needs_approval(tool)
@@ -51,11 +56,15 @@ def is_changed(tool: Tool, setting: Any) -> bool:
 
 
 def standing(tool: Tool | None, setting: Any) -> Standing:
-    """Where a tool stands; ``setting`` is its ToolSetting or None, ``tool`` None if it is gone."""
+    """
+    Where a tool stands; ``setting`` is its ToolSetting or None, ``tool`` None if it is gone.
+
+    A new one stands where the next request puts it (see ``pin``).
+    """
     if tool is None:
         return Standing.GONE
     if setting is None or not setting.fingerprint:
-        if conf.NEW_TOOLS == "disabled" or needs_approval(tool):
+        if conf.NEW_TOOLS == "disabled":
             return Standing.NEW
     elif is_changed(tool, setting):
         return Standing.CHANGED
@@ -79,7 +88,7 @@ def governed(tools: Iterable[Tool], found: Mapping[str, Any]) -> list[Tool]:
                 "withheld until somebody approves it in the admin",
                 tool.name,
             )
-        elif where is not Standing.SERVED:
+        elif where is not Standing.SERVED or is_unpinned(tool, setting):
             continue
         kept.append(tool if setting is None else as_set(tool, setting))
     return kept
@@ -154,11 +163,7 @@ def pin(tools: Iterable[Tool], found: Mapping[str, Any]) -> bool:
     """
     if conf.NEW_TOOLS == "disabled":
         return False
-    new = [
-        tool
-        for tool in tools
-        if needs_approval(tool) and (tool.name not in found or not found[tool.name].fingerprint)
-    ]
+    new = [tool for tool in tools if is_unpinned(tool, found.get(tool.name))]
     if not new:
         return False
     try:

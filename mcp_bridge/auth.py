@@ -121,9 +121,12 @@ def _refusal(
         return _unauthorized(_challenge(request, authenticators))
     if isinstance(exception, AuthenticationFailed):
         challenge = _challenge(request, authenticators)
+        text = "The credential is not valid or no longer so."
         if challenge.startswith("Bearer"):
             challenge += ', error="invalid_token"'
-        return UnauthorizedError("The credential is not valid or no longer so.", challenge)
+            if request.META.get("HTTP_AUTHORIZATION", "").split(" ")[0].lower() != "bearer":
+                text += " Send it as `Authorization: Bearer TOKEN`."
+        return UnauthorizedError(text, challenge)
     return ForbiddenError("The request was refused.")
 
 

@@ -6,6 +6,7 @@ System checks: what is wrong with the setting, and with what the sources found.
     E005  an illegal tool name                E006  a marked function that cannot be a tool
     E007  two tools with one name             E008  a class or function that cannot be imported
     W001  a hint that cannot be resolved      W002  a tool without a description
+    W011  a permission that no model declares W012  a source without a marked procedure
 
 Of throttles (mcp_bridge.throttle_checks):
 
@@ -29,6 +30,7 @@ from typing import Any
 
 from django.apps import apps
 from django.conf import settings
+from django.contrib.auth import get_permission_codename
 from django.core import checks
 from django.utils.module_loading import import_string
 
@@ -89,7 +91,12 @@ def check_tools(app_configs: Any = None, **kwargs: Any) -> Sequence[checks.Check
         # A wrong setting can stop the sources from being read at all; it is reported by itself.
         return []
     snapshot = build()
-    return [*snapshot.messages, *linted(snapshot), *throttling(snapshot)]
+    return [
+        *snapshot.messages,
+        *_permissions(snapshot),
+        *linted(snapshot),
+        *throttling(snapshot),
+    ]
 
 
 def linted(tools: Iterable[Tool], *, minor: bool = False) -> Iterator[checks.CheckMessage]:
@@ -100,6 +107,57 @@ def linted(tools: Iterable[Tool], *, minor: bool = False) -> Iterator[checks.Che
             if minor or not rule.is_minor:
                 kind = checks.Info if rule.is_minor else checks.Warning
                 yield kind(finding.message, hint=rule.hint, id=rule.id)
+
+
+def _permissions(tools: Iterable[Tool]) -> Iterator[checks.CheckMessage]:
+    """The permissions of marks that only a superuser can have, as far as the code tells."""
+    declared = set(_declared())
+    for tool in tools:
+        for permission in tool.access.permissions:
+            if permission in declared:
+                continue
+            yield checks.Warning(
+                f"The tool {tool.name!r} ({tool.source}) asks for the permission {permission!r}, "
+                f"{_why_undeclared(permission)}: where nobody has made it by hand, only "
+                "superusers have it.",
+                hint=f"{_nearest(permission, declared)}Give app_label.codename of a permission "
+                "that a model declares (in Meta, or by default: add, change, delete, view). Where "
+                "permissions are made at run time, name mcp_bridge.W011 in SILENCED_SYSTEM_CHECKS.",
+                id="mcp_bridge.W011",
+            )
+
+
+def _declared() -> Iterator[str]:
+    """The permissions that ``migrate`` makes, computed without the database."""
+    for model in apps.get_models():
+        options = model._meta
+        for action in options.default_permissions:
+            yield f"{options.app_label}.{get_permission_codename(action, options)}"
+        for codename, _ in options.permissions:
+            yield f"{options.app_label}.{codename}"
+
+
+def _why_undeclared(permission: str) -> str:
+    label, dot, _ = permission.partition(".")
+    if not dot:
+        return "which has no app label"
+    if label not in (config.label for config in apps.get_app_configs()):
+        return f"but {label!r} is no installed app's label"
+    return f"which no model declares in the app {label!r}"
+
+
+def _nearest(permission: str, declared: Iterable[str]) -> str:
+    label, codename = permission.partition(".")[0], permission.rpartition(".")[2]
+    ordered = sorted(declared)
+    # What the same app has comes first: most slips are in the codename.
+    own = [name for name in ordered if name.startswith(f"{label}.")]
+    pools = [{name.partition(".")[2]: name for name in names} for names in (own, ordered)]
+    close = [
+        pool[match]
+        for pool in pools
+        for match in get_close_matches(codename, pool, n=1, cutoff=0.8)
+    ]
+    return f"Did you mean {close[0]!r}? " if close else ""
 
 
 def _keys(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
@@ -121,7 +179,7 @@ def _values(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
         if key in given and (
             not isinstance(value, types) or (isinstance(value, bool) and bool not in types)
         ):
-            yield _wrong(f"MCP_BRIDGE[{key!r}]", f"must be a {types[0].__name__}")
+            yield _wrong(f"MCP_BRIDGE[{key!r}]", f"must be {_kind(types[0])}")
         elif key in given and key in _LEAST and value < _LEAST[key]:  # type: ignore[operator]
             yield _wrong(f"MCP_BRIDGE[{key!r}]", f"must be {_LEAST[key]} or more")
     for key, choices in _CHOICES.items():
@@ -148,7 +206,7 @@ def _audit(given: dict[str, Any]) -> Iterator[checks.CheckMessage]:
             if not listed or not all(isinstance(each, str) and each for each in value):
                 yield _wrong(place, "must be a list of names")
         elif type(value) is not type(AUDIT[key]):
-            yield _wrong(place, f"must be a {type(AUDIT[key]).__name__}")
+            yield _wrong(place, f"must be {_kind(type(AUDIT[key]))}")
         elif key == "MAX_ARGUMENTS_BYTES" and value < 256:
             yield _wrong(place, "must be 256 or more")
 
@@ -161,6 +219,10 @@ def _rates() -> Iterator[checks.CheckMessage]:
             rate is None or parse_rate(rate)
         except ValueError as exception:
             yield _wrong(f"MCP_BRIDGE['THROTTLE_RATES'][{name!r}]", str(exception))
+
+
+def _kind(of: type) -> str:
+    return f"{'an' if of is int else 'a'} {of.__name__}"
 
 
 def _wrong(what: str, rule: str) -> checks.CheckMessage:
@@ -177,17 +239,23 @@ def _paths() -> Iterator[checks.CheckMessage]:
             named[key] = list(getattr(conf, key))
     for key, paths in named.items():
         for path in paths:
-            if path is None:
-                continue
-            try:
-                import_string(path)
-                if str(path).startswith(f"{_TOKENS}.") and not apps.is_installed(_TOKENS):
-                    raise ImportError(f"{_TOKENS} is not in INSTALLED_APPS")
-            except Exception as exception:
-                yield checks.Error(
-                    f"MCP_BRIDGE[{key!r}] names {path!r}, which cannot be imported: "
-                    f"{first_line(exception)}.",
-                    hint="Give a dotted path, and put the app it lives in into INSTALLED_APPS "
-                    "(mcp_bridge.tokens for the default authentication).",
-                    id="mcp_bridge.E008",
-                )
+            if path is not None:
+                yield from _path(key, path)
+
+
+def _path(key: str, path: str) -> Iterator[checks.CheckMessage]:
+    default = "" if key in getattr(settings, "MCP_BRIDGE", {}) else " (the default)"
+    # First, since importing models of an app that is not installed says something else.
+    homeless = str(path).startswith(f"{_TOKENS}.") and not apps.is_installed(_TOKENS)
+    try:
+        if homeless:
+            raise ImportError(f"{_TOKENS} is not in INSTALLED_APPS")
+        import_string(path)
+    except Exception as exception:
+        hint = "Give a dotted path, and put the app it lives in into INSTALLED_APPS."
+        yield checks.Error(
+            f"MCP_BRIDGE[{key!r}]{default} names {path!r}, which cannot be imported: "
+            f"{first_line(exception)}.",
+            hint=f'Add "{_TOKENS}" to INSTALLED_APPS.' if homeless else hint,
+            id="mcp_bridge.E008",
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -81,10 +82,19 @@ def _marks(tools: Iterable[Tool]) -> Iterator[checks.CheckMessage]:
             yield checks.Error(
                 f"The tool {tool.name!r} ({tool.source}) has the rate {name!r}, which "
                 "MCP_BRIDGE['THROTTLE_RATES'] does not have: every call of it fails.",
-                hint=f"Add {name!r} there, or write a rate in the mark: "
-                'mcp_tool(throttle="20/min").',
+                hint=_what_to_do(name),
                 id="mcp_bridge.E021",
             )
+
+
+def _what_to_do(name: str) -> str:
+    """What a mark's rate that is not set was meant to be: a rate, or the name of one."""
+    if re.search(r"[\d\s]", name):
+        return (
+            f"{name!r} is no rate, so it is taken for a name. Write a number, a slash and s, min, "
+            'hour or day: mcp_tool(throttle="20/min"). If it is a name, give it a rate there.'
+        )
+    return f'Add {name!r} there, or write a rate in the mark: mcp_tool(throttle="20/min").'
 
 
 def _names(tools: Iterable[Tool]) -> Iterator[checks.CheckMessage]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.core.exceptions import DisallowedHost, RequestDataTooBig
+from django.apps import apps
+from django.core.exceptions import DisallowedHost, ImproperlyConfigured, RequestDataTooBig
 from django.db import InterfaceError, OperationalError, connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, UnreadablePostError
 from django.views import View
@@ -41,6 +43,8 @@ from mcp_bridge.protocol import (
 from mcp_bridge.server import MCPServer
 from mcp_bridge.tools import Context
 
+logger = logging.getLogger("mcp_bridge.calls")
+
 
 class BridgeView(View):
     """
@@ -53,6 +57,12 @@ class BridgeView(View):
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Callable[..., HttpResponseBase]:
+        """Django's. Raises ImproperlyConfigured where the app is not installed."""
+        # Without it there are no checks, and no tables for what is recorded and switched off.
+        if not apps.is_installed("mcp_bridge"):
+            raise ImproperlyConfigured(
+                "mcp_bridge is not in INSTALLED_APPS: add it and run `manage.py migrate`."
+            )
         view = super().as_view(**initkwargs)
         # What the decorators of these names set; as decorators they would cost every request.
         view.csrf_exempt = True  # type: ignore[attr-defined]
@@ -96,6 +106,7 @@ class BridgeView(View):
                 # Also where the credential is refused, so that nobody tries many.
                 throttle(request, self)
         except (OperationalError, InterfaceError) as exception:
+            logger.exception("The database could not be asked")
             raise unavailable() from exception
         except (UnauthorizedError, TooManyRequestsError) as error:
             audit.refused_at_the_door(error, request)

@@ -165,6 +165,16 @@ def test_a_new_tool_of_a_running_site_is_pinned_by_its_first_request(
     assert setting.approved == portrait(served("wipe"))
 
 
+def test_a_new_tool_stands_where_the_next_request_will_put_it(settings: Any, user: Any) -> None:
+    serve_as_wipe(settings, wipe, **CONFIRMED)
+    for setting in (None, ToolSetting.objects.create(name="wipe")):
+        assert standing(served("wipe"), setting) is Standing.SERVED
+    assert is_served(user)
+    assert standing(served("wipe"), ToolSetting(name="wipe", enabled=False)) is Standing.DISABLED
+    settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled"}
+    assert standing(served("wipe"), None) is Standing.NEW
+
+
 def test_what_is_written_down_stays_as_it_is(settings: Any) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
     for _ in range(2):

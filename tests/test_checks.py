@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,21 @@ def test_e001_unknown_key(key: Any, meant: str | None, settings: Any) -> None:
 def test_e002_value_of_a_wrong_type(value: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = value
     assert ids() == ["E002"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"PAGE_SIZE": "50"}, "must be an int."),
+        ({"SOURCES": []}, "must be a dict."),
+        ({"AUDIT": {"MAX_ARGUMENTS_BYTES": "1"}}, "must be an int."),
+        ({"AUDIT": {"REQUIRED": "no"}}, "must be a bool."),
+    ],
+)
+def test_e002_names_the_type_in_english(value: Any, text: str, settings: Any) -> None:
+    settings.MCP_BRIDGE = value
+    (message,) = found()
+    assert text in message.msg
 
 
 @pytest.mark.parametrize(
@@ -187,7 +204,22 @@ def test_e008_default_authentication_without_its_app(settings: Any) -> None:
     settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != tokens]
     (message,) = found()
     assert message.id == "mcp_bridge.E008"
+    assert "MCP_BRIDGE['AUTHENTICATION_CLASSES'] (the default) names" in message.msg
     assert "mcp_bridge.tokens is not in INSTALLED_APPS" in message.msg
+    assert message.hint == 'Add "mcp_bridge.tokens" to INSTALLED_APPS.'
+
+
+def test_e008_default_authentication_of_a_site_that_never_had_its_app() -> None:
+    code = (
+        "import django; from django.conf import settings as s; from testproject import settings; "
+        "given = {key: value for key, value in vars(settings).items() if key.isupper()}; "
+        "given['INSTALLED_APPS'].remove('mcp_bridge.tokens'); s.configure(**given); "
+        "django.setup(); from mcp_bridge.checks import check_settings; "
+        "(message,) = check_settings(); print(message.msg, message.hint)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "mcp_bridge.tokens is not in INSTALLED_APPS" in run.stdout
+    assert 'Add "mcp_bridge.tokens" to INSTALLED_APPS.' in run.stdout
 
 
 def test_w001_hint_that_cannot_be_resolved(settings: Any) -> None:

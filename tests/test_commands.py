@@ -72,6 +72,16 @@ def test_mcp_tools_says_what_the_owner_has_switched_off() -> None:
     assert (told["add"], told["echo"]) == ("disabled", "served")
 
 
+@pytest.mark.django_db
+def test_mcp_tools_says_of_a_new_tool_what_the_next_request_makes_of_it(settings: Any) -> None:
+    for new_tools, state in (("enabled", None), ("disabled", "new, waits for approval")):
+        settings.MCP_BRIDGE = {"NEW_TOOLS": new_tools}
+        serve(settings, taking(int), confirm=True)
+        out, _ = run("mcp_tools")
+        assert ("state:" in out) is bool(state)
+        assert state is None or f"state:  {state}" in out
+
+
 def test_mcp_tools_as_json_holds_the_schemas() -> None:
     tools = {tool["name"]: tool for tool in json.loads(run("mcp_tools", "--json")[0])}
     assert sorted(tools) == sorted([*TOOLS, *HIDDEN])
@@ -94,7 +104,10 @@ def test_mcp_tools_says_what_is_left_out_and_why(settings: Any) -> None:
 
 def test_mcp_tools_of_a_site_without_any(settings: Any) -> None:
     route(settings)
-    assert "0 of 0 tools" in run("mcp_tools")[0]
+    out, err = run("mcp_tools")
+    assert "0 of 0 tools" in out
+    assert "mcp_bridge.W012: " in err
+    assert "no RpcServer in the URLconf" in err
     assert run("mcp_tools", "--json")[0] == "[]\n"
 
 

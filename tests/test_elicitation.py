@@ -166,6 +166,10 @@ def test_a_client_that_cannot_be_asked_is_told_what_it_lacks(
     assert raised.value.error["data"] == {"requiredCapabilities": {"elicitation": {}}}
     modern = revision == "2026-07-28"
     assert client.response.status_code == (400 if modern else 200)
+    text = raised.value.error["message"]
+    assert ("declare it in params._meta" in text) is modern
+    legacy = "asks its user (elicitation), which needs MCP 2026-07-28: this client speaks MCP 2025-"
+    assert (legacy in text) is not modern
 
 
 def test_the_form_has_what_mcp_lets_a_form_have() -> None:

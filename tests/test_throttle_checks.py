@@ -72,6 +72,20 @@ def test_what_is_wrong_is_told(id: str, given: dict[str, Any], text: str, settin
 
 
 @pytest.mark.parametrize(
+    ("throttle", "is_name"), [("seldom", True), ("20 per min", False), ("20min", False)]
+)
+def test_e021_tells_a_rate_that_is_none_from_a_name(
+    throttle: str, is_name: bool, settings: Any
+) -> None:
+    serve(settings, report, throttle=throttle)
+    (message,) = found()
+    assert message.id == "mcp_bridge.E021"
+    assert (f"Add {throttle!r} there" in str(message.hint)) is is_name
+    assert (f"{throttle!r} is no rate" in str(message.hint)) is not is_name
+    assert '"20/min"' in str(message.hint)
+
+
+@pytest.mark.parametrize(
     ("cache", "warned"),
     [
         ({"BACKEND": REDIS, "LOCATION": "redis://localhost"}, True),

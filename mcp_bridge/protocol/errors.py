@@ -125,19 +125,29 @@ class MissingRequiredClientCapabilityError(ProtocolError):
     code = -32021
     http_status = HTTPStatus.BAD_REQUEST
 
-    def __init__(self, *capabilities: str) -> None:
-        """Capabilities by name, with a dot before what must stand in one: "elicitation.url"."""
+    def __init__(self, *capabilities: str, legacy: str | None = None) -> None:
+        """
+        Capabilities by name, with a dot before what must stand in one: "elicitation.url".
+
+        ``legacy`` is the version that the client speaks where that has no way to declare one.
+        """
         named = " and ".join(capabilities)
         required: dict[str, Any] = {}
         for name in capabilities:
             inner = required
             for part in name.split("."):
                 inner = inner.setdefault(part, {})
-        super().__init__(
+        text = (
             f"This request needs the client capability {named}: declare it in "
-            "params._meta['io.modelcontextprotocol/clientCapabilities'].",
-            data={"requiredCapabilities": required},
+            "params._meta['io.modelcontextprotocol/clientCapabilities']."
         )
+        if legacy is not None:
+            who = "user" if set(required) == {"elicitation"} else "client"
+            text = (
+                f"This tool asks its {who} ({named}), which needs MCP 2026-07-28: this client "
+                f"speaks MCP {legacy}."
+            )
+        super().__init__(text, data={"requiredCapabilities": required})
 
 
 class UnsupportedProtocolVersionError(ProtocolError):

@@ -50,14 +50,18 @@ class ModernRPCSource(Source):
     """
 
     def tools(self) -> Sequence[Tool]:
-        found = []
-        for server, wrapper in _procedures(self._servers()):
+        found, marks = [], 0
+        servers = self._servers()
+        for server, wrapper in _procedures(servers):
             options = options_of(wrapper.func_or_coro)
+            marks += options is not None
             if options is None or not _is_offered(wrapper, options):
                 continue
             tool = self._tool(server, wrapper, options)
             if tool is not None:
                 found.append(tool)
+        if not marks and not self.messages:
+            self._nothing(len(servers))
         return found
 
     def _servers(self) -> list[RpcServer]:
@@ -86,6 +90,29 @@ class ModernRPCSource(Source):
                 f"MCP_BRIDGE['SOURCES'][{self.alias!r}] names the server {path!r}: {why}.",
                 hint="Give the dotted path of a modernrpc.server.RpcServer.",
                 id="mcp_bridge.E004",
+            )
+        )
+
+    def _nothing(self, servers: int) -> None:
+        if servers:
+            count = f"{servers} RpcServer{'s' * (servers > 1)}"
+            why = f"it found {count}, and no procedure of JSON-RPC there is marked"
+            hint = "Put @mcp_tool under @server.register_procedure on what models may call."
+        elif self.options.get("servers") is None:
+            why = "it found no RpcServer in the URLconf"
+            hint = (
+                'Add a server\'s view to the URLconf, as path("rpc", server.view), or name the '
+                'server in SOURCES ("OPTIONS": {"servers": [dotted path]}). Then mark its '
+                "procedures with @mcp_tool."
+            )
+        else:
+            why = "its option 'servers' names 0 RpcServers"
+            hint = "Name a server there, or take the option away to use those in the URLconf."
+        self.messages.append(
+            checks.Warning(
+                f"MCP_BRIDGE['SOURCES'][{self.alias!r}] has no tools: {why}.",
+                hint=hint,
+                id="mcp_bridge.W012",
             )
         )
 

@@ -4,11 +4,12 @@ import re
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import router
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from mcp_bridge.management.tables import TablesCommand
 from mcp_bridge.models import HeldCall, ToolCallRecord, UsedState
 from mcp_bridge.outcomes import Outcome
 
@@ -18,7 +19,7 @@ _AGE: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
 _AT_ONCE: Final = 10_000
 
 
-class Command(BaseCommand):
+class Command(TablesCommand):
     help = (
         "Delete old records of calls, and calls that were decided long ago (prune), or settle the "
         "records of killed processes (reap)."

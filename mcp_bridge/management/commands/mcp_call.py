@@ -3,14 +3,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from mcp_bridge.management.tables import TablesCommand
 from mcp_bridge.management.users import named_user
 from mcp_bridge.protocol import LATEST, SUPPORTED_VERSIONS
 from mcp_bridge.testing import MCPClient
 
 
-class Command(BaseCommand):
+class Command(TablesCommand):
     help = (
         "Call a tool through the whole of the endpoint, and show the request, the HTTP status and "
         "the response."

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from django.core import checks
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from mcp_bridge import approval
 from mcp_bridge.checks import linted
 from mcp_bridge.desk.trying import visible
 from mcp_bridge.linting import budget, tokens
+from mcp_bridge.management.tables import TablesCommand
 from mcp_bridge.management.users import named_user
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry import registry
@@ -25,7 +26,7 @@ LEVELS: Final = {
 }
 
 
-class Command(BaseCommand):
+class Command(TablesCommand):
     help = (
         "List the tools: from which file and line, who may use them, whether they are on, and what "
         "is left out and why."

@@ -4,16 +4,17 @@ import re
 from datetime import timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
+from mcp_bridge.management.tables import TablesCommand
 from mcp_bridge.management.users import named_user
 from mcp_bridge.tokens.models import Token
 
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
-class Command(BaseCommand):
+class Command(TablesCommand):
     help = "Issue, list and revoke the bearer tokens with which MCP clients act as a user."
 
     def add_arguments(self, parser: CommandParser) -> None:

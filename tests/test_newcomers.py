@@ -1,0 +1,88 @@
+"""What somebody is told who has forgotten a step of the installation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.db import OperationalError
+from django.test import Client
+
+from mcp_bridge.management.tables import TablesCommand
+from mcp_bridge.views import AsyncMCPView, MCPView, ToolListView
+from tests.serving import route
+
+UNMIGRATED = """
+from django.conf import settings
+settings.configure(
+    SECRET_KEY="x", ROOT_URLCONF="tests.site", ALLOWED_HOSTS=["testserver"],
+    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "modernrpc",
+                    "rest_framework", "mcp_bridge", "mcp_bridge.tokens"],
+    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+)
+import django
+django.setup()
+import logging, sys
+logging.basicConfig(stream=sys.stdout)
+from django.core.management import CommandError, call_command
+from mcp_bridge.testing import MCPClient
+for command in (
+    ["mcp_tools"], ["mcp_tools", "--user", "ada"], ["mcp_token", "list"],
+    ["mcp_token", "create", "ada", "--name", "x"], ["mcp_audit", "reap"],
+    ["mcp_audit", "prune", "--older-than", "1d"], ["mcp_call", "ping_public", "--user", "ada"],
+):
+    try:
+        call_command(*command, skip_checks=True)
+    except CommandError as error:
+        assert "no such table" in str(error) and "run `manage.py migrate`" in str(error), error
+    else:
+        raise AssertionError(command)
+print("commands done")
+response = MCPClient().send(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}', {})
+print(response.status_code, response.json()["error"]["message"])
+"""
+
+
+def test_who_forgot_to_migrate_is_told_so() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", UNMIGRATED], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "503 The server cannot reach its database just now" in done.stdout
+    _, log = done.stdout.split("commands done")
+    assert "ERROR:mcp_bridge.calls:The database could not be asked" in log
+    assert "no such table" in log
+
+
+def test_other_errors_of_the_database_are_left_as_they_are() -> None:
+    class Command(TablesCommand):
+        def handle(self, *args: Any, **options: Any) -> None:
+            raise OperationalError("database is locked")
+
+    with pytest.raises(OperationalError, match="database is locked"):
+        Command().execute(
+            skip_checks=True, force_color=False, no_color=True, stdout=None, stderr=None
+        )
+
+
+def test_a_site_without_the_app_serves_nothing(settings: Any) -> None:
+    settings.INSTALLED_APPS = [each for each in settings.INSTALLED_APPS if each != "mcp_bridge"]
+    for view in (MCPView, AsyncMCPView, ToolListView):
+        with pytest.raises(
+            ImproperlyConfigured, match=r"not in INSTALLED_APPS.*manage\.py migrate"
+        ):
+            view.as_view()
+
+
+def test_a_token_that_is_not_sent_as_a_bearer_token_is_told_how(settings: Any) -> None:
+    route(settings)
+    for header in ("Token mcp_abc", "mcp_abc", "Basic YTpi", "Bearermcp_abc"):
+        response = Client().get("/mcp/tools/list", headers={"Authorization": header})
+        assert response.status_code == 401
+        assert "Send it as `Authorization: Bearer TOKEN`." in response.json()["error"]["message"]
+    response = Client().get("/mcp/tools/list", headers={"Authorization": "bearer mcp_abc"})
+    assert response.status_code == 401
+    assert "Send it as" not in response.json()["error"]["message"]
