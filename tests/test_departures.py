@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, connection, connections, transaction
+from django.db.backends.signals import connection_created
 
 from mcp_bridge.models import ToolCallRecord
 from tests.asgi import Departing, posted
@@ -23,9 +24,25 @@ BEGUN, GO_ON = threading.Event(), threading.Event()
 
 
 @pytest.fixture(autouse=True)
-def anew() -> None:
+def anew() -> Iterator[None]:
+    """
+    Begin with nothing told to go on, and end what the threads of requests have opened.
+
+    Django closes no SQLite database in memory by itself, since that would lose it.
+    """
     BEGUN.clear()
     GO_ON.clear()
+    made: list[Any] = []
+
+    def note(connection: Any, **known: Any) -> None:
+        made.append(connection)
+
+    connection_created.connect(note)
+    yield
+    connection_created.disconnect(note)
+    for each in made:
+        if each is not connections[each.alias] and each.connection is not None:
+            each.connection.close()
 
 
 def outcomes() -> list[str]:
