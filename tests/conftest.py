@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from _pytest import runner
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test.utils import override_settings
@@ -55,6 +56,13 @@ def test_site(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     with override_settings(ROOT_URLCONF="tests.site"):
         yield
+
+
+def pytest_configure() -> None:
+    """Tests clear their cache: in a shared Redis each worker of xdist has a database of its own."""
+    if "MCP_BRIDGE_TEST_CACHE_URL" in os.environ:
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+        settings.CACHES["default"]["OPTIONS"]["db"] = 1 + int(worker.removeprefix("gw"))
 
 
 @pytest.hookimpl(tryfirst=True)
