@@ -18,16 +18,21 @@ def scope_of(tool: str, **arguments: Any) -> tuple[dict[str, Any], bytes]:
     client = MCPClient()
     message = client.message("tools/call", name=tool, arguments=arguments)
     sent = {"Host": "testserver", "Content-Type": "application/json", **client.mirrored(message)}
-    scope = {
+    headers = [(name.lower().encode(), value.encode()) for name, value in sent.items()]
+    return scope_with(headers), dumps(message)
+
+
+def scope_with(headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
+    """The scope of a POST to the endpoint."""
+    return {
         "type": "http",
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
         "method": "POST",
         "path": "/mcp",
         "query_string": b"",
-        "headers": [(name.lower().encode(), value.encode()) for name, value in sent.items()],
+        "headers": headers,
     }
-    return scope, dumps(message)
 
 
 async def posted(tool: str, **arguments: Any) -> bytes:

@@ -14,6 +14,7 @@ from django.test import override_settings
 
 from mcp_bridge.registry import registry
 from tests import wire
+from tests.asgi import scope_with
 from tests.wire import caller, compact, message, strict
 
 quiet = wire.quiet
@@ -49,16 +50,7 @@ def deliver(chunks: list[bytes], sent: list[tuple[bytes, bytes]]) -> tuple[int, 
     """Status and JSON of the answer to a POST whose body comes in chunks."""
 
     async def main() -> tuple[int, Any]:
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": "POST",
-            "path": "/mcp",
-            "query_string": b"",
-            "headers": BASE + sent,
-        }
-        application = ApplicationCommunicator(get_asgi_application(), scope)
+        application = ApplicationCommunicator(get_asgi_application(), scope_with(BASE + sent))
         for chunk in chunks:
             await application.send_input({"type": "http.request", "body": chunk, "more_body": True})
         await application.send_input({"type": "http.request", "body": b"", "more_body": False})

@@ -29,12 +29,8 @@ def taken(call: ToolCall) -> Any:
 
     None where nobody has. Raises ToolError where a person has refused it.
     """
-    status, row = _model().Status, _row(call)
-    if row is None or row.status != status.APPROVED:
-        return None
-    approved = _rows().filter(pk=row.pk, status=status.APPROVED, key=row.key)
-    is_ours = approved.update(status=status.DONE, key=None, used_at=timezone.now())
-    return row.pk if is_ours else None
+    row = _row(call)
+    return row.pk if row is not None and _is_used_up(row) else None
 
 
 def give_back(call: ToolCall) -> None:
@@ -88,8 +84,7 @@ def close(call: ToolCall) -> None:
         values = {"decided_at": now, "used_at": now, "decided_by": call.context.user}
         waiting.update(status=status.DONE, key=None, **values)
         # Approved in the meantime: that was for this call, and is used up with it.
-        approved = _rows().filter(pk=row.pk, status=status.APPROVED)
-        approved.update(status=status.DONE, key=None, used_at=now)
+        _is_used_up(row)
 
 
 def approve_own(tool: Tool, arguments: dict[str, Any], context: Context) -> None:
@@ -122,6 +117,12 @@ def _row(call: ToolCall) -> Any:
             f"{_because(row.reason)} Do not repeat it unless the user wants it."
         )
     return row
+
+
+def _is_used_up(row: Any) -> bool:
+    """Whether the row was approved, and is used up by now, by this call alone."""
+    approved = _rows().filter(pk=row.pk, status=row.Status.APPROVED, key=row.key)
+    return bool(approved.update(status=row.Status.DONE, key=None, used_at=timezone.now()))
 
 
 def _found(call: ToolCall) -> Any:
