@@ -18,8 +18,8 @@ test: $(VENV)/.demo $(VENV)/.test  ## Run the tests (ARGS="-k name" for some)
 fuzz: $(VENV)/.demo $(VENV)/.test  ## Hold schemas against what is enforced: 10,000 new values a kind, 1,000 new classes
 	FUZZ_EXAMPLES=$(or $(EXAMPLES),10000) $(BIN)/python -m pytest -n 2 \
 		tests/schemas/test_differential.py tests/schemas/test_many_dataclasses.py \
-		tests/test_handmade_differential.py tests/test_redaction.py \
-		tests/test_confirmation_wording.py tests/desk/test_admin_records.py $(ARGS)
+		tests/schemas/validation/test_differential.py tests/audit/test_redaction.py \
+		tests/access/test_rendering.py tests/admin/test_call_records.py $(ARGS)
 
 browser: $(VENV)/.demo $(VENV)/.test $(VENV)/.browser  ## The admin pages in Chromium, with pictures in .screenshots
 	BROWSER=1 $(BIN)/python -m pytest tests/browser $(ARGS)

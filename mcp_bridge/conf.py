@@ -114,7 +114,7 @@ class Conf:
     @property
     def THROTTLE_CLASSES(self) -> Sequence[str]:
         """Dotted paths of DRF throttle classes; a ToolRateThrottle counts calls of tools."""
-        return self._get("THROTTLE_CLASSES", ["mcp_bridge.throttling.ToolRateThrottle"])
+        return self._get("THROTTLE_CLASSES", ["mcp_bridge.access.throttling.ToolRateThrottle"])
 
     @property
     def THROTTLE_RATES(self) -> Mapping[str, str | None]:

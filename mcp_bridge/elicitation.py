@@ -11,10 +11,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import SchemaValidator
 
 from mcp_bridge.exceptions import Declined, InputRequired
-from mcp_bridge.protocol.inputs import FormElicitRequest
+from mcp_bridge.features.tools import Context
+from mcp_bridge.protocol.input_requests import FormElicitRequest
 from mcp_bridge.protocol.jsonrpc import cut, encode
 from mcp_bridge.schemas.strictness import strict_validator
-from mcp_bridge.tools import Context
 
 M = TypeVar("M", bound=BaseModel)
 

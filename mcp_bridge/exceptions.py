@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_bridge.protocol.content import CallToolResult
-from mcp_bridge.protocol.inputs import InputRequest
+from mcp_bridge.protocol.input_requests import InputRequest
 
 
 class ToolError(Exception):

@@ -16,10 +16,11 @@ from django.db import InterfaceError, OperationalError, connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, UnreadablePostError
 from django.views import View
 
-from mcp_bridge import audit
-from mcp_bridge.auth import authenticate, throttle
+from mcp_bridge.access.authentication import authenticate, throttle
+from mcp_bridge.audit import recorder
+from mcp_bridge.calls.errors import unavailable
 from mcp_bridge.conf import conf
-from mcp_bridge.failures import unavailable
+from mcp_bridge.features.tools import Context
 from mcp_bridge.protocol import (
     LATEST,
     ForbiddenError,
@@ -36,12 +37,11 @@ from mcp_bridge.protocol import (
     UnsupportedMediaTypeError,
     aanswer,
     answer,
-    cursors,
     fail,
+    pagination,
     refuse,
 )
-from mcp_bridge.server import MCPServer
-from mcp_bridge.tools import Context
+from mcp_bridge.server.server import MCPServer
 
 logger = logging.getLogger("mcp_bridge.calls")
 
@@ -67,8 +67,8 @@ class BridgeView(View):
         # What the decorators of these names set; as decorators they would cost every request.
         view.csrf_exempt = True  # type: ignore[attr-defined]
         view.login_required = False  # type: ignore[attr-defined]
-        # Under ATOMIC_REQUESTS each call has a transaction of its own (see mcp_bridge.calls):
-        # Django's would end in HTML where it cannot begin, and asynchronous views have none.
+        # Under ATOMIC_REQUESTS each call has a transaction of its own (see calls.running): Django's
+        # would end in HTML where it cannot begin, and asynchronous views have none.
         view._non_atomic_requests = set(connections)  # type: ignore[attr-defined]
         return view
 
@@ -109,7 +109,7 @@ class BridgeView(View):
             logger.exception("The database could not be asked")
             raise unavailable() from exception
         except (UnauthorizedError, TooManyRequestsError) as error:
-            audit.refused_at_the_door(error, request)
+            recorder.refused_at_the_door(error, request)
             raise
         return server
 
@@ -173,7 +173,7 @@ class ToolListView(BridgeView):
         try:
             server = self.admit(request)
             cursor = request.GET.get("cursor")
-            position = None if cursor is None else cursors.position(cursor)
+            position = None if cursor is None else pagination.position(cursor)
             tools, following = server.page(position, self.get_context(request))
         except Exception as exception:
             reply = refusal(exception)

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +27,10 @@ from mcp_bridge.testing import MCPClient
 SLOW = {"browser": "BROWSER", "processes": "STRESS"}
 collect_ignore = [folder for folder, wanted in SLOW.items() if wanted not in os.environ]
 
+TESTS = Path(__file__).parent
 WITHOUT_DATABASE = {"protocol", "schemas"}
+# Folders inside those, whose tests call by the front door.
+WITH_DATABASE = {"django", "validation"}
 EVERY_REVISION = tuple(REVISIONS)
 SPOKEN = tuple(version for version in EVERY_REVISION if version != "2024-11-05")
 
@@ -50,12 +54,18 @@ class CheckedClient(MCPClient):
 
 @pytest.fixture(autouse=True, scope="module")
 def test_site(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Serve tests/site.py for a whole module: reading it anew for each test takes too long."""
+    """Serve the site for a whole module: reading it anew for each test takes too long."""
     if {"newsroom", "browser"} & set(request.node.path.parts):
         yield
         return
-    with override_settings(ROOT_URLCONF="tests.site"):
+    with override_settings(ROOT_URLCONF="tests.support.site"):
         yield
+
+
+def uses_database(path: Path) -> bool:
+    """Whether the tests of a file, by its folder, may use the database without a mark."""
+    folders = set(path.relative_to(TESTS).parts)
+    return not folders & WITHOUT_DATABASE or bool(folders & WITH_DATABASE)
 
 
 def pytest_configure() -> None:
@@ -70,7 +80,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is served depends on the owner's settings, so that every request reads the database."""
     for item in items:
         is_marked = item.get_closest_marker("django_db") is not None
-        if not is_marked and not WITHOUT_DATABASE & set(item.path.parts):
+        if not is_marked and uses_database(item.path):
             # A fixture that is asked for when the test runs would come too late: pytest-django
             # makes only the databases of marked tests.
             item.add_marker(pytest.mark.django_db)
@@ -82,7 +92,7 @@ def no_records_left(
 ) -> Iterator[None]:
     """Each file leaves the database as it was: a call from another thread would leave a record."""
     yield
-    if not WITHOUT_DATABASE & set(request.node.path.parts):
+    if uses_database(request.node.path):
         with django_db_blocker.unblock():
             if not connection.in_atomic_block:
                 assert not ToolCallRecord.objects.exists()

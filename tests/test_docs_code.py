@@ -18,11 +18,11 @@ from django.urls import path
 from modernrpc.server import RpcServer
 
 from mcp_bridge import ToolError, mcp_tool, signals
+from mcp_bridge.access.throttling.throttles import ToolRateThrottle
 from mcp_bridge.models import HeldCall, ToolCallRecord
 from mcp_bridge.testing import MCPError
-from mcp_bridge.throttling import ToolRateThrottle
 from tests.conftest import CheckedClient, text_of
-from tests.serving import route, serve, set_tool
+from tests.support.serving import route, serve, set_tool
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in ROOT.glob("docs/*.md")}

@@ -13,12 +13,12 @@ from django.test import Client
 
 from mcp_bridge.management.tables import TablesCommand
 from mcp_bridge.views import AsyncMCPView, MCPView, ToolListView
-from tests.serving import route
+from tests.support.serving import route
 
 UNMIGRATED = """
 from django.conf import settings
 settings.configure(
-    SECRET_KEY="x", ROOT_URLCONF="tests.site", ALLOWED_HOSTS=["testserver"],
+    SECRET_KEY="x", ROOT_URLCONF="tests.support.site", ALLOWED_HOSTS=["testserver"],
     INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "modernrpc",
                     "rest_framework", "mcp_bridge", "mcp_bridge.tokens"],
     DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},

@@ -9,11 +9,11 @@ import pytest
 from django.test import override_settings
 
 from mcp_bridge.conf import Conf, conf
-from mcp_bridge.registry import registry
+from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing import MCPError
 from tests.conftest import CheckedClient, text_of
-from tests.serving import names
-from tests.site import TOOLS
+from tests.support.serving import names
+from tests.support.site import TOOLS
 
 DEFAULTS: dict[str, Any] = {
     "INSTRUCTIONS": None,
@@ -29,7 +29,7 @@ DEFAULTS: dict[str, Any] = {
     "FOUR_EYES": False,
     "ALLOWED_ORIGINS": [],
     "ERROR_MAPPER": None,
-    "THROTTLE_CLASSES": ["mcp_bridge.throttling.ToolRateThrottle"],
+    "THROTTLE_CLASSES": ["mcp_bridge.access.throttling.ToolRateThrottle"],
     "THROTTLE_RATES": {},
     "THROTTLE_WITHOUT_CACHE": "open",
     "PAGE_SIZE": 500,

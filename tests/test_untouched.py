@@ -20,7 +20,7 @@ from modernrpc.server import RpcServer
 
 from mcp_bridge import mcp_tool
 from tests.conftest import CheckedClient
-from tests.serving import names, route
+from tests.support.serving import names, route
 
 Mark = Callable[[Any], Any]
 
@@ -145,7 +145,7 @@ def test_rpc_answers_the_same_after_the_tools_were_called(
 PROGRAM = """
 from django.conf import settings
 settings.configure(
-    SECRET_KEY="x", ROOT_URLCONF="tests.site", ALLOWED_HOSTS=["testserver"],
+    SECRET_KEY="x", ROOT_URLCONF="tests.support.site", ALLOWED_HOSTS=["testserver"],
     INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "modernrpc",
                     "rest_framework", "mcp_bridge", "mcp_bridge.tokens"],
 )
@@ -166,7 +166,7 @@ def state():
 before = state()
 import django
 django.setup()
-import tests.site
+import tests.support.site
 from mcp_bridge.testing import MCPClient
 client = MCPClient()
 assert [tool["name"] for tool in client.list_tools()] == ["ping_public"]

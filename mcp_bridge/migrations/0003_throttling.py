@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.db import migrations, models
 
-import mcp_bridge.models
+import mcp_bridge.models.tool_settings
 
 
 class Migration(migrations.Migration):
@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
                     "How often each caller may call the tool, such as 20/min, 100/hour or 5/day."
                 ),
                 max_length=32,
-                validators=[mcp_bridge.models.validate_rate],
+                validators=[mcp_bridge.models.tool_settings.validate_rate],
                 verbose_name="rate",
             ),
         ),

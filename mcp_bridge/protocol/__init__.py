@@ -26,8 +26,8 @@ from mcp_bridge.protocol.errors import (
     UnsupportedProtocolVersionError,
 )
 from mcp_bridge.protocol.exchange import Reply, Result, aanswer, answer, fail, refuse
-from mcp_bridge.protocol.http import Headers
-from mcp_bridge.protocol.inbound import Request
+from mcp_bridge.protocol.headers import Headers
+from mcp_bridge.protocol.requests import Request
 from mcp_bridge.protocol.revisions import (
     LATEST,
     LATEST_LEGACY,

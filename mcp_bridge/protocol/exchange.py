@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
-from mcp_bridge.protocol import inbound, jsonrpc
+from mcp_bridge.protocol import jsonrpc, requests
 from mcp_bridge.protocol.errors import InternalError, ProtocolError
-from mcp_bridge.protocol.http import Headers
-from mcp_bridge.protocol.inbound import Request
+from mcp_bridge.protocol.headers import Headers
+from mcp_bridge.protocol.requests import Request
 
 logger = logging.getLogger("mcp_bridge.protocol")
 
@@ -97,14 +97,14 @@ class Exchange:
         try:
             message = jsonrpc.decode(self._body)
             self._batch = isinstance(message, list)
-            messages = inbound.read_batch(message, self._headers) if self._batch else [message]
+            messages = requests.read_batch(message, self._headers) if self._batch else [message]
         except ProtocolError as error:
             self._batch = False
             self._put_error(error, error.http_status)
             return
         for each in messages:
             try:
-                request = inbound.read_message(each, self._headers)
+                request = requests.read_message(each, self._headers)
             except ProtocolError as error:
                 self._put_error(error, error.http_status)
             else:

@@ -15,7 +15,6 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic_core import SchemaSerializer, core_schema
 from referencing import Registry
 
-from mcp_bridge.handmade.keywords import Linear
 from mcp_bridge.protocol.content import CallToolResult, ContentBlock
 from mcp_bridge.schemas.adapters import adapted
 from mcp_bridge.schemas.definitions import at_root
@@ -25,6 +24,7 @@ from mcp_bridge.schemas.members import core_schema_of
 from mcp_bridge.schemas.shapes import shaped
 from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.schemas.strictness import has_own_code, serializer, strict_validator
+from mcp_bridge.schemas.validation.keywords import Linear
 
 # The member that holds a result which is no object (decided for every revision alike).
 WRAPPER: Final = "result"

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, get_args, get_origin
 
+from mcp_bridge.features.tools import Context
 from mcp_bridge.schemas import docstrings
-from mcp_bridge.tools import Context
 
 MISSING: Final = inspect.Parameter.empty
 

@@ -11,17 +11,17 @@ from typing import Any
 
 from django.core import checks
 
-from mcp_bridge import django_types
-from mcp_bridge.arguments import schema_checker, typed_checker
-from mcp_bridge.marks import ToolOptions
+from mcp_bridge.calls.arguments import schema_checker, typed_checker
+from mcp_bridge.calls.results import encoder, schema_encoder
+from mcp_bridge.features.marks import ToolOptions
+from mcp_bridge.features.tools import AccessRule, Tool, ToolCall
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
-from mcp_bridge.results import encoder, schema_encoder
 from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters
-from mcp_bridge.tools import AccessRule, Tool, ToolCall
+from mcp_bridge.schemas.django import install
 
 # Tools are also built where the app is not installed.
-django_types.install()
+install()
 
 
 class Source(ABC):

@@ -27,11 +27,11 @@ from modernrpc.server import RpcServer
 
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError
-from mcp_bridge.marks import ToolOptions, options_of
+from mcp_bridge.features.marks import ToolOptions, options_of
+from mcp_bridge.features.tools import AccessRule, Context, Tool, ToolCall
 from mcp_bridge.protocol import ProtocolError
 from mcp_bridge.schemas import Signature
 from mcp_bridge.sources.base import MarkedFunction, Source, first_line, location
-from mcp_bridge.tools import AccessRule, Context, Tool, ToolCall
 
 _SYSTEM: Final = "system."
 # What the large clients accept; a dot only where the site asked for dotted names.

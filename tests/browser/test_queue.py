@@ -12,17 +12,17 @@ from django.core.cache import cache
 from django.utils import timezone
 from playwright.sync_api import Page
 
-from mcp_bridge.held import HeldCall
+from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.models import ToolCallRecord, ToolSetting
-from mcp_bridge.outcomes import ErrorCode, Outcome
+from mcp_bridge.models.pending_calls import HeldCall
 from mcp_bridge.testing import MCPError
 from mcp_bridge.tokens.models import Token
 from testproject.newsroom.models import Article
 from testproject.newsroom.seeding.users import PASSWORD
 from tests.browser.conftest import SCHEMES, WIDTHS, check, missed_by_the_keyboard
-from tests.browser.test_desk import Visit, tool
+from tests.browser.test_admin import Visit, tool
 from tests.conftest import CheckedClient, text_of
-from tests.wire import ERAS
+from tests.support.wire import ERAS
 
 QUEUE, RECORDS = "/admin/mcp_bridge/heldcall/", "/admin/mcp_bridge/toolcallrecord/"
 

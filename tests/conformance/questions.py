@@ -8,7 +8,7 @@ from modernrpc import RpcNamespace
 
 from mcp_bridge import Context, mcp_tool
 from mcp_bridge.exceptions import InputRequired
-from mcp_bridge.protocol.inputs import (
+from mcp_bridge.protocol.input_requests import (
     CreateMessageRequest,
     FormElicitRequest,
     InputRequest,

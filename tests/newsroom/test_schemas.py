@@ -12,7 +12,7 @@ import pytest
 from testproject.newsroom.models import Article, Media
 from testproject.newsroom.pictures import landscape
 from tests.newsroom.test_access import EVERYTHING
-from tests.test_every_schema import flaws, misfits
+from tests.server.test_every_schema import flaws, misfits
 
 PERIOD = {"start": "2026-01-01", "end": "2026-12-31"}
 DRAFT = {"title": "The lighthouse keeper", "section": "local", "body": "She retires. " * 10}

@@ -24,7 +24,7 @@ PROCESSES, TIMES, RATE = 3, 200, "250/day"
 @pytest.mark.skipif("MCP_BRIDGE_TEST_CACHE_URL" not in os.environ, reason="make services runs it")
 @pytest.mark.parametrize(
     "path",
-    ["mcp_bridge.throttling.ToolRateThrottle", "rest_framework.throttling.UserRateThrottle"],
+    ["mcp_bridge.access.throttling.ToolRateThrottle", "rest_framework.throttling.UserRateThrottle"],
 )
 def test_processes_count_exactly(path: str) -> None:
     caller, begin = uuid.uuid4().hex, str(time.time() + 3)
@@ -44,8 +44,8 @@ def main(path: str, caller: str, begin: str) -> None:
     django.setup()
     from django.conf import settings
 
-    from mcp_bridge.throttling import ToolRateThrottle, throttle_class
-    from mcp_bridge.tools import Context, Tool
+    from mcp_bridge.access.throttling.throttles import ToolRateThrottle, throttle_class
+    from mcp_bridge.features.tools import Context, Tool
 
     settings.MCP_BRIDGE = {"THROTTLE_RATES": {"user": RATE, "tools": RATE}}
     kind: Any = throttle_class(path)

@@ -22,11 +22,11 @@ from django.core.management import call_command
 from django.db import connections
 from django.test.utils import setup_test_environment
 
-from mcp_bridge.marks import ToolOptions
-from mcp_bridge.results import encoder
+from mcp_bridge.calls.results import encoder
+from mcp_bridge.features.marks import ToolOptions
+from mcp_bridge.features.tools import AccessRule, Tool
 from mcp_bridge.schemas import Outputs
 from mcp_bridge.sources.base import Source
-from mcp_bridge.tools import AccessRule, Tool
 
 NAMES = ("first", "second", "third")
 generation = 0
@@ -122,7 +122,7 @@ def approve() -> int:
     from django.contrib.auth.models import Group
     from django.utils import timezone
 
-    from mcp_bridge.held import HeldCall
+    from mcp_bridge.models.pending_calls import HeldCall
 
     waiting = HeldCall.objects.filter(status="waiting")
     waiting.update(status="approved", decided_at=timezone.now())
@@ -134,8 +134,8 @@ def clean() -> None:
     from django.contrib.auth import get_user_model
     from django.contrib.auth.models import Group
 
-    from mcp_bridge.held import HeldCall, UsedState
     from mcp_bridge.models import ToolSetting
+    from mcp_bridge.models.pending_calls import HeldCall, UsedState
 
     ToolSetting.objects.filter(name="race").delete()
     for rows in (HeldCall.objects, UsedState.objects, Group.objects, get_user_model().objects):
@@ -167,7 +167,7 @@ def toggle(name: str, enabled: bool) -> None:
 
 def hammer(threads: int, reloads: int) -> dict[str, int]:
     """List and call in threads while the registry is reloaded; counts answers, and wrong ones."""
-    from mcp_bridge.registry import registry
+    from mcp_bridge.registry.registry import registry
     from mcp_bridge.testing import MCPClient
 
     global generation

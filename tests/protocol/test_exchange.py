@@ -28,7 +28,7 @@ from mcp_bridge.protocol import (
     fail,
     refuse,
 )
-from mcp_bridge.protocol.inbound import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from mcp_bridge.protocol.requests import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 
 MODERN = {"_meta": {PROTOCOL_VERSION: "2026-07-28", CLIENT_CAPABILITIES: {}}}
 

@@ -10,10 +10,10 @@ import pytest
 from django.utils import timezone
 from pydantic import AwareDatetime, NaiveDatetime
 
+from tests.calls.test_arguments import errors_of
 from tests.conftest import CheckedClient, text_of
 from tests.schemas.structures import Box
-from tests.serving import serve, taking
-from tests.test_arguments import errors_of
+from tests.support.serving import serve, taking
 
 NAIVE, AWARE = "2024-07-01T12:00:00", "2024-07-01T12:00:00+05:00"
 

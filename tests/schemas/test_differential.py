@@ -21,7 +21,7 @@ from jsonschema import Draft202012Validator
 from pydantic import AwareDatetime, Field, NaiveDatetime
 from typing_extensions import TypedDict
 
-from mcp_bridge.arguments import typed_checker
+from mcp_bridge.calls.arguments import typed_checker
 from mcp_bridge.exceptions import InvalidArguments
 from mcp_bridge.schemas import Inputs, Signature
 from tests.conftest import label
@@ -29,7 +29,7 @@ from tests.schemas import structures
 from tests.schemas.drawing import days, fitting, mutated
 from tests.schemas.test_agreement import CONFIGURED, EXACT, VALUES
 from tests.schemas.test_kinds import valid
-from tests.serving import taking
+from tests.support.serving import taking
 
 
 class Awkward(TypedDict):

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from mcp_bridge.schemas import Inputs, McpHeader, Outputs, Signature, header_parameters
 from tests.conftest import label
-from tests.serving import messages, names, serve, taking
+from tests.support.serving import messages, names, serve, taking
 
 
 class Place(TypedDict):

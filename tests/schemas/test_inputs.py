@@ -6,7 +6,7 @@ from mcp_bridge.schemas import input_schema
 from tests.schemas import examples as ex
 from tests.schemas.kinds import STRING
 from tests.schemas.kinds_classes import POINT
-from tests.serving import taking
+from tests.support.serving import taking
 
 
 def test_required_are_the_parameters_without_a_default_in_their_order() -> None:

@@ -11,17 +11,17 @@ import pytest
 from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 
-from mcp_bridge import django_types
-from mcp_bridge.arguments import typed_checker
+from mcp_bridge.calls.arguments import typed_checker
 from mcp_bridge.exceptions import InvalidArguments
 from mcp_bridge.schemas import Inputs, Outputs, Signature
+from mcp_bridge.schemas.django import install
 from tests.conftest import label
 from tests.schemas import kinds, kinds_classes, kinds_composed
 from tests.schemas.kinds import Kind
 from tests.schemas.structures import made_with_new_syntax
-from tests.serving import taking
+from tests.support.serving import taking
 
-django_types.install()
+install()
 
 KINDS: list[Kind] = [
     *(*kinds.PRIMITIVES, *kinds.CHOICES, *kinds.FORMATS),

@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field, PlainSerializer, computed_field
 
+from mcp_bridge.calls.results import encoder
 from mcp_bridge.protocol.content import (
     AudioContent,
     CallToolResult,
@@ -20,11 +21,10 @@ from mcp_bridge.protocol.content import (
     ResourceLink,
     TextContent,
 )
-from mcp_bridge.results import encoder
 from mcp_bridge.schemas import Outputs, output_schema
 from tests.conftest import label
 from tests.schemas import examples as ex
-from tests.serving import giving
+from tests.support.serving import giving
 
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
 POINT = {

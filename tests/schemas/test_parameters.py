@@ -13,14 +13,14 @@ import attrs
 import pytest
 from pydantic import BaseModel, Field, FilePath
 
-from mcp_bridge.arguments import typed_checker
+from mcp_bridge.calls.arguments import typed_checker
 from mcp_bridge.exceptions import InvalidArguments
 from mcp_bridge.schemas import Inputs, Signature
 from tests.conftest import label
 from tests.schemas import examples as ex
 from tests.schemas.kinds import INTEGER, STRING
 from tests.schemas.kinds_classes import POINT
-from tests.serving import giving, messages, names, serve, served, taking
+from tests.support.serving import giving, messages, names, serve, served, taking
 
 DAY = {**STRING, "format": "date"}
 

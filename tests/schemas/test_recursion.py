@@ -8,7 +8,7 @@ from jsonschema import Draft202012Validator
 from mcp_bridge.schemas import input_schema, output_schema
 from tests.conftest import label
 from tests.schemas import examples as ex
-from tests.serving import giving, taking
+from tests.support.serving import giving, taking
 
 INTEGER = {"type": "integer"}
 NODE = {

@@ -18,7 +18,7 @@ from mcp_bridge.schemas import (
 from tests.conftest import label
 from tests.schemas import examples as ex
 from tests.schemas import structures
-from tests.serving import giving, taking
+from tests.support.serving import giving, taking
 
 if TYPE_CHECKING:
     from decimal import Decimal

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import CheckedClient, text_of
 from tests.schemas import structures as st
-from tests.serving import serve
+from tests.support.serving import serve
 
 # The hint, what is sent, and the lines that refuse it.
 REFUSED: list[tuple[Any, Any, list[str]]] = [

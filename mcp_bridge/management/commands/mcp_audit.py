@@ -9,9 +9,9 @@ from django.db import router
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from mcp_bridge.calls.outcomes import Outcome
 from mcp_bridge.management.tables import TablesCommand
 from mcp_bridge.models import HeldCall, ToolCallRecord, UsedState
-from mcp_bridge.outcomes import Outcome
 
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGE: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)

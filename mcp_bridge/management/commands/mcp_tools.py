@@ -7,15 +7,15 @@ from typing import Any, Final
 from django.core import checks
 from django.core.management.base import CommandError, CommandParser
 
-from mcp_bridge import approval
-from mcp_bridge.checks import linted
-from mcp_bridge.desk.trying import visible
-from mcp_bridge.linting import budget, tokens
+from mcp_bridge.access.policy import visible
+from mcp_bridge.checks.settings import linted
+from mcp_bridge.features.tools import Tool
 from mcp_bridge.management.tables import TablesCommand
 from mcp_bridge.management.users import named_user
 from mcp_bridge.protocol import LATEST
-from mcp_bridge.registry import registry
-from mcp_bridge.tools import Tool
+from mcp_bridge.registry import tool_status
+from mcp_bridge.registry.linting import budget, tokens
+from mcp_bridge.registry.registry import registry
 
 LEVELS: Final = {
     "CRITICAL": checks.CRITICAL,
@@ -55,8 +55,10 @@ class Command(TablesCommand):
             found = [*discovered.messages, *linted(tools, minor=True)]
             self._report(found, tools, LEVELS[options["fail_level"]])
             return
-        settings = approval.read_settings()
-        standings = {tool.name: approval.standing(tool, settings.get(tool.name)) for tool in tools}
+        settings = tool_status.read_settings()
+        standings = {
+            tool.name: tool_status.standing(tool, settings.get(tool.name)) for tool in tools
+        }
         if options["json"]:
             told = [{**_described(tool), "standing": standings[tool.name]} for tool in tools]
             self.stdout.write(json.dumps(told, indent=2))
@@ -84,10 +86,10 @@ class Command(TablesCommand):
         if grave:
             raise CommandError(f"{grave} of {len(told)} findings must be mended.")
 
-    def _table(self, tools: Iterable[Tool], standings: Mapping[str, approval.Standing]) -> None:
+    def _table(self, tools: Iterable[Tool], standings: Mapping[str, tool_status.Standing]) -> None:
         for tool in tools:
             hints = ", ".join(name for name, is_so in tool.annotations.items() if is_so)
-            is_served = standings[tool.name] is approval.Standing.SERVED
+            is_served = standings[tool.name] is tool_status.Standing.SERVED
             self.stdout.write(self.style.MIGRATE_HEADING(tool.name))
             self.stdout.write(f"    source: {tool.source}\n    access: {access(tool)}")
             if hints:

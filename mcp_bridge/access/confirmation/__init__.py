@@ -1,0 +1,1 @@
+"""A person's confirmation of one call, by the client's form or in the approval queue."""

@@ -1,0 +1,7 @@
+"""How often a caller may call: throttle classes, and the counters they share."""
+
+from __future__ import annotations
+
+from mcp_bridge.access.throttling.throttles import CredentialRateThrottle, ToolRateThrottle
+
+__all__ = ["CredentialRateThrottle", "ToolRateThrottle"]

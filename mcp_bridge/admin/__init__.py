@@ -1,0 +1,9 @@
+"""The admin pages of the core app; importing them registers them."""
+
+from __future__ import annotations
+
+from mcp_bridge.admin.call_records import ToolCallRecordAdmin
+from mcp_bridge.admin.pending_calls import HeldCallAdmin
+from mcp_bridge.admin.tool_settings import ToolSettingAdmin
+
+__all__ = ["HeldCallAdmin", "ToolCallRecordAdmin", "ToolSettingAdmin"]

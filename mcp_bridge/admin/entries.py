@@ -1,0 +1,183 @@
+"""One line of the desk: a tool of the code with what the site's owner has set of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from mcp_bridge.access.throttling.throttles import ToolRateThrottle
+from mcp_bridge.features.tools import AccessRule, Tool
+from mcp_bridge.registry import tool_status
+from mcp_bridge.registry.fingerprints import fingerprint, portrait
+from mcp_bridge.registry.registry import registry
+from mcp_bridge.registry.tool_status import Standing
+
+# By annotation and value: a word or two for the list, and the same said in full.
+HINTS: Final[Mapping[tuple[str, bool], tuple[Any, Any]]] = {
+    ("readOnlyHint", True): (_("read-only"), _("It only reads: it changes nothing.")),
+    ("readOnlyHint", False): (_("writes"), _("It may change data.")),
+    ("destructiveHint", True): (_("destructive"), _("It may delete or overwrite.")),
+    ("destructiveHint", False): (_("not destructive"), _("It deletes and overwrites nothing.")),
+    ("idempotentHint", True): (
+        _("idempotent"),
+        _("Called again with the same arguments, it changes nothing more."),
+    ),
+    ("openWorldHint", True): (_("open world"), _("It reaches systems outside of this site.")),
+    ("openWorldHint", False): (_("closed world"), _("It stays within this site.")),
+}
+_CONFIRM: Final = (_("asks first"), _("It runs only after a person has agreed."))
+_MEANING: Final = {
+    Standing.SERVED: _("Everybody who may see it can call it. To switch it off, clear “Enabled”."),
+    Standing.DISABLED: _("Nobody sees it or can call it. To switch it on, tick “Enabled”."),
+    Standing.NEW: _(
+        "The code has brought it, and nobody has approved it yet. Nobody sees it before that. "
+        "Read what it does, and approve it if that is right."
+    ),
+    Standing.CHANGED: _(
+        "The code has another definition of it than the one that was approved. Nobody sees it "
+        "before that is approved. Read what has changed, and approve it if that is right."
+    ),
+    Standing.GONE: _(
+        "Nothing is served under this name. What is set here is kept should the tool return; "
+        "delete it if it will not."
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """``setting`` is the tool's row; ``tool`` is None where it is no longer in the code."""
+
+    setting: Any
+    tool: Tool | None
+
+    @classmethod
+    def of(cls, setting: Any) -> Entry:
+        """The entry of a row."""
+        return cls(setting, registry.discovered.get(setting.name))
+
+    @cached_property
+    def standing(self) -> Standing:
+        return tool_status.standing(self.tool, self.setting)
+
+    @cached_property
+    def shown(self) -> Tool | None:
+        """The tool as models see it when it is served."""
+        return None if self.tool is None else tool_status.as_set(self.tool, self.setting)
+
+    @property
+    def title(self) -> str:
+        title = self.setting.title if self.shown is None else self.shown.title
+        return str(title or "")
+
+    @property
+    def description(self) -> str:
+        description = self.setting.description if self.shown is None else self.shown.description
+        return str(description)
+
+    @property
+    def rule(self) -> AccessRule | None:
+        """Who may see it when it is served."""
+        return None if self.shown is None else self.shown.access
+
+    @property
+    def waits(self) -> bool:
+        """Whether somebody has to approve it."""
+        return self.standing in (Standing.NEW, Standing.CHANGED)
+
+    @property
+    def is_served(self) -> bool:
+        return self.standing is Standing.SERVED or self.is_served_unapproved
+
+    @property
+    def is_served_unapproved(self) -> bool:
+        """Whether it has changed and is served all the same, since DEBUG is on."""
+        return tool_status.is_served_unapproved(self.standing, self.setting)
+
+    @property
+    def label(self) -> str:
+        """Its standing in a few words."""
+        if self.is_served_unapproved:
+            return gettext("%(standing)s; on, since DEBUG is") % {"standing": self.standing.label}
+        if self.waits and not self.setting.enabled:
+            return gettext("%(standing)s; off") % {"standing": self.standing.label}
+        return str(self.standing.label)
+
+    @property
+    def meaning(self) -> str:
+        """What the standing means, and what to do."""
+        meaning = str(_MEANING[self.standing])
+        if self.is_served_unapproved:
+            return gettext(
+                "The code has another definition of it than the one that was approved. It is "
+                "served all the same, since DEBUG is on; without DEBUG it would be withheld."
+            )
+        if self.waits and not self.setting.enabled:
+            return f"{meaning} {gettext('It is switched off besides, and stays so.')}"
+        return meaning
+
+    @property
+    def hints(self) -> list[tuple[str, str]]:
+        """What the code says of it, each in a word or two and in full."""
+        if self.tool is None:
+            return []
+        said = [HINTS.get(pair) for pair in self.tool.annotations.items()]
+        said += [_CONFIRM] if self.shown and self.shown.options.confirm else []
+        return [(str(short), str(full)) for short, full in filter(None, said)]
+
+    @property
+    def rate(self) -> str:
+        """How often a caller may call it where the owner sets nothing, as a sentence."""
+        if self.tool is None:
+            return ""
+        try:
+            rate = ToolRateThrottle().get_rate(self.tool)
+        except (ImproperlyConfigured, ValueError):
+            return gettext("Empty: the code's rate, which is none: every call fails.")
+        if rate is None:
+            return gettext("Empty: no limit.")
+        return gettext("Empty: %(rate)s, as the code or the settings say.") % {"rate": rate.text}
+
+    @property
+    def asks_first(self) -> bool:
+        """Whether a person is asked before a trial of it is run."""
+        tool = self.shown
+        return tool is not None and (
+            tool.options.confirm or tool.annotations.get("destructiveHint", False)
+        )
+
+    @property
+    def text(self) -> str:
+        """What it is searched by."""
+        return "\n".join((self.setting.name, self.title, self.description)).casefold()
+
+    @property
+    def portrait(self) -> str:
+        """What an approval is of; empty where the tool is gone."""
+        return "" if self.tool is None else portrait(self.tool)
+
+
+def entries() -> list[Entry]:
+    """Those of all tools, with a row written first for each that has none."""
+    found = tool_status.read_settings()
+    due = list(_due(found))
+    if due:
+        tool_status.sync(due)
+        found = tool_status.read_settings()
+    return [Entry.of(setting) for setting in found.values()]
+
+
+def _due(found: Mapping[str, Any]) -> Iterator[Tool]:
+    """The tools without a row, and those that have changed and need nobody to approve that."""
+    for tool in registry.discovered:
+        entry = Entry(found.get(tool.name), tool)
+        if entry.setting is None or (
+            not entry.waits and entry.setting.fingerprint != fingerprint(entry.portrait)
+        ):
+            yield tool

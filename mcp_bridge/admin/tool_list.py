@@ -1,0 +1,81 @@
+"""The list of tools: its rows with their audiences, its search, and its filter by standing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from django.contrib.admin import SimpleListFilter
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from mcp_bridge.admin.audience import Audiences
+from mcp_bridge.admin.entries import Entry, entries
+from mcp_bridge.admin.usage import with_usage
+from mcp_bridge.registry.tool_status import Standing
+
+
+class ToolChangeList(ChangeList):
+    """A list whose rows know their ``entry`` and their ``audience``, None where they are gone."""
+
+    def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
+        rows: QuerySet[Any] = super().get_queryset(request, *args, **kwargs)
+        # Long texts that no column shows.
+        return with_usage(rows.defer("approved", "note"))
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        rows = list(self.result_list)
+        for row in rows:
+            row.entry = Entry.of(row)
+        audiences = Audiences(row.entry.rule for row in rows if row.entry.rule)
+        for row in rows:
+            row.audience = audiences.of(row.entry.rule) if row.entry.rule else None
+
+
+class StandingFilter(SimpleListFilter):
+    """By what becomes of a tool, which the code and the settings say together."""
+
+    title = _("standing")
+    parameter_name = "standing"
+
+    def lookups(self, request: Any, model_admin: Any) -> list[tuple[str, Any]]:
+        return [("waiting", _("waits for approval")), *Standing.choices]
+
+    def queryset(self, request: Any, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        wanted = self.value()
+        if wanted is None:
+            return queryset
+        chosen = [
+            entry.setting.pk
+            for entry in map(Entry.of, queryset.defer("approved", "note"))
+            if (entry.waits if wanted == "waiting" else entry.standing == wanted)
+        ]
+        return queryset.filter(pk__in=chosen)
+
+
+def found(queryset: QuerySet[Any], term: str) -> QuerySet[Any]:
+    """The rows of tools whose name, title and description, as served, hold all the words."""
+    words = term.casefold().split()
+    if not words:
+        return queryset
+    texts = {row.pk: Entry.of(row).text for row in queryset}
+    matching = [key for key, text in texts.items() if all(word in text for word in words)]
+    return queryset.filter(pk__in=matching)
+
+
+def summary() -> dict[str, str]:
+    """What stands above the list: how many tools there are, and how many need somebody."""
+    counted = Counter(entry.standing for entry in entries())
+    waiting = counted[Standing.NEW] + counted[Standing.CHANGED]
+    total = sum(counted.values()) - counted[Standing.GONE]
+    shown = ngettext("%d tool is in the code", "%d tools are in the code", total) % total
+    words = ngettext("%d tool waits for approval.", "%d tools wait for approval.", waiting)
+    off = gettext("%(off)d off, %(gone)d no longer in the code") % {
+        "off": counted[Standing.DISABLED],
+        "gone": counted[Standing.GONE],
+    }
+    return {"waiting": words % waiting if waiting else "", "counted": f"{shown}; {off}."}

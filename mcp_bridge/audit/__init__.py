@@ -1,0 +1,1 @@
+"""What is recorded and signalled of calls, without secrets."""

@@ -1,0 +1,1 @@
+"""One call of a tool: its arguments checked, run in its transaction, its result made."""

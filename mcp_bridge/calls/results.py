@@ -1,0 +1,138 @@
+"""What a tool returned, as a CallToolResult."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mcp_bridge.calls import media
+from mcp_bridge.protocol import jsonrpc
+from mcp_bridge.protocol.content import CallToolResult, ContentBlock, TextContent
+from mcp_bridge.schemas import Outputs
+from mcp_bridge.schemas.validation.validator import Handmade, Uncheckable
+
+Encoder = Callable[[Any], CallToolResult]
+
+# Every digit as 0, to find a run of them without a pattern.
+_ZEROS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
+_MANY = b"0" * jsonrpc.MAX_DIGITS
+
+
+def encoder(outputs: Outputs) -> Encoder:
+    """
+    An encoder for values of a return hint.
+
+    Content blocks go out as they are, and files and pictures as blocks; what is plain beside them
+    becomes text. Any other value is written once: as the text block, and as ``structuredContent``,
+    wrapped as ``{"result": value}`` where it is no object. The encoder raises ValueError or
+    TypeError for a value that is no JSON or not what the hint says; this raises ValueError for a
+    hint that leaves open what bytes are.
+    """
+    media_type = media.media_type_in(outputs.returns)
+
+    def encode(value: Any) -> CallToolResult:
+        result = _as_content(value, outputs, media_type)
+        if result is None:
+            plain, structured = outputs.dump(value)
+            result = CallToolResult(content=[TextContent(_text(plain))], structured=structured)
+        elif outputs.schema is not None:
+            _promised(result)
+        if result.structured is not None:
+            _check_numbers(result.structured)
+        return result
+
+    return encode
+
+
+def _as_content(value: Any, outputs: Outputs, media_type: str | None) -> CallToolResult | None:
+    """Content blocks as a result, or None for any other value."""
+    if isinstance(value, CallToolResult):
+        return value
+    if isinstance(value, ContentBlock):
+        return CallToolResult(content=[value])
+    values = value if isinstance(value, list | tuple) else (value,)
+    # A type for each kind of value, since lists are long and of few kinds.
+    if outputs.is_content or (
+        outputs.schema is None and any(_is_block(kind) for kind in set(map(type, values)))
+    ):
+        blocks = [
+            _block(each, number, outputs, media_type) for number, each in enumerate(values, 1)
+        ]
+        return CallToolResult(content=blocks)
+    if values is value and value and all(isinstance(each, ContentBlock) for each in value):
+        return CallToolResult(content=list(value))
+    return None
+
+
+def _is_block(kind: Any) -> bool:
+    return issubclass(kind, ContentBlock) or media.reader(kind) is not None
+
+
+def _block(value: Any, number: int, outputs: Outputs, media_type: str | None) -> ContentBlock:
+    """One value as a block: text, where it is nothing better."""
+    if isinstance(value, ContentBlock):
+        return value
+    if isinstance(value, bytes):
+        return media.of_bytes(value, media_type).block(number)
+    kind: Any = type(value)
+    read = media.reader(kind)
+    if read is not None:
+        return read(value).block(number)
+    plain, structured = outputs.dump(value)
+    _check_numbers(structured)
+    return TextContent(_text(plain))
+
+
+def _promised(result: CallToolResult) -> None:
+    if result.structured is None and not result.is_error:
+        raise ValueError("the output schema promises a structured result, and there is none")
+
+
+def schema_encoder(schema: Mapping[str, Any], inner: Encoder) -> Encoder:
+    """
+    An encoder that also holds the structured result to a JSON Schema given by hand.
+
+    Raises ValueError for a schema that cannot be enforced within bounds (see ``handmade``); the
+    encoder raises it for a result that breaks the schema, or that cannot be checked.
+    """
+    handmade = Handmade(schema, "output_schema")
+
+    def encode(value: Any) -> CallToolResult:
+        result = inner(value)
+        _promised(result)
+        if result.structured is not None:
+            _hold(handmade, result.structured)
+        return result
+
+    return encode
+
+
+def _hold(handmade: Handmade, structured: bytes) -> None:
+    try:
+        violations = handmade.violations(json.loads(structured))
+    except Uncheckable as why:
+        raise ValueError(f"the result {why}") from why
+    if violations:
+        place = jsonrpc.pointer(violations[0].path) or "/"
+        raise ValueError(f"the result breaks the output schema at {place}: {violations[0].message}")
+
+
+def _text(plain: bytes) -> str:
+    """A JSON string is its own text; everything else is shown as JSON."""
+    return str(json.loads(plain)) if plain.startswith(b'"') else plain.decode("utf-8")
+
+
+def _check_numbers(written: bytes) -> None:
+    """Refuse what pydantic writes and no client reads: NaN, the infinities, endless integers."""
+    if b"NaN" in written or b"Infinity" in written or _MANY in written.translate(_ZEROS):
+        json.loads(written, parse_constant=_refuse, parse_int=_refuse_long)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+def _refuse_long(digits: str) -> None:
+    if len(digits) > jsonrpc.MAX_DIGITS:
+        raise ValueError(f"an integer has more than {jsonrpc.MAX_DIGITS} digits")

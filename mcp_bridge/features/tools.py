@@ -1,0 +1,160 @@
+"""What a tool, a call of it, and the context of a call are, whatever source a tool comes from."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+from mcp_bridge.features.marks import ToolOptions
+from mcp_bridge.protocol import MissingRequiredClientCapabilityError
+from mcp_bridge.protocol.content import CallToolResult
+from mcp_bridge.protocol.revisions import Revision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AccessRule:
+    """
+    What a caller needs for a tool. Tools with the same rule are decided once a request.
+
+    Rules are compared by identity, which costs a list of many tools the least; ``of()`` gives the
+    same rule for the same needs.
+    """
+
+    public: bool = False
+    permissions: tuple[str, ...] = ()
+    # The source's own condition: truthy for a context that may use the tool.
+    predicate: Callable[[Context], Any] | None = None
+    # Primary keys of the groups of which a caller must be in one; None where any will do.
+    groups: frozenset[Any] | None = None
+
+    @classmethod
+    @lru_cache(maxsize=1024)
+    def of(
+        cls,
+        public: bool,
+        permissions: tuple[str, ...],
+        predicate: Callable[[Context], Any] | None = None,
+        groups: frozenset[Any] | None = None,
+    ) -> AccessRule:
+        """The rule with these needs."""
+        return cls(public=public, permissions=permissions, predicate=predicate, groups=groups)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """
+    Who calls, and how: one for each request.
+
+    ``user`` is the authenticated user, or Django's AnonymousUser; ``auth`` the credential, as in
+    DRF's ``request.auth``; ``request`` the HttpRequest. ``revision`` is the MCP revision that is
+    spoken. ``client_info`` and ``client_capabilities`` are what a modern client says of itself:
+    never a ground to trust it. ``state`` is free for what one request wants to remember.
+    ``input_responses`` are the client's answers to what the tool has asked, by key, and
+    ``input_state`` what the tool kept when it asked last (see InputRequired).
+    """
+
+    user: Any
+    request: Any
+    revision: Revision
+    auth: Any = None
+    client_info: Mapping[str, Any] = field(default_factory=dict)
+    client_capabilities: Mapping[str, Any] = field(default_factory=dict)
+    state: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+    input_responses: Mapping[str, Any] = field(default_factory=dict)
+    input_state: Any = None
+
+    def require_capability(self, name: str) -> None:
+        """
+        Stop the call unless the client has declared the capability ``name``.
+
+        Raises MissingRequiredClientCapabilityError (MCP, "Capabilities", error -32021).
+        """
+        if name not in self.client_capabilities:
+            raise self.lacking(name)
+
+    def lacking(self, *names: str) -> MissingRequiredClientCapabilityError:
+        """The error for a client that has not, or with its revision cannot have, declared these."""
+        legacy = None if self.revision.modern else self.revision.version
+        return MissingRequiredClientCapabilityError(*names, legacy=legacy)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tool:
+    """
+    A tool, whatever its source: a source differs in how it fills the callables.
+
+    ``check`` takes the arguments of a call as JSON values and returns them as the values that
+    ``invoke`` wants, by parameter name; it raises InvalidArguments. ``invoke`` runs the tool and
+    may be a coroutine function. ``encode`` makes a CallToolResult of what it returned.
+    ``convert_error`` gives the source's own error handler a word on what it raised.
+    """
+
+    name: str
+    description: Any
+    input_schema: Mapping[str, Any]
+    check: Callable[[Mapping[str, Any]], dict[str, Any]]
+    invoke: Callable[[ToolCall], Any]
+    encode: Callable[[Any], CallToolResult]
+    convert_error: Callable[[Exception, ToolCall], Exception] = lambda exception, call: exception
+    title: Any = None
+    output_schema: Mapping[str, Any] | None = None
+    annotations: Mapping[str, bool] = field(default_factory=dict)
+    icons: tuple[Mapping[str, Any], ...] = ()
+    meta: Mapping[str, Any] | None = None
+    access: AccessRule = AccessRule()
+    # The names in x-mcp-header, and the path of the argument that each mirrors.
+    headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Whether it may raise InputRequired, after which nothing that it wrote may stay.
+    may_ask: bool = False
+    # The databases in which it has no transaction around it (Django's non_atomic_requests).
+    non_atomic: frozenset[str] = frozenset()
+    # Where it is defined, for people: "newsroom/procedures.py:12". Never sent to clients.
+    source: str = ""
+    options: ToolOptions = ToolOptions()
+    # How often a caller may call it, as the site's owner has set it: "20/min"; None if not set.
+    rate: str | None = None
+
+    @cached_property
+    def is_async(self) -> bool:
+        """Whether ``invoke`` is a coroutine function."""
+        return inspect.iscoroutinefunction(self.invoke)
+
+    def definition(self, revision: Revision) -> dict[str, Any]:
+        """The tool as ``tools/list`` shows it at a revision (MCP schema, ``Tool``)."""
+        fields: dict[str, Any] = {
+            "name": self.name,
+            "title": str(self.title) if self.title is not None else None,
+            "description": str(self.description),
+            "inputSchema": self.input_schema,
+            "outputSchema": self.output_schema,
+            "annotations": dict(self.annotations) or None,
+            "icons": list(self.icons) or None,
+            "_meta": self.meta,
+        }
+        return {
+            name: value
+            for name, value in fields.items()
+            if value is not None and name in revision.tool_fields
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """
+    One call of a tool: the checked arguments as Python values, by parameter name.
+
+    ``repaired`` are JSON pointers to arguments that came as strings of JSON (COERCE_STRINGIFIED).
+    ``sent`` are the arguments as JSON values, as they came. ``confirmed`` says that a person has
+    agreed to this call, and ``approval`` in which row of the approval queue, if it was there.
+    """
+
+    tool: Tool
+    arguments: dict[str, Any]
+    context: Context
+    repaired: tuple[str, ...] = ()
+    sent: Mapping[str, Any] = field(default_factory=dict)
+    confirmed: bool = False
+    approval: Any = None

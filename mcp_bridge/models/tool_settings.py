@@ -1,0 +1,189 @@
+"""
+What the site's owner has decided on each tool, and when any of it last changed.
+
+Whoever changes a row first writes a new generation, in the same transaction: a process that reads
+the generation it already knows has nothing else to read.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
+from django.db import models, router, transaction
+from django.db.models.signals import m2m_changed, pre_delete, pre_save
+from django.utils.translation import gettext_lazy as _
+
+from mcp_bridge.features.rates import parse_rate
+from mcp_bridge.models.call_records import ToolCallRecord
+from mcp_bridge.models.pending_calls import HeldCall, UsedState
+from mcp_bridge.signals import tools_changed
+
+__all__ = ["Generation", "HeldCall", "ToolCallRecord", "ToolSetting", "UsedState"]
+
+
+def validate_rate(value: str) -> None:
+    """Refuse what is no rate, as a form says it."""
+    try:
+        parse_rate(value)
+    except ValueError:
+        raise ValidationError(
+            _("Write a number, a slash and s, min, hour or day, such as 20/min.")
+        ) from None
+
+
+class Generation(models.Model):
+    """One row: a random text that is another one after every change of a ToolSetting."""
+
+    value = models.CharField(max_length=32)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return self.value
+
+    @classmethod
+    def current(cls) -> str:
+        """The present generation, from the database that is written to; one query."""
+        rows = cls._default_manager.using(router.db_for_write(cls)).filter(pk=1)
+        return rows.values_list("value", flat=True).first() or ""
+
+    @classmethod
+    def renew(cls, using: str) -> None:
+        """Begin a new generation, in the transaction that is open; who comes second waits here."""
+        rows = cls._default_manager.using(using).filter(pk=1)
+        value = secrets.token_hex(16)
+        # Written before anything is read: SQLite gives up at once where a reader turns writer.
+        if not rows.update(value=value):
+            rows.get_or_create(pk=1)
+            rows.update(value=value)
+        _announce()
+        transaction.on_commit(_announce, using=using)
+
+
+def _announce() -> None:
+    tools_changed.send_robust(sender=ToolSetting)
+
+
+class ToolSettingQuerySet(models.QuerySet["ToolSetting"]):
+    """Writes of many rows at once, which send no signals, renew the generation as well."""
+
+    def update(self, **values: Any) -> int:
+        with transaction.atomic(self.db):
+            Generation.renew(self.db)
+            return super().update(**values)
+
+    def bulk_create(
+        self, objs: Iterable[ToolSetting], *args: Any, **kwargs: Any
+    ) -> list[ToolSetting]:
+        with transaction.atomic(self.db):
+            Generation.renew(self.db)
+            return super().bulk_create(objs, *args, **kwargs)
+
+
+class ToolSetting(models.Model):
+    """
+    What the owner has set of the tool with this name; a tool without a row has the defaults.
+
+    ``approved`` is the definition that was approved last, as JSON text, empty before the first
+    time; ``fingerprint`` is its SHA-256, and ``guarded`` says whether it asked for approval.
+    """
+
+    name = models.CharField(_("name"), max_length=128, unique=True, editable=False)
+    enabled = models.BooleanField(
+        _("enabled"), default=True, help_text=_("Off: nobody sees the tool or can call it.")
+    )
+    restricted = models.BooleanField(
+        _("only for groups"),
+        default=False,
+        help_text=_(
+            "On: only members of the groups below see the tool, superusers included. They need "
+            "the tool's permissions as well. Without a group, nobody sees it."
+        ),
+    )
+    groups = models.ManyToManyField(
+        Group, verbose_name=_("groups"), related_name="mcp_tools", blank=True
+    )
+    rate = models.CharField(
+        _("rate"),
+        max_length=32,
+        blank=True,
+        validators=[validate_rate],
+        help_text=_("How often each caller may call the tool, such as 20/min, 100/hour or 5/day."),
+    )
+    confirm = models.BooleanField(
+        _("ask first"),
+        default=False,
+        help_text=_(
+            "On: each call waits until a person has agreed to it. A tool that the code marks so "
+            "asks in any case."
+        ),
+    )
+    title = models.CharField(
+        _("title"), max_length=200, blank=True, help_text=_("Instead of the one in the code.")
+    )
+    description = models.TextField(
+        _("description"),
+        blank=True,
+        help_text=_("What models read instead of the description in the code."),
+    )
+    note = models.TextField(
+        _("note"), blank=True, help_text=_("For colleagues: why it is set so. Models never see it.")
+    )
+    approved = models.TextField(editable=False, blank=True)
+    fingerprint = models.CharField(max_length=64, editable=False, blank=True)
+    guarded = models.BooleanField(default=False, editable=False)
+    approved_at = models.DateTimeField(_("approved"), null=True, editable=False)
+    approved_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("approved by"),
+        on_delete=models.SET_NULL,
+        related_name="+",
+        null=True,
+        editable=False,
+    )
+
+    objects = ToolSettingQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("tool")
+        verbose_name_plural = _("tools")
+        ordering = ["name"]
+        # Rows come from the code.
+        default_permissions = ("view", "change", "delete")
+
+    def __str__(self) -> str:
+        return self.name
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        # So that the row and its generation are one change.
+        with transaction.atomic(kwargs.get("using") or router.db_for_write(type(self))):
+            super().save(*args, **kwargs)
+
+
+def _renew(*, using: str, **kwargs: Any) -> None:
+    Generation.renew(using)
+
+
+def _groups_change(
+    *, action: str, instance: Any, reverse: bool, pk_set: set[Any] | None, using: str, **kwargs: Any
+) -> None:
+    if not action.startswith("pre_"):
+        return
+    Generation.renew(using)
+    if action == "pre_add":
+        # Groups that restrict nothing would be misread as a limit.
+        chosen = pk_set if reverse else {instance.pk}
+        ToolSetting.objects.using(using).filter(pk__in=chosen or ()).update(restricted=True)
+
+
+pre_save.connect(_renew, sender=ToolSetting, dispatch_uid="mcp_bridge.saved")
+pre_delete.connect(_renew, sender=ToolSetting, dispatch_uid="mcp_bridge.deleted")
+m2m_changed.connect(
+    _groups_change, sender=ToolSetting.groups.through, dispatch_uid="mcp_bridge.groups"
+)

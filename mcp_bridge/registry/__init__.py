@@ -1,0 +1,1 @@
+"""Which tools are served now: those of the code, as administrators have set them."""

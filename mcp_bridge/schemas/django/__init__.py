@@ -1,0 +1,26 @@
+"""
+Django's own types as parameters and results.
+
+A model class as a parameter takes an id, or what ``Lookup`` names, and gives the procedure the
+instance; a form class takes the form's fields, and gives the valid form. Model instances and
+querysets are results by the shape that the return hint declares.
+"""
+
+from __future__ import annotations
+
+from mcp_bridge.schemas.adapters import register
+from mcp_bridge.schemas.django.choices import ChoicesAdapter
+from mcp_bridge.schemas.django.datetimes import in_site_time
+from mcp_bridge.schemas.django.forms import FormAdapter
+from mcp_bridge.schemas.django.models import Lookup, ModelAdapter
+from mcp_bridge.schemas.django.serializers import SerializerAdapter
+from mcp_bridge.schemas.strictness import on_receipt
+
+__all__ = ["Lookup", "install"]
+
+
+def install() -> None:
+    """Teach the schema engine these types; once is enough, and more does nothing."""
+    for adapter in (ChoicesAdapter(), ModelAdapter(), FormAdapter(), SerializerAdapter()):
+        register(adapter)
+    on_receipt("datetime", in_site_time)

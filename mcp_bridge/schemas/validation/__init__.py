@@ -1,0 +1,1 @@
+"""JSON Schemas that are given as JSON: read, bounded and enforced."""

@@ -1,0 +1,1 @@
+"""What a request means: one module for each MCP feature, and one dispatcher."""

@@ -1,0 +1,134 @@
+"""A client for tests: the real view, the real database, any revision."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+from django.urls import reverse
+from rest_framework.test import APIClient
+
+from mcp_bridge.protocol import LATEST, REVISIONS
+from mcp_bridge.protocol.headers import parameter_headers
+from mcp_bridge.protocol.requests import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
+from mcp_bridge.registry.registry import registry
+
+
+class MCPError(AssertionError):
+    """The server answered with a JSON-RPC error; ``error`` is that object."""
+
+    def __init__(self, error: Mapping[str, Any]) -> None:
+        super().__init__(f"{error['message']} ({error['code']})")
+        self.error = error
+
+
+class MCPClient:
+    """
+    Speaks MCP with the site's endpoint, without a socket.
+
+    ``user`` is whom the calls are made as (None for nobody); ``token`` a bearer token to send
+    instead. ``revision`` is the MCP revision to speak, ``path`` the endpoint (default: the one of
+    ``mcp_bridge.urls``), ``capabilities`` what the client declares, ``host`` the Host header.
+    ``response`` is the last HTTP response.
+    """
+
+    def __init__(
+        self,
+        *,
+        user: Any = None,
+        token: str | None = None,
+        revision: str = LATEST.version,
+        path: str | None = None,
+        capabilities: Mapping[str, Any] | None = None,
+        host: str = "testserver",
+    ) -> None:
+        # What another test has set, and its end has undone, is not to be remembered.
+        registry.forget()
+        self.revision = REVISIONS[revision]
+        self.path = path or reverse("mcp")
+        self.capabilities = dict(capabilities or {})
+        self.http = APIClient(SERVER_NAME=host)
+        if user is not None:
+            self.http.force_authenticate(user)
+        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.response: Any = None
+        self._ids = itertools.count(1)
+
+    @staticmethod
+    def allowed_host() -> str:
+        """A host that ALLOWED_HOSTS lets in, for use outside of tests."""
+        named = (host.lstrip(".") for host in settings.ALLOWED_HOSTS if host != "*")
+        return next(named, "localhost")
+
+    def list_tools(self) -> list[dict[str, Any]]:
+        """All tools that the user may see, over as many pages as there are."""
+        tools: list[dict[str, Any]] = []
+        result = self.post("tools/list")
+        tools += result["tools"]
+        while "nextCursor" in result:
+            result = self.post("tools/list", cursor=result["nextCursor"])
+            tools += result["tools"]
+        return tools
+
+    def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The CallToolResult of one call. Raises MCPError for a JSON-RPC error."""
+        params = {} if arguments is None else {"arguments": arguments}
+        return self.post("tools/call", name=name, **params)
+
+    def post(self, method: str, **params: Any) -> dict[str, Any]:
+        """The result of one request. Raises MCPError for a JSON-RPC error."""
+        message = self.message(method, **params)
+        self.send(json.dumps(message).encode(), self.mirrored(message))
+        answer = self.response.json()
+        if "error" in answer:
+            raise MCPError(answer["error"])
+        assert answer["id"] == message["id"], "the response answers another request"
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def message(self, method: str, **params: Any) -> dict[str, Any]:
+        """A request in the client's revision."""
+        if self.revision.modern:
+            meta = {
+                PROTOCOL_VERSION: self.revision.version,
+                CLIENT_INFO: {"name": "mcp_bridge.testing", "version": "1"},
+                CLIENT_CAPABILITIES: self.capabilities,
+            }
+            params["_meta"] = {**meta, **params.get("_meta", {})}
+        return {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
+
+    def mirrored(self, message: Mapping[str, Any]) -> dict[str, str]:
+        """The headers that go with a request, those of the tool's parameters among them."""
+        headers = {"MCP-Protocol-Version": self.revision.version}
+        if self.revision.modern:
+            headers["Mcp-Method"] = message["method"]
+            if message["method"] == "tools/call":
+                name = message["params"]["name"]
+                headers["Mcp-Name"] = name
+                tool = registry.discovered.get(name) if isinstance(name, str) else None
+                if tool is not None and tool.headers:
+                    given = message["params"].get("arguments") or {}
+                    headers |= parameter_headers(tool.headers, given)
+        return headers
+
+    def send(self, body: bytes, headers: Mapping[str, str | None] | None = None) -> Any:
+        """POST any bytes; a header that is None is left out. Returns the HTTP response."""
+        sent = {
+            "Accept": "application/json, text/event-stream",
+            "Content-Type": "application/json",
+            **self.headers,
+            **(headers or {}),
+        }
+        content_type = sent.pop("Content-Type") or ""
+        self.response = self.http.generic(
+            "POST",
+            self.path,
+            body,  # type: ignore[arg-type]
+            content_type=content_type,
+            secure=settings.SECURE_SSL_REDIRECT,
+            headers={name: value for name, value in sent.items() if value is not None},
+        )
+        return self.response

@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AnonymousUser, Group, Permission
+from django.db import OperationalError
+from django.http import HttpRequest
+from django.test.utils import override_settings
+from django.urls import path
+from modernrpc import RpcNamespace
+from modernrpc.server import RpcServer
+
+from mcp_bridge import Context, mcp_tool
+from mcp_bridge.access.policy import AccessPolicy
+from mcp_bridge.testing import MCPError
+from mcp_bridge.tokens.models import Token
+from mcp_bridge.views import AsyncMCPView
+from tests.conftest import CheckedClient
+from tests.support.serving import addresses, route, serve
+
+CALLS: list[str] = []
+
+
+def tool_named(name: str, **options: Any) -> Any:
+    @mcp_tool(**options)
+    def tool() -> str:
+        """Say the name."""
+        CALLS.append(name)
+        return name
+
+    tool.__name__ = name
+    return tool
+
+
+def is_ada(request: HttpRequest) -> bool:
+    return request.user.get_username() == "ada"
+
+
+def has_header(request: HttpRequest) -> str | None:
+    return request.META.get("HTTP_X_PASS")
+
+
+def broken(request: HttpRequest) -> bool:
+    raise KeyError("SECRET-MARKER")
+
+
+def asks_the_database(request: HttpRequest) -> bool:
+    return get_user_model().objects.filter(pk=request.user.pk, username="ada").exists()
+
+
+def exits(request: HttpRequest) -> bool:
+    raise StopIteration
+
+
+ADD, DELETE = "auth.add_user", "auth.delete_user"
+PREDICATES: dict[str, Any] = {
+    "for_ada": is_ada,
+    "broken": broken,
+    "exits": exits,
+    "from_database": asks_the_database,
+    "either": [has_header, is_ada],
+    "open": None,
+}
+
+
+def site_server() -> RpcServer:
+    server = RpcServer()
+    server.register_procedure(tool_named("public", public=True))
+    server.register_procedure(tool_named("plain"))
+    server.register_procedure(tool_named("adding", permissions=ADD))
+    server.register_procedure(tool_named("both", permissions=[ADD, DELETE]))
+    server.register_procedure(tool_named("nothing", permissions="auth.no_such_permission"))
+    server.register_procedure(tool_named("adding_ada", permissions=ADD), auth=is_ada)
+    server.register_procedure(tool_named("public_ada", public=True), auth=is_ada)
+    for name, predicate in PREDICATES.items():
+        server.register_procedure(tool_named(name), auth=predicate)
+    return server
+
+
+SERVER = site_server()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def test_site() -> Iterator[None]:
+    site = addresses(path("rpc", SERVER.view), path("async", AsyncMCPView.as_view(), name="async"))
+    with override_settings(ROOT_URLCONF=site):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def no_calls() -> None:
+    CALLS.clear()
+
+
+def permission(name: str) -> Permission:
+    return Permission.objects.get(codename=name.partition(".")[2])
+
+
+def make_user(kind: str) -> Any:
+    if kind == "anonymous":
+        return None
+    users = get_user_model().objects
+    if kind in ("superuser", "inactive superuser"):
+        user = users.create_superuser(kind, is_active=kind == "superuser")
+        return user
+    user = users.create_user("ada" if kind == "ada" else kind, is_active=kind != "inactive")
+    if kind in ("adder", "both", "inactive"):
+        user.user_permissions.add(permission(ADD))
+    if kind in ("both", "inactive"):
+        user.user_permissions.add(permission(DELETE))
+    if kind == "by group":
+        group = Group.objects.create(name="adders")
+        group.permissions.add(permission(ADD))
+        user.groups.add(group)
+    return users.get(pk=user.pk)
+
+
+ANYBODY, PEOPLE = {"public"}, {"public", "plain", "open"}
+ADA = PEOPLE | {"for_ada", "public_ada", "from_database", "either"}
+EXPECTED: dict[str, set[str]] = {
+    "anonymous": ANYBODY,
+    "plain": PEOPLE,
+    "ada": ADA,
+    "adder": PEOPLE | {"adding"},
+    "by group": PEOPLE | {"adding"},
+    "both": PEOPLE | {"adding", "both"},
+    "superuser": PEOPLE | {"adding", "both", "nothing"},
+    "inactive": ANYBODY,
+    "inactive superuser": ANYBODY,
+}
+
+
+@pytest.mark.parametrize("address", ["/mcp", "/async"])
+@pytest.mark.parametrize("kind", EXPECTED)
+def test_what_is_listed_is_what_can_be_called(kind: str, address: str) -> None:
+    client = CheckedClient(user=make_user(kind), path=address)
+    assert {tool["name"] for tool in client.list_tools()} == EXPECTED[kind]
+    shown = client.http.get("/mcp/tools/list").json()
+    assert {tool["name"] for tool in shown["tools"]} == EXPECTED[kind]
+    assert {name for name in SERVER.procedures if is_callable(client, name)} == EXPECTED[kind]
+    assert set(CALLS) == EXPECTED[kind]
+
+
+def is_callable(client: CheckedClient, name: str) -> bool:
+    try:
+        return client.call_tool(name)["content"] == [{"type": "text", "text": name}]
+    except MCPError as refused:
+        return refused.error["code"] != -32602
+
+
+def answer(user: Any, revision: str, name: str) -> tuple[int, dict[str, str], bytes]:
+    """All that a caller gets to see of one call, but for the name."""
+    client = CheckedClient(user=user, revision=revision)
+    with pytest.raises(MCPError):
+        client.call_tool(name)
+    response = client.response
+    return (
+        response.status_code,
+        dict(response.headers),
+        response.content.replace(name.encode(), b"NAME"),
+    )
+
+
+@pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
+@pytest.mark.parametrize("kind", EXPECTED)
+def test_every_refusal_is_that_of_an_unknown_name(kind: str, revision: str) -> None:
+    user = make_user(kind)
+    unknown: dict[int, Any] = {}
+    for name in sorted({*SERVER.procedures, "system_listMethods"} - EXPECTED[kind]):
+        length = len(name)
+        unknown[length] = unknown.get(length) or answer(user, revision, "z" * length)
+        assert answer(user, revision, name) == unknown[length]
+    assert CALLS == []
+
+
+def test_refusal_says_unknown_tool_with_http_200(revision: str) -> None:
+    status, _, body = answer(make_user("plain"), revision, "adding")
+    assert status == 200
+    assert b'"code":-32602' in body
+    assert b'"message":"Unknown tool: NAME"' in body
+
+
+def test_arguments_of_a_refused_tool_are_not_looked_at() -> None:
+    client = CheckedClient(user=make_user("plain"))
+    with pytest.raises(MCPError, match="Unknown tool: adding"):
+        client.call_tool("adding", {"no such": "argument"})
+
+
+def forget_permission(user: Any, token: Token) -> None:
+    user.user_permissions.clear()
+
+
+def forget_account(user: Any, token: Token) -> None:
+    get_user_model().objects.filter(pk=user.pk).update(is_active=False)
+
+
+def forget_token(user: Any, token: Token) -> None:
+    token.revoke()
+
+
+@pytest.mark.parametrize(
+    ("change", "status"), [(forget_permission, 200), (forget_account, 401), (forget_token, 401)]
+)
+def test_what_was_listed_is_decided_again_at_the_call(change: Any, status: int) -> None:
+    user = make_user("adder")
+    token, secret = Token.objects.issue(user=user, name="test")
+    client = CheckedClient(token=secret)
+    assert "adding" in [tool["name"] for tool in client.list_tools()]
+    change(user, token)
+    with pytest.raises(MCPError):
+        client.call_tool("adding")
+    assert (client.response.status_code, CALLS) == (status, [])
+
+
+def test_predicate_that_raises_is_logged_and_says_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = CheckedClient(user=make_user("plain"))
+    client.list_tools()
+    assert b"SECRET-MARKER" not in client.response.content
+    assert {record.levelno for record in caplog.records} == {logging.WARNING}
+    assert "SECRET-MARKER" in caplog.text
+
+
+def test_any_of_several_predicates_is_enough() -> None:
+    client = CheckedClient(user=make_user("plain"))
+    assert not is_callable(client, "either")
+    client.headers["X-Pass"] = "yes"
+    assert is_callable(client, "either")
+
+
+def test_predicate_of_the_server_or_namespace_holds_unless_the_procedure_has_its_own(
+    settings: Any,
+) -> None:
+    server, namespace = RpcServer(auth=is_ada), RpcNamespace(auth=has_header)
+    server.register_procedure(tool_named("inherited"))
+    server.register_procedure(tool_named("opened"), auth=None)
+    server.register_procedure(tool_named("emptied"), auth=[])
+    namespace.register_procedure(tool_named("spaced"))
+    server.register_namespace(namespace, "n")
+    route(settings, path("rpc", server.view))
+    client = CheckedClient(user=make_user("plain"))
+    assert [tool["name"] for tool in client.list_tools()] == ["emptied", "opened"]
+    client.headers["X-Pass"] = "yes"
+    assert [tool["name"] for tool in client.list_tools()] == ["emptied", "n_spaced", "opened"]
+
+
+def test_who_asks_first_decides_nothing_for_the_next() -> None:
+    for kind in ("anonymous", "superuser", "plain", "adder", "anonymous"):
+        user = get_user_model().objects.filter(username=kind).first() or make_user(kind)
+        listed = CheckedClient(user=user).list_tools()
+        assert {tool["name"] for tool in listed} == EXPECTED[kind]
+
+
+class OfficeHours(AccessPolicy):
+    """Nothing but public tools, whatever the permissions."""
+
+    def allows(self, tool: Any, context: Any) -> bool:
+        return tool.access.public and super().allows(tool, context)
+
+
+class Unreachable(AccessPolicy):
+    def allows(self, tool: Any, context: Any) -> bool:
+        raise OperationalError("SECRET-MARKER")
+
+
+@pytest.mark.parametrize("method", ["tools/list", "tools/call"])
+def test_a_database_that_cannot_be_asked_is_503_and_no_refusal(method: str, settings: Any) -> None:
+    settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.access.test_access.Unreachable"}
+    client = CheckedClient(user=make_user("plain"))
+    with pytest.raises(MCPError, match="database") as raised:
+        client.post(method, **({"name": "plain"} if method == "tools/call" else {}))
+    assert (client.response.status_code, raised.value.error["code"]) == (503, -32603)
+    assert b"SECRET-MARKER" not in client.response.content
+
+
+def test_policy_of_the_site_decides_list_and_call(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.access.test_access.OfficeHours"}
+    client = CheckedClient(user=make_user("superuser"))
+    assert [tool["name"] for tool in client.list_tools()] == ["public"]
+    assert [name for name in SERVER.procedures if is_callable(client, name)] == ["public"]
+
+
+def test_nobody_is_the_anonymous_user(settings: Any) -> None:
+    settings.REST_FRAMEWORK = {"UNAUTHENTICATED_USER": None}
+
+    def kind(context: Context) -> str:
+        assert isinstance(context.user, AnonymousUser)
+        return type(context.request.user).__name__
+
+    serve(settings, kind, public=True)
+    assert CheckedClient().call_tool("kind")["structuredContent"] == {"result": "AnonymousUser"}

@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from rest_framework import exceptions
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.test import APIClient
+
+from mcp_bridge import Context
+from mcp_bridge.testing import MCPError
+from mcp_bridge.tokens.models import Token
+from tests.conftest import CheckedClient
+from tests.support.serving import giving, serve
+
+CALLS: list[str] = []
+DRF = "rest_framework.authentication"
+
+
+def whoami(context: Context) -> list[str]:
+    """Say who calls, with what credential."""
+    CALLS.append("whoami")
+    return [context.user.get_username(), type(context.auth).__name__]
+
+
+@pytest.fixture
+def ada(db: None, settings: Any) -> Any:
+    CALLS.clear()
+    # The default hasher is slow, as it should be, and only Basic authentication needs one here.
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    return get_user_model().objects.create_user("ada", password="correct horse")
+
+
+@pytest.fixture
+def guarded(settings: Any) -> None:
+    serve(settings, whoami)
+
+
+def authenticated_by(settings: Any, *paths: str) -> None:
+    settings.MCP_BRIDGE = {"AUTHENTICATION_CLASSES": list(paths)}
+
+
+def refused(client: CheckedClient, method: str = "tools/list", **params: Any) -> Any:
+    """The response to a request that is refused."""
+    with pytest.raises(MCPError):
+        client.post(method, **params)
+    assert client.response["Content-Type"] == "application/json"
+    assert client.response.json()["id"] is None
+    return client.response
+
+
+def basic(text: str) -> dict[str, str]:
+    return {"Authorization": f"Basic {base64.b64encode(text.encode()).decode()}"}
+
+
+@pytest.mark.usefixtures("ada", "guarded")
+@pytest.mark.parametrize("method", ["tools/list", "tools/call", "server/discover", "nothing"])
+def test_no_credential_and_nothing_public_is_401_with_a_challenge(
+    method: str, revision: str
+) -> None:
+    client = CheckedClient(revision=revision)
+    response = refused(client, method, **({"name": "whoami"} if method == "tools/call" else {}))
+    assert (response.status_code, response["WWW-Authenticate"]) == (401, 'Bearer realm="mcp"')
+
+
+@pytest.mark.usefixtures("ada", "guarded")
+def test_discovery_view_is_as_guarded_as_the_endpoint() -> None:
+    response = APIClient().get("/mcp/tools/list")
+    assert (response.status_code, response["WWW-Authenticate"]) == (401, 'Bearer realm="mcp"')
+    assert response["Content-Type"] == "application/json"
+
+
+@pytest.mark.usefixtures("guarded")
+def test_no_middleware_is_needed(ada: Any, settings: Any) -> None:
+    settings.MIDDLEWARE = []
+    client = CheckedClient(token=Token.objects.issue(user=ada, name="test")[1])
+    assert client.call_tool("whoami")["structuredContent"] == {"result": ["ada", "Token"]}
+    assert refused(CheckedClient()).status_code == 401
+
+
+@pytest.mark.usefixtures("ada", "guarded")
+def test_login_required_everywhere_makes_no_redirect(settings: Any) -> None:
+    required = "django.contrib.auth.middleware.LoginRequiredMiddleware"
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, required]
+    assert refused(CheckedClient()).status_code == 401
+    assert APIClient().get("/mcp/tools/list").status_code == 401
+
+
+def test_something_public_lets_callers_in_without_a_credential(db: None, settings: Any) -> None:
+    serve(settings, giving(int, 1), public=True)
+    assert CheckedClient().call_tool("give")["structuredContent"] == {"result": 1}
+
+
+@pytest.mark.parametrize("header", ["Bearer wrong", "Bearer", "Basic x", "nonsense", "Bearer a b"])
+def test_a_credential_that_does_not_hold_is_401_although_something_is_public(
+    header: str, db: None, settings: Any
+) -> None:
+    serve(settings, giving(int, 1), public=True)
+    client = CheckedClient()
+    client.headers["Authorization"] = header
+    response = refused(client)
+    assert response.status_code == 401
+    assert response["WWW-Authenticate"] == 'Bearer realm="mcp", error="invalid_token"'
+    assert header.encode() not in response.content
+
+
+@pytest.mark.usefixtures("guarded")
+def test_a_user_that_some_middleware_found_does_not_count(ada: Any) -> None:
+    client = CheckedClient()
+    client.http.force_login(ada)
+    assert refused(client).status_code == 401
+    assert CALLS == []
+
+
+@pytest.mark.usefixtures("guarded")
+def test_token_comes_before_the_user_that_some_middleware_found(ada: Any) -> None:
+    bob = get_user_model().objects.create_user("bob")
+    client = CheckedClient(token=Token.objects.issue(user=bob, name="test")[1])
+    client.http.force_login(ada)
+    assert client.call_tool("whoami")["structuredContent"] == {"result": ["bob", "Token"]}
+
+
+@pytest.mark.usefixtures("ada", "guarded")
+@pytest.mark.parametrize(
+    ("credential", "status"),
+    [("ada:correct horse", 200), ("ada:wrong", 401), ("nobody:x", 401), ("", 401), (None, 401)],
+)
+def test_basic_authentication_of_drf(credential: str | None, status: int, settings: Any) -> None:
+    authenticated_by(settings, f"{DRF}.BasicAuthentication")
+    client = CheckedClient()
+    client.headers.update(basic(credential) if credential is not None else {})
+    if status == 200:
+        assert client.call_tool("whoami")["structuredContent"] == {"result": ["ada", "NoneType"]}
+    else:
+        assert refused(client)["WWW-Authenticate"] == 'Basic realm="api"'
+    assert client.response.status_code == status
+
+
+@pytest.mark.usefixtures("guarded")
+def test_basic_authentication_of_an_inactive_user_is_401(ada: Any, settings: Any) -> None:
+    authenticated_by(settings, f"{DRF}.BasicAuthentication")
+    get_user_model().objects.update(is_active=False)
+    client = CheckedClient()
+    client.headers.update(basic("ada:correct horse"))
+    assert refused(client).status_code == 401
+
+
+class KeyAuthentication(BaseAuthentication):
+    """An API key in a header of its own, as third-party classes have it."""
+
+    keyword = "Key"
+
+    def authenticate(self, request: Any) -> Any:
+        key = request.META.get("HTTP_X_KEY")
+        match key:
+            case None:
+                return None
+            case "not authenticated":
+                raise exceptions.NotAuthenticated
+            case "forbidden":
+                raise exceptions.PermissionDenied("Not from here.")
+            case "throttled":
+                raise exceptions.Throttled(wait=3)
+            case "broken":
+                raise AttributeError("SECRET-MARKER")
+        return get_user_model().objects.get(username=key), self
+
+    def authenticate_header(self, request: Any) -> str:
+        return self.keyword
+
+
+KEY = f"{__name__}.KeyAuthentication"
+
+
+@pytest.mark.usefixtures("ada", "guarded")
+def test_any_class_works_by_its_dotted_path(settings: Any) -> None:
+    authenticated_by(settings, KEY)
+    client = CheckedClient()
+    client.headers["X-Key"] = "ada"
+    expected = {"result": ["ada", "KeyAuthentication"]}
+    assert client.call_tool("whoami")["structuredContent"] == expected
+
+
+@pytest.mark.usefixtures("ada", "guarded")
+def test_classes_are_asked_in_their_order(settings: Any) -> None:
+    authenticated_by(settings, KEY, f"{DRF}.BasicAuthentication")
+    client = CheckedClient()
+    client.headers.update({**basic("ada:correct horse"), "X-Key": "ada"})
+    expected = {"result": ["ada", "KeyAuthentication"]}
+    assert client.call_tool("whoami")["structuredContent"] == expected
+    del client.headers["X-Key"]
+    assert client.call_tool("whoami")["structuredContent"] == {"result": ["ada", "NoneType"]}
+
+
+@pytest.mark.usefixtures("ada", "guarded")
+@pytest.mark.parametrize(
+    ("key", "status"), [("not authenticated", 401), ("forbidden", 403), ("throttled", 403)]
+)
+def test_what_a_class_raises_decides_the_status(key: str, status: int, settings: Any) -> None:
+    authenticated_by(settings, KEY)
+    client = CheckedClient()
+    client.headers["X-Key"] = key
+    response = refused(client, "tools/call", name="whoami")
+    assert (response.status_code, CALLS) == (status, [])
+    assert ("WWW-Authenticate" in response) == (status == 401)
+
+
+@pytest.mark.usefixtures("ada", "guarded")
+def test_a_class_that_breaks_lets_nobody_in_and_says_nothing(settings: Any) -> None:
+    authenticated_by(settings, KEY)
+    client = CheckedClient()
+    client.headers["X-Key"] = "broken"
+    response = refused(client, "tools/call", name="whoami")
+    assert response.json()["error"]["code"] == -32603
+    assert (b"SECRET-MARKER" in response.content, CALLS) == (False, [])
+
+
+@pytest.mark.usefixtures("guarded")
+def test_a_site_without_classes_lets_nobody_in(ada: Any, settings: Any) -> None:
+    authenticated_by(settings)
+    client = CheckedClient(token=Token.objects.issue(user=ada, name="test")[1])
+    assert refused(client).status_code == 401
+
+
+def with_session(user: Any, settings: Any) -> CheckedClient:
+    authenticated_by(settings, f"{DRF}.SessionAuthentication")
+    client = CheckedClient()
+    client.http = APIClient(enforce_csrf_checks=True)
+    client.http.force_login(user)
+    return client
+
+
+@pytest.mark.usefixtures("guarded")
+@pytest.mark.parametrize("token", [None, "", "wrong", "x" * 32])
+def test_session_without_a_csrf_token_is_403_and_runs_nothing(
+    token: str | None, ada: Any, settings: Any
+) -> None:
+    client = with_session(ada, settings)
+    if token is not None:
+        client.http.cookies["csrftoken"] = "a" * 32
+        client.headers["X-CSRFToken"] = token
+    response = refused(client, "tools/call", name="whoami")
+    assert (response.status_code, CALLS) == (403, [])
+
+
+@pytest.mark.usefixtures("guarded")
+def test_session_with_a_csrf_token_is_let_in(ada: Any, settings: Any) -> None:
+    client = with_session(ada, settings)
+    client.http.cookies["csrftoken"] = "a" * 32
+    client.headers["X-CSRFToken"] = "a" * 32
+    assert client.call_tool("whoami")["structuredContent"] == {"result": ["ada", "NoneType"]}
+
+
+@pytest.mark.usefixtures("guarded")
+def test_session_is_checked_without_reading_the_body(ada: Any, settings: Any) -> None:
+    client = with_session(ada, settings)
+    client.http.cookies["csrftoken"] = "a" * 32
+    response = client.send(b"{no json", {"X-CSRFToken": "a" * 32})
+    assert (response.status_code, response.json()["error"]["code"]) == (400, -32700)
+
+
+@pytest.mark.usefixtures("guarded")
+def test_session_of_another_site_is_refused(ada: Any, settings: Any) -> None:
+    client = with_session(ada, settings)
+    client.http.cookies["csrftoken"] = "a" * 32
+    client.headers.update({"X-CSRFToken": "a" * 32, "Origin": "https://evil.example"})
+    response = refused(client, "tools/call", name="whoami")
+    assert (response.status_code, CALLS) == (403, [])
+
+
+@pytest.mark.usefixtures("guarded")
+def test_session_of_a_user_who_became_inactive_is_401(ada: Any, settings: Any) -> None:
+    client = with_session(ada, settings)
+    get_user_model().objects.update(is_active=False)
+    assert refused(client).status_code in (401, 403)
+    assert CALLS == []

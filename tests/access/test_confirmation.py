@@ -1,0 +1,186 @@
+"""Tools that run only after a person has agreed, through the client's form or the queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+
+from mcp_bridge import Context
+from mcp_bridge.exceptions import InputRequired
+from mcp_bridge.models.pending_calls import HeldCall, UsedState
+from mcp_bridge.protocol.input_requests import FormElicitRequest
+from tests.conftest import CheckedClient, text_of
+from tests.support import confirming
+from tests.support.confirming import FORM, RUNS, YES, awipe, call, refused, state_of, wipe
+from tests.support.serving import serve, set_tool
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("wiping")]
+wiping, asker = confirming.wiping, confirming.asker
+
+
+def test_the_clients_user_is_asked_in_words_and_the_call_runs_once(asker: CheckedClient) -> None:
+    arguments = {"name": "all\u202e\x07", "count": 3}
+    result = call(asker, arguments=arguments)
+    (request,) = result["inputRequests"].values()
+    assert request["method"] == "elicitation/create"
+    message = request["params"]["message"]
+    assert "wipe (Wipe)" in message
+    assert '"name": "all\\u202e\\u0007",\n  "count": 3' in message
+    assert RUNS == []
+    state = result["requestState"]
+    answer = call(asker, arguments=arguments, inputResponses=YES, requestState=state)
+    assert (answer["isError"], RUNS) == (False, [("all\u202e\x07", 3)])
+    assert "used before" in refused(asker, state, arguments=arguments)
+    assert not HeldCall.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"action": "decline"},
+        {"action": "cancel"},
+        {"action": "accept"},
+        {"action": "accept", "content": {"confirm": False}},
+        {"action": "accept", "content": {"confirm": "true"}},
+        {"action": "accept", "content": {"confirm": 1}},
+    ],
+)
+def test_anything_but_a_yes_is_a_no(answer: Any, asker: CheckedClient) -> None:
+    state = state_of(asker)
+    result = call(asker, inputResponses={"confirm": answer}, requestState=state)
+    assert result["isError"]
+    assert text_of(result).startswith("Nothing was run: the user was asked")
+    assert RUNS == []
+    # The no has used it up.
+    assert "used before" in refused(asker, state)
+
+
+def test_a_yes_without_its_question_is_no_answer(asker: CheckedClient) -> None:
+    for params in ({}, {"requestState": None}):
+        assert call(asker, inputResponses=YES, **params)["resultType"] == "input_required"
+    again = call(asker, inputResponses={"other": YES["confirm"]}, requestState=state_of(asker))
+    assert again["resultType"] == "input_required"
+    assert RUNS == []
+
+
+def test_malformed_answers_are_refused_and_use_nothing_up(asker: CheckedClient) -> None:
+    state = state_of(asker)
+    for responses in (None, [], {"confirm": 1}, {"confirm": {}}, {"confirm": {"action": "yes"}}):
+        assert "inputResponses" in refused(asker, state, inputResponses=responses)
+    assert not UsedState.objects.exists()
+
+
+def test_a_yes_runs_a_call_once_under_asgi_too(asker: CheckedClient, settings: Any) -> None:
+    serve(settings, wipe, awipe, confirm=True, asynchronous=True)
+    for name in ("wipe", "awipe"):
+        RUNS.clear()
+        state = state_of(asker, name=name)
+        assert not call(asker, name, inputResponses=YES, requestState=state)["isError"]
+        assert RUNS == [("all", 1)]
+        assert "used before" in refused(asker, state, name=name)
+
+
+def test_a_tool_that_raises_its_own_question_does_not_pass_for_the_yes(
+    asker: CheckedClient, settings: Any
+) -> None:
+    def nosy(context: Context) -> str:
+        """Ask, under the key of the server's own question."""
+        if "confirm" not in context.input_responses:
+            RUNS.append("asked")
+            form = FormElicitRequest("?", {"type": "object", "properties": {}})
+            raise InputRequired({"confirm": form})
+        return str(RUNS.append("answered"))
+
+    serve(settings, nosy)
+    params: dict[str, Any] = {"name": "nosy", "arguments": {}}
+    state = state_of(asker, **params)
+    set_tool("nosy", confirm=True)
+    assert "another call" in refused(asker, state, **params)
+    first = state_of(asker, **params)
+    second = call(asker, inputResponses=YES, requestState=first, **params)
+    assert RUNS == ["asked", "asked"]
+    last = {**params, "requestState": second["requestState"]}
+    assert not call(asker, inputResponses=YES, **last)["isError"]
+    assert RUNS == ["asked", "asked", "answered"]
+    for used in (first, second["requestState"]):
+        assert "used before" in refused(asker, used, **params)
+
+
+def test_what_fails_has_used_up_its_yes(asker: CheckedClient, settings: Any) -> None:
+    def broken() -> None:
+        """Fail."""
+        raise RuntimeError
+
+    serve(settings, broken, confirm=True)
+    params = {"name": "broken", "arguments": {}}
+    state = state_of(asker, **params)
+    assert call(asker, inputResponses=YES, requestState=state, **params)["isError"]
+    assert "used before" in refused(asker, state, **params)
+
+
+class Robot:
+    """Who calls, as a site's own authentication may have it: no user of the database."""
+
+    pk, is_authenticated, is_active = 7, True, True
+
+    def get_username(self) -> str:
+        return "robot"
+
+    def has_perms(self, permissions: Any) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("capabilities", [{}, FORM])
+def test_who_is_no_user_of_the_site_cannot_be_asked(capabilities: Any) -> None:
+    result = call(CheckedClient(user=Robot(), capabilities=capabilities), inputResponses=YES)
+    assert "Call it with the credential of a user" in text_of(result)
+    assert (RUNS, HeldCall.objects.count()) == ([], 0)
+
+
+@pytest.mark.parametrize("capabilities", [{}, FORM])
+def test_who_is_nobody_cannot_be_asked(capabilities: Any, settings: Any) -> None:
+    serve(settings, wipe, confirm=True, public=True)
+    set_tool("wipe")
+    result = call(CheckedClient(capabilities=capabilities), inputResponses=YES)
+    assert "Call it with the credential of a user" in text_of(result)
+    assert (RUNS, HeldCall.objects.count()) == ([], 0)
+
+
+def test_wrong_arguments_are_told_before_anybody_is_asked(asker: CheckedClient) -> None:
+    assert text_of(call(asker, arguments={})) == "/name: is required and was not sent"
+
+
+def test_only_another_persons_yes_counts_where_the_site_wants_it(
+    asker: CheckedClient, settings: Any
+) -> None:
+    state = state_of(asker)
+    settings.MCP_BRIDGE = {"FOUR_EYES": True}
+    for params in ({}, {"inputResponses": YES}, {"inputResponses": YES, "requestState": state}):
+        text = text_of(call(asker, **params))
+        assert "The call waits" in text
+        assert "by somebody else" in text
+    assert (RUNS, HeldCall.objects.get().status) == ([], "waiting")
+
+
+def test_a_refusal_in_the_queue_is_not_overruled_in_a_form(asker: CheckedClient, user: Any) -> None:
+    state = state_of(asker)
+    call(CheckedClient(user=user))
+    HeldCall.objects.get().decide(using="default", status="refused", reason="Never.")
+    assert "The reason: Never." in text_of(call(asker, inputResponses=YES, requestState=state))
+    assert RUNS == []
+
+
+def test_the_owner_can_have_any_tool_ask(asker: CheckedClient, settings: Any) -> None:
+    def plain() -> str:
+        """Do it."""
+        return Group.objects.create(name="done").name
+
+    serve(settings, plain)
+    set_tool("plain", confirm=True)
+    params = {"name": "plain", "arguments": {}}
+    state = state_of(asker, **params)
+    assert not Group.objects.exists()
+    assert not call(asker, inputResponses=YES, requestState=state, **params)["isError"]
+    assert Group.objects.get().name == "done"

@@ -1,0 +1,132 @@
+"""Every kind of user, every kind of tool, every way to it: one answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, Permission
+from django.http import HttpRequest
+from django.urls import path
+from modernrpc.server import RpcServer
+
+from mcp_bridge import mcp_tool
+from mcp_bridge.access.policy import visible
+from mcp_bridge.admin.try_tool.call import call
+from mcp_bridge.registry.tool_status import mark_approved
+from mcp_bridge.testing import MCPError
+from tests.conftest import CheckedClient
+from tests.support.serving import route, served, set_tool
+
+
+def tool_named(name: str, **options: Any) -> Any:
+    def tool() -> str:
+        """Say the name."""
+        return name
+
+    tool.__name__ = name
+    return mcp_tool(**options)(tool)
+
+
+def is_author(request: HttpRequest) -> bool:
+    return request.user.get_username() == "author"
+
+
+def broken(request: HttpRequest) -> bool:
+    raise KeyError("broken")
+
+
+PERMISSION = "auth.add_group"
+TOOLS: dict[str, tuple[dict[str, Any], Any]] = {
+    "public": ({"public": True}, None),
+    "plain": ({}, None),
+    "permission": ({"permissions": PERMISSION}, None),
+    "group_limited": ({}, None),
+    "predicate": ({}, is_author),
+    "predicate_raises": ({}, broken),
+    "disabled": ({"public": True}, None),
+    "withheld": ({"public": True, "confirm": True}, None),
+}
+SEEN: dict[str, set[str]] = {
+    "anonymous": {"public"},
+    "reader": {"public", "plain"},
+    "author": {"public", "plain", "predicate"},
+    "editor": {"public", "plain", "permission", "group_limited"},
+    "superuser": {"public", "plain", "permission"},
+    "inactive": {"public"},
+}
+
+
+@pytest.fixture(autouse=True)
+def site(settings: Any) -> None:
+    server = RpcServer(register_system_procedures=False)
+    for name, (options, auth) in TOOLS.items():
+        server.register_procedure(tool_named(name, **options), auth=auth)
+    route(settings, path("rpc", server.view))
+    editors = Group.objects.create(name="editors")
+    set_tool("group_limited").groups.add(editors)
+    set_tool("disabled", enabled=False)
+    withheld = set_tool("withheld")
+    mark_approved(withheld, served("plain"))
+    withheld.guarded = True
+    withheld.save()
+
+
+def make_user(kind: str) -> Any:
+    if kind == "anonymous":
+        return None
+    users = get_user_model().objects
+    if kind == "superuser":
+        return users.create_superuser(kind)
+    user = users.create_user(kind, is_active=kind != "inactive")
+    if kind in ("editor", "inactive"):
+        user.groups.add(Group.objects.get(name="editors"))
+        user.user_permissions.add(Permission.objects.get(codename="add_group"))
+    return users.get(pk=user.pk)
+
+
+def answer(client: CheckedClient, name: str) -> tuple[bool, int, dict[str, str], bytes]:
+    """Whether the call ran, and all that its caller gets to see but for the name."""
+    try:
+        client.call_tool(name)
+        ran = True
+    except MCPError:
+        ran = False
+    seen, headers = client.response.content, dict(client.response.headers)
+    headers.pop("Content-Length", None)
+    message_id = f'"id":{client.response.json()["id"]}'.encode()
+    return (
+        ran,
+        client.response.status_code,
+        headers,
+        seen.replace(message_id, b"").replace(name.encode(), b"NAME"),
+    )
+
+
+@pytest.mark.parametrize("kind", SEEN)
+def test_list_and_call_agree_and_a_refusal_is_that_of_an_unknown_name(
+    kind: str, revision: str
+) -> None:
+    client = CheckedClient(user=make_user(kind), revision=revision)
+    assert {tool["name"] for tool in client.list_tools()} == SEEN[kind]
+    shown = client.http.get("/mcp/tools/list").json()["tools"]
+    assert {tool["name"] for tool in shown} == SEEN[kind]
+    unknown = answer(client, "unknown")
+    assert not unknown[0]
+    for name in TOOLS:
+        if name in SEEN[kind]:
+            assert answer(client, name)[0]
+        else:
+            assert answer(client, name) == unknown
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SEEN if kind != "anonymous"])
+def test_the_desk_calls_and_sees_what_the_endpoint_does(kind: str, rf: Any) -> None:
+    user = make_user(kind)
+    assert {tool.name for tool in visible(user)} == SEEN[kind]
+    request = rf.post("/admin/")
+    request.user = user
+    for name in TOOLS:
+        tried = call(name, {}, request)
+        assert (tried.result is not None) is (name in SEEN[kind])

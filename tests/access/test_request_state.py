@@ -1,0 +1,200 @@
+"""What a client keeps between question and answer: good for one call, once, and not for long."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.core import signing
+from django.db import connection
+
+from mcp_bridge.models import ToolSetting
+from mcp_bridge.models.pending_calls import HeldCall
+from mcp_bridge.testing import MCPError
+from tests.calls.test_database_faults import Failing
+from tests.conftest import CheckedClient, dumps
+from tests.support import confirming
+from tests.support.confirming import FORM, RUNS, YES, call, refused, state_of, wipe
+from tests.support.serving import serve, set_tool
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("wiping")]
+wiping, asker = confirming.wiping, confirming.asker
+
+
+def keep(value: Any, more: int = 0) -> None:
+    """Keep a value."""
+    RUNS.append(value)
+
+
+def test_no_changed_byte_of_the_state_is_believed(asker: CheckedClient) -> None:
+    state = state_of(asker)
+    for place in range(len(state)):
+        for byte in ("A" if state[place] != "A" else "B", chr(ord(state[place]) ^ 1)):
+            changed = state[:place] + byte + state[place + 1 :]
+            assert "not as this server has given it out" in refused(asker, changed)
+    for changed in ("", state[:-1], state + "=", state + "\n", f" {state}", "é"):
+        refused(asker, changed)
+    # All the same it was of use: none of them has used it up.
+    assert not call(asker, inputResponses=YES, requestState=state)["isError"]
+
+
+@pytest.mark.parametrize("params", [{"requestState": 1}, {"requestState": []}])
+def test_a_state_is_a_text(params: Any, asker: CheckedClient) -> None:
+    assert "must be a string" in refused(asker, **{"state": None, **params})
+
+
+def test_a_state_is_for_one_user_tool_and_call(asker: CheckedClient, user: Any) -> None:
+    state = state_of(asker)
+    bob = CheckedClient(user=get_user_model().objects.create_user("bob"), capabilities=FORM)
+    assert "another call" in refused(bob, state)
+    assert "another call" in refused(asker, state, name="other")
+    for arguments in ({"name": "one"}, {"name": "all", "count": 1}, {"name": "all", "count": 2}):
+        assert "another call" in refused(asker, state, arguments=arguments)
+    # The credential is not part of it.
+    again = CheckedClient(user=user, capabilities=FORM)
+    assert not call(again, inputResponses=YES, requestState=state)["isError"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "other"),
+    [
+        (1, 1.0),
+        (1, True),
+        (0, False),
+        (0.0, -0.0),
+        (None, {}),
+        ("1", 1),
+        ("caf\u00e9", "cafe\u0301"),
+        ("\ufb01", "fi"),
+        ("a", "a "),
+        (["a", "b"], ["b", "a"]),
+        ({"a": 1}, {"a": 1, "b": None}),
+        (10**30, 10**30 + 1),
+    ],
+)
+def test_what_only_looks_equal_is_another_call(
+    sent: Any, other: Any, asker: CheckedClient, settings: Any
+) -> None:
+    serve(settings, keep, confirm=True)
+    state = state_of(asker, name="keep", arguments={"value": sent})
+    assert "another call" in refused(asker, state, name="keep", arguments={"value": other})
+
+
+def test_the_order_of_members_makes_no_other_call(asker: CheckedClient, settings: Any) -> None:
+    serve(settings, keep, confirm=True)
+    first, second = {"b": [1e2], "a": {"d": "é", "c": 1}}, {"a": {"c": 1, "d": "é"}, "b": [100.0]}
+    state = state_of(asker, name="keep", arguments={"value": first, "more": 1})
+    params = {"name": "keep", "arguments": {"more": 1, "value": second}}
+    assert not call(asker, inputResponses=YES, requestState=state, **params)["isError"]
+    assert [second] == RUNS
+
+
+def test_a_state_ends_with_its_time(asker: CheckedClient, monkeypatch: Any) -> None:
+    state, now = state_of(asker), time.time()
+    with monkeypatch.context() as travel:
+        travel.setattr(signing.time, "time", lambda: now + 602)
+        assert "too old" in refused(asker, state)
+        # Another server's clock may be behind the one that asked.
+        travel.setattr(signing.time, "time", lambda: now - 60)
+        assert not call(asker, inputResponses=YES, requestState=state_of(asker))["isError"]
+        travel.setattr(signing.time, "time", lambda: now + 598)
+        assert not call(asker, inputResponses=YES, requestState=state)["isError"]
+
+
+def test_a_state_outlives_a_rotated_key_while_the_old_one_counts(
+    asker: CheckedClient, settings: Any
+) -> None:
+    old, states = settings.SECRET_KEY, [state_of(asker) for _ in range(2)]
+    settings.SECRET_KEY = "another key"
+    assert "not as this server" in refused(asker, states[0])
+    settings.SECRET_KEY_FALLBACKS = [old]
+    assert not call(asker, inputResponses=YES, requestState=states[1])["isError"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"enabled": False}, "Unknown tool"),
+        ({"restricted": True}, "Unknown tool"),
+        ({"fingerprint": "another"}, "Unknown tool"),
+        ({"description": "Wipes more."}, "another call"),
+    ],
+)
+def test_what_is_changed_in_between_is_not_run(
+    change: dict[str, Any], error: str, asker: CheckedClient
+) -> None:
+    state = state_of(asker)
+    set_tool("wipe", **change)
+    assert error in refused(asker, state)
+
+
+def test_nobody_else_has_use_of_a_state(asker: CheckedClient, settings: Any) -> None:
+    # Public, so that anybody comes as far as to the question.
+    serve(settings, wipe, confirm=True, public=True)
+    state = state_of(asker)
+    assert "another call" in refused(CheckedClient(capabilities=FORM), state)
+    serve(settings, wipe, confirm=True)
+    nobody = CheckedClient(capabilities=FORM)
+    nobody.send(dumps(nobody.message("tools/call", name="wipe", requestState=state)))
+    assert (nobody.response.status_code, RUNS) == (401, [])
+
+
+def test_who_may_no_longer_call_has_no_use_of_a_yes(user: Any, settings: Any) -> None:
+    serve(settings, wipe, confirm=True, permissions="auth.add_group")
+    user.user_permissions.add(Permission.objects.get(codename="add_group"))
+    again = get_user_model().objects.get
+    state = state_of(CheckedClient(user=again(pk=user.pk), capabilities=FORM))
+    call(CheckedClient(user=again(pk=user.pk)))
+    HeldCall.objects.get().decide(using="default", status="approved")
+    user.user_permissions.clear()
+    asker = CheckedClient(user=again(pk=user.pk), capabilities=FORM)
+    for given in (state, None):
+        assert "Unknown tool" in refused(asker, given)
+    get_user_model().objects.update(is_active=False)
+    assert "Unknown tool" in refused(CheckedClient(user=again(pk=user.pk)), state)
+
+
+def test_what_has_other_parameters_by_now_is_not_run(asker: CheckedClient, settings: Any) -> None:
+    def changed(name: str, count: int = 1, deeply: bool = True) -> str:
+        """Wipe something."""
+        raise AssertionError
+
+    state = state_of(asker)
+    changed.__name__ = "wipe"
+    serve(settings, changed, confirm=True, title="Wipe")
+    # Withheld, until the change is approved; and then it is another tool than was asked about.
+    assert "Unknown tool" in refused(asker, state)
+    ToolSetting.objects.all().delete()
+    assert "another call" in refused(asker, state)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("how", ["form", "queue"])
+def test_whatever_fails_in_the_database_one_yes_runs_a_call_once_at_most(
+    how: str, user: Any, settings: Any
+) -> None:
+    client = CheckedClient(user=user, capabilities=FORM if how == "form" else {})
+    fails, failing, ran = 0, Failing(), 0
+    while failing.count >= fails:
+        RUNS.clear()
+        params: dict[str, Any] = {"arguments": {"name": f"{fails}"}}
+        if how == "form":
+            state = state_of(client, **params)
+            params |= {"inputResponses": YES, "requestState": state}
+        else:
+            call(client, **params)
+            HeldCall.objects.get(status="waiting").decide(using="default", status="approved")
+        fails += 1
+        failing = Failing(fails)
+        with connection.execute_wrapper(failing), suppress(MCPError):
+            call(client, **params)
+        with suppress(MCPError):
+            call(client, **params)
+        assert len(RUNS) <= 1
+        ran += len(RUNS)
+        HeldCall.objects.all().delete()
+    assert 3 < ran <= fails

@@ -1,0 +1,240 @@
+"""How often callers may call: exact counts, whose they are, and what is said over the limit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.cache import cache, caches
+from rest_framework.authentication import BaseAuthentication
+
+from mcp_bridge.access.throttling import counters, throttles
+from mcp_bridge.access.throttling.throttles import ToolRateThrottle
+from mcp_bridge.testing import MCPClient, MCPError
+from mcp_bridge.tokens.models import Token
+from tests.conftest import CheckedClient, text_of
+from tests.support.serving import serve, set_tool
+
+DRF = "rest_framework.throttling"
+CALLS: list[str] = []
+
+
+class Clock:
+    now = 1_000_000_020.0
+
+
+class Timed(ToolRateThrottle):
+    timer = staticmethod(lambda: Clock.now)
+
+
+class TimedCredential(throttles.CredentialRateThrottle):
+    timer = staticmethod(lambda: Clock.now)
+
+
+class Anonymous(BaseAuthentication):
+    """Knows a credential and no user."""
+
+    def authenticate(self, request: Any) -> Any:
+        from django.contrib.auth.models import AnonymousUser
+
+        return AnonymousUser(), request.META["HTTP_X_KEY"]
+
+
+@pytest.fixture(autouse=True)
+def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every count, and the clock, at the beginning of a minute."""
+    monkeypatch.setattr(Clock, "now", 1_000_000_020.0)
+    monkeypatch.setattr(counters, "_outages", type(counters._outages)(counters._Outage))
+    cache.clear()
+    CALLS.clear()
+    yield
+    cache.clear()
+
+
+def write(text: str = "") -> str:
+    """Write a text."""
+    CALLS.append(text)
+    return text
+
+
+def read() -> str:
+    """Read a text."""
+    return "read"
+
+
+@pytest.fixture
+def limit(settings: Any) -> Callable[..., None]:
+    """Serves write() and read() with these rates, or other settings."""
+
+    def set_limit(rates: Any = None, *, throttle: str | None = None, **others: Any) -> None:
+        options = {"public": others.pop("public", False), "throttle": throttle}
+        settings.MCP_BRIDGE = {
+            "THROTTLE_CLASSES": [f"{__name__}.Timed"],
+            "THROTTLE_RATES": rates or {},
+            **others,
+        }
+        serve(settings, write, read, **options)
+
+    return set_limit
+
+
+def allowed(client: MCPClient, tool: str = "write", most: int = 30) -> int:
+    """How many calls run before one is refused."""
+    for count in range(most):
+        if client.call_tool(tool)["isError"]:
+            return count
+    return most
+
+
+def test_over_the_limit_the_model_reads_when_to_retry(
+    client: CheckedClient, limit: Callable[..., None]
+) -> None:
+    limit({"tools": "3/min"})
+    Clock.now += 22.5
+    assert allowed(client) == 3
+    refused = client.call_tool("write", {"unknown": 1})
+    assert text_of(refused) == (
+        "Too many calls: write may be called 3 times a minute. Retry after 38 seconds."
+    )
+    assert refused["_meta"]["mcp-bridge/retryAfter"] == 38
+    assert (client.response.status_code, len(CALLS)) == (200, 3)
+    # Another tool has a count of its own, and a new minute another one.
+    assert allowed(client, "read") == 3
+    Clock.now += 38
+    assert allowed(client) == 3
+
+
+@pytest.mark.parametrize(
+    ("rates", "throttle", "owner", "expected"),
+    [
+        ({}, None, "", 30),
+        ({"tools": "2/min"}, None, "", 2),
+        ({"tools": "2/s"}, "3/min", "", 3),
+        ({"tools": "2/hour", "often": "4/sec"}, "often", "", 4),
+        ({"write": "5/day", "tools": "2/min"}, "3/min", "", 5),
+        ({"write": None, "tools": "2/min"}, "3/min", "", 30),
+        ({"write": "5/m", "tools": "2/min"}, "3/min", "6/h", 6),
+    ],
+)
+def test_the_nearest_rate_holds(
+    rates: Any,
+    throttle: str | None,
+    owner: str,
+    expected: int,
+    modern: CheckedClient,
+    limit: Callable[..., None],
+) -> None:
+    limit(rates, throttle=throttle)
+    set_tool("write", rate=owner)
+    assert allowed(modern) == expected
+
+
+def test_each_user_has_a_count_of_its_own(user: Any, limit: Callable[..., None]) -> None:
+    limit({"tools": "3/min"})
+    secrets = [Token.objects.issue(user=user, name=name)[1] for name in "ab"]
+    other = get_user_model().objects.create_user("eve")
+    assert allowed(MCPClient(token=secrets[0])) == 3
+    assert allowed(MCPClient(token=secrets[1])) == 0
+    assert allowed(MCPClient(user=user)) == 0
+    assert allowed(MCPClient(user=other)) == 3
+
+
+def test_each_credential_has_one_where_that_is_asked(user: Any, limit: Callable[..., None]) -> None:
+    limit({"tools": "3/min"}, THROTTLE_CLASSES=[f"{__name__}.TimedCredential"])
+    secrets = [Token.objects.issue(user=user, name=name)[1] for name in "ab"]
+    assert [allowed(MCPClient(token=each)) for each in (*secrets, secrets[0])] == [3, 3, 0]
+    assert allowed(MCPClient(user=user)) == 3
+
+
+def test_without_a_user_it_is_the_credentials_then_the_addresss(
+    limit: Callable[..., None], settings: Any
+) -> None:
+    limit({"tools": "3/min"}, public=True, AUTHENTICATION_CLASSES=[f"{__name__}.Anonymous"])
+    for key in ("a", "b"):
+        client = MCPClient()
+        client.headers["X-Key"] = key
+        assert allowed(client) == 3
+    limit({"tools": "3/min"}, public=True)
+    client = MCPClient()
+    assert allowed(client) == 3
+    # What the client says of itself does not make it another one, but what a proxy says does.
+    client.headers["X-Forwarded-For"] = "203.0.113.9"
+    assert allowed(client) == 0
+    settings.REST_FRAMEWORK = {"NUM_PROXIES": 1}
+    assert allowed(client) == 3
+    client.http.defaults["REMOTE_ADDR"] = "203.0.113.10"
+    del client.headers["X-Forwarded-For"]
+    assert allowed(client) == 3
+
+
+def test_nothing_is_counted_or_told_of_an_unseen_tool(
+    modern: CheckedClient, user: Any, limit: Callable[..., None]
+) -> None:
+    limit({"tools": "1/min"})
+    set_tool("write", restricted=True)
+    for name in ("write", "write", "nothing"):
+        with pytest.raises(MCPError, match=f"Unknown tool: {name}"):
+            modern.call_tool(name)
+    set_tool("write", restricted=False)
+    assert allowed(modern) == 1
+
+
+def test_refused_arguments_count(modern: CheckedClient, limit: Callable[..., None]) -> None:
+    limit({"tools": "3/min"})
+    texts = [text_of(modern.call_tool("write", {"text": 5})) for _ in range(4)]
+    assert ["Too many calls" in text for text in texts] == [False, False, False, True]
+
+
+def test_a_flush_begins_anew(modern: CheckedClient, limit: Callable[..., None]) -> None:
+    limit({"tools": "3/min"})
+    assert allowed(modern) == 3
+    cache.clear()
+    assert allowed(modern) == 3
+
+
+def in_threads(ask: Callable[[], bool | None]) -> list[bool | None]:
+    """What is said to 8 threads that ask 40 times each."""
+    said: list[bool | None] = []
+
+    def work() -> None:
+        for _ in range(40):
+            said.append(ask())
+        caches.close_all()
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return said
+
+
+def test_threads_count_exactly(limit: Callable[..., None]) -> None:
+    limit({"tools": "100/min"})
+    from mcp_bridge.features.tools import Context
+    from mcp_bridge.registry.registry import registry
+
+    tool = registry.discovered.get("write")
+    assert tool is not None
+    user = type("User", (), {"is_authenticated": True, "pk": 1})()
+    context = Context(user=user, request=None, revision=None)  # type: ignore[arg-type]
+    counted = in_threads(lambda: Timed().allow_call(tool, context))
+    assert (counted.count(True), counted.count(False)) == (100, 220)
+
+
+def test_a_rate_that_is_not_there_lets_no_call_through(
+    modern: CheckedClient, limit: Callable[..., None]
+) -> None:
+    limit(throttle="seldom")
+    with pytest.raises(MCPError, match="-32603"):
+        modern.call_tool("write")
+    assert CALLS == []
+
+
+def test_a_credential_is_told_by_what_does_not_change() -> None:
+    nameless = type("Key", (), {})
+    assert throttles._identity(nameless()) == throttles._identity(nameless()) == "Key"
+    assert throttles._identity(Token(pk=5)) == "Token 5"

@@ -1,0 +1,214 @@
+"""How often the endpoint may be asked, by any throttle class of DRF's kind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.cache import cache
+from django.core.exceptions import ImproperlyConfigured
+from rest_framework.exceptions import Throttled
+from rest_framework.throttling import (
+    BaseThrottle,
+    ScopedRateThrottle,
+    SimpleRateThrottle,
+    UserRateThrottle,
+)
+
+from mcp_bridge.access.throttling import throttles
+from mcp_bridge.testing import MCPClient, MCPError
+from tests.access import test_throttling as tools
+from tests.access.test_throttling import CALLS, DRF, in_threads, write
+from tests.conftest import CheckedClient
+from tests.support.serving import serve
+
+anew, limit = tools.anew, tools.limit
+
+
+class Refusing(BaseThrottle):
+    """Refuses all, without a word on when to come back."""
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        CALLS.append(f"{request.user} {view.request.path}")
+        return False
+
+
+class Raising(BaseThrottle):
+    """Raises what its view is told, in place of an answer."""
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        raise RAISED[-1]
+
+
+RAISED: list[Exception] = []
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_the_endpoint_answers_429(
+    client: CheckedClient, limit: Callable[..., None], settings: Any, asynchronous: bool
+) -> None:
+    limit({"user": "2/min"}, THROTTLE_CLASSES=[f"{DRF}.UserRateThrottle"])
+    serve(settings, write, asynchronous=asynchronous)
+    for _ in range(2):
+        client.list_tools()
+    with pytest.raises(MCPError, match="Too many requests") as refused:
+        client.list_tools()
+    assert (refused.value.error["code"], client.response.status_code) == (429, 429)
+    assert 1 <= int(client.response["Retry-After"]) <= 60
+    # Nobody else's limit is touched, and nothing of a body is read.
+    assert len(MCPClient(user=get_user_model().objects.create_user("eve")).list_tools()) == 1
+    assert client.send(b"no JSON").status_code == 429
+
+
+def test_who_tries_tokens_is_counted_by_address(limit: Callable[..., None], user: Any) -> None:
+    limit({"anon": "2/min"}, THROTTLE_CLASSES=[f"{DRF}.AnonRateThrottle"])
+    wrong = MCPClient(token="mcp_wrong")
+    # A session of the browser does not make it somebody.
+    wrong.http.force_login(user)
+    statuses = []
+    for _ in range(3):
+        with pytest.raises(MCPError):
+            wrong.list_tools()
+        statuses.append(wrong.response.status_code)
+    assert statuses == [401, 401, 429]
+    assert MCPClient(user=user).list_tools()
+
+
+def test_a_class_of_ones_own_sees_the_request_and_the_view(
+    modern: CheckedClient, limit: Callable[..., None]
+) -> None:
+    limit(THROTTLE_CLASSES=[f"{__name__}.Refusing", f"{__name__}.Refusing"])
+    with pytest.raises(MCPError, match="Too many requests"):
+        modern.list_tools()
+    assert "Retry-After" not in modern.response
+    assert CALLS == ["ada /mcp"] * 2
+    assert modern.http.get("/mcp/tools/list").status_code == 429
+
+
+@pytest.mark.parametrize(
+    ("raised", "rule", "status", "code"),
+    [
+        (Throttled(), "open", 429, 429),
+        (RuntimeError("SECRET-MARKER"), "closed", 503, -32603),
+        (RuntimeError("SECRET-MARKER"), "open", 200, None),
+        (ImproperlyConfigured("SECRET-MARKER"), "open", 200, -32603),
+    ],
+)
+def test_a_class_that_raises_is_no_yes(
+    raised: Exception,
+    rule: str,
+    status: int,
+    code: int | None,
+    modern: CheckedClient,
+    limit: Callable[..., None],
+) -> None:
+    limit(THROTTLE_CLASSES=[f"{__name__}.Raising"], THROTTLE_WITHOUT_CACHE=rule)
+    RAISED.append(raised)
+    message = modern.message("tools/list")
+    answer = modern.send(json.dumps(message).encode(), modern.mirrored(message)).json()
+    assert modern.response.status_code == status
+    assert answer.get("error", {}).get("code") == code
+    assert "SECRET-MARKER" not in str(answer)
+
+
+def refused_after(client: MCPClient, most: int = 9) -> int:
+    """How many requests are answered before one is refused for their number."""
+    for count in range(most):
+        try:
+            client.list_tools()
+        except MCPError:
+            if client.response.status_code == 429:
+                return count
+    return most
+
+
+class Thrice(BaseThrottle):
+    """Knows each address for three requests."""
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        CALLS.append(self.get_ident(request))
+        return CALLS.count(CALLS[-1]) <= 3
+
+
+@pytest.mark.parametrize(
+    "kind", [f"{DRF}.AnonRateThrottle", f"{DRF}.UserRateThrottle", f"{__name__}.Thrice"]
+)
+def test_no_header_makes_somebody_another_address(
+    kind: str, limit: Callable[..., None], settings: Any
+) -> None:
+    limit({"anon": "3/day", "user": "3/day"}, public=True, THROTTLE_CLASSES=[kind])
+    client = MCPClient()
+    forwarded = ("203.0.113.1", "203.0.113.2, 127.0.0.1", "", "::1", "127.0.0.1\t,x")
+    for number, address in enumerate(forwarded):
+        client.headers["X-Forwarded-For"] = address
+        assert refused_after(client) == (0 if number else 3)
+    # Where the site has said how many proxies there are, the address is what they say.
+    settings.REST_FRAMEWORK = {"NUM_PROXIES": 1}
+    for address in ("203.0.113.1", "made up, 203.0.113.2"):
+        client.headers["X-Forwarded-For"] = address
+        assert refused_after(client) == 3
+    client.headers["X-Forwarded-For"] = "another, 203.0.113.1"
+    assert refused_after(client) == 0
+    client.http.defaults["REMOTE_ADDR"] = "198.51.100.7"
+    assert refused_after(client) == 0
+
+
+class Hurried(UserRateThrottle):
+    """A class of the site's own, with a rate and a period of its own."""
+
+    rate = "4/fortnight"
+
+    def parse_rate(self, rate: str | None) -> tuple[int | None, int | None]:
+        return 4, 14 * 86_400
+
+
+class Counting(SimpleRateThrottle):
+    """A class that counts in a way of its own."""
+
+    rate = "2/day"
+
+    def get_cache_key(self, request: Any, view: Any) -> str:
+        return "all"
+
+    def throttle_success(self) -> bool:
+        CALLS.append("success")
+        return super().throttle_success()
+
+
+class Scoped(ScopedRateThrottle):
+    """DRF's, for a view that names no scope."""
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        view.throttle_scope = "mcp"
+        return bool(super().allow_request(request, view))
+
+
+@pytest.mark.parametrize(
+    ("path", "count"),
+    [
+        (f"{DRF}.UserRateThrottle", 3),
+        (f"{__name__}.Hurried", 4),
+        (f"{__name__}.Counting", 2),
+        (f"{__name__}.Scoped", 5),
+    ],
+)
+def test_requests_are_counted_exactly_and_a_flush_begins_anew(
+    path: str, count: int, modern: CheckedClient, limit: Callable[..., None]
+) -> None:
+    limit({"user": "3/day", "mcp": "5/day"}, THROTTLE_CLASSES=[path])
+    assert refused_after(modern) == count
+    assert int(modern.response["Retry-After"]) >= 1
+    assert ["success"] * 2 * path.endswith("Counting") == CALLS
+    cache.clear()
+    assert refused_after(modern) == count
+
+
+def test_threads_count_requests_exactly(user: Any, limit: Callable[..., None]) -> None:
+    limit({"user": "100/day"}, THROTTLE_CLASSES=[f"{DRF}.UserRateThrottle"])
+    kind = throttles.throttle_class(f"{DRF}.UserRateThrottle")
+    request = type("Request", (), {"user": user, "META": {"REMOTE_ADDR": "127.0.0.1"}})()
+    counted = in_threads(lambda: kind().allow_request(request, None))
+    assert (counted.count(True), counted.count(False)) == (100, 220)

@@ -1,0 +1,201 @@
+"""Counting without the cache: refused or counted alone, in little time, told in the log once."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.core.cache.backends.base import BaseCache
+
+from mcp_bridge.access.throttling import counters
+from mcp_bridge.testing import MCPError
+from tests.access.test_throttling import DRF, allowed, write
+from tests.conftest import CheckedClient, text_of
+from tests.support.serving import serve
+
+# A Redis of its own that is stopped: "make services" runs it.
+STRESS = "STRESS" in os.environ
+TIMEOUT = 0.3
+TOOLS = "mcp_bridge.access.throttling.ToolRateThrottle"
+
+
+class SocketCache(BaseCache):
+    """A cache at the other end of a unix socket, which is waited for no longer than 0.3 s."""
+
+    asked = 0
+
+    def __init__(self, location: str, params: dict[str, Any]) -> None:
+        super().__init__(params)
+        self.location = location
+
+    def incr(self, *args: Any, **kwargs: Any) -> int:
+        SocketCache.asked += 1
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(TIMEOUT)
+            connection.connect(self.location)
+            return int(connection.recv(10))
+
+    get = incr  # type: ignore[assignment]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a cache may listen; what is known of other caches is forgotten."""
+    monkeypatch.setattr(counters, "_outages", type(counters._outages)(counters._Outage))
+    monkeypatch.setattr(SocketCache, "asked", 0)
+    # Paths of sockets are short.
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def down(settings: Any, place: Path) -> Iterator[None]:
+    """Nothing listens there."""
+    settings.CACHES = {"default": {"BACKEND": f"{__name__}.SocketCache", "LOCATION": "socket"}}
+    yield
+    counters.LocMemCache("mcp_bridge.throttling", {}).clear()
+
+
+@pytest.fixture
+def hung(down: None) -> Iterator[None]:
+    """What listens there never answers."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket")
+        listening.listen(50)
+        yield
+
+
+@pytest.fixture
+def limit(settings: Any) -> Callable[..., None]:
+    """Serves write() with these settings and marks."""
+
+    def set_limit(rule: str, *classes: str, rates: Any = None, **options: Any) -> None:
+        settings.MCP_BRIDGE = {
+            "THROTTLE_CLASSES": classes or [TOOLS],
+            "THROTTLE_RATES": {"tools": "3/day"} if rates is None else rates,
+            "THROTTLE_WITHOUT_CACHE": rule,
+        }
+        serve(settings, write, **options)
+
+    return set_limit
+
+
+@pytest.mark.usefixtures("down")
+@pytest.mark.parametrize(
+    ("rule", "mark", "runs"),
+    [
+        ("open", {}, 3),
+        ("closed", {}, 0),
+        ("open", {"destructive": True}, 0),
+        ("closed", {"read_only": True}, 0),
+    ],
+)
+def test_without_the_cache_the_rule_holds(
+    rule: str, mark: Any, runs: int, modern: CheckedClient, limit: Callable[..., None]
+) -> None:
+    limit(rule, **mark)
+    assert allowed(modern) == runs
+    refused = text_of(modern.call_tool("write"))
+    if runs:
+        assert "may be called 3 times a day" in refused
+    else:
+        assert refused == (
+            "The tool write cannot be called just now: the site cannot count its calls. "
+            "Retry after 1 second."
+        )
+    assert SocketCache.asked == 1
+
+
+@pytest.mark.usefixtures("down")
+def test_the_endpoint_is_open_or_unavailable(
+    modern: CheckedClient, limit: Callable[..., None]
+) -> None:
+    classes = (f"{DRF}.UserRateThrottle", TOOLS)
+    limit("closed", *classes, rates={"user": "2/day"})
+    with pytest.raises(MCPError, match="cannot count requests just now"):
+        modern.list_tools()
+    assert (modern.response.status_code, modern.response["Retry-After"]) == (503, "1")
+    # Uncounted, a request may not destroy, though the tool itself has no rate.
+    limit("open", *classes, rates={"user": "2/day"}, destructive=True)
+    assert "cannot count" in text_of(modern.call_tool("write"))
+    modern.list_tools()
+    with pytest.raises(MCPError, match="Too many requests"):
+        modern.list_tools()
+
+
+@pytest.mark.usefixtures("hung")
+def test_a_cache_that_hangs_holds_up_one_call_and_says_so_once(
+    modern: CheckedClient, limit: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    limit("open", f"{DRF}.UserRateThrottle", TOOLS, rates={"user": "99/day", "tools": "99/day"})
+    with caplog.at_level(logging.WARNING, "mcp_bridge.throttling"):
+        assert allowed(modern, most=5) == 5
+        # Each time it is asked is a wait of the cache's own timeout, once in a pause.
+        assert SocketCache.asked <= 2
+        time.sleep(counters.PAUSE)
+        assert allowed(modern, most=3) == 3
+        assert 2 <= SocketCache.asked <= 4
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage() == "Calls cannot be counted: the cache does not answer"
+
+
+@contextmanager
+def redis(place: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A Redis on a socket in that directory."""
+    command = ["redis-server", "--port", "0", "--unixsocket", "redis", "--save", ""]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=place) as server:
+        try:
+            while not (place / "redis").exists():
+                time.sleep(0.01)
+            yield server
+        finally:
+            server.kill()
+
+
+@pytest.mark.skipif(not STRESS, reason="make services runs it")
+def test_a_redis_that_is_stopped_continues_and_dies(
+    modern: CheckedClient, settings: Any, place: Path, limit: Callable[..., None]
+) -> None:
+    settings.CACHES = {
+        "default": {
+            "BACKEND": "django.core.cache.backends.redis.RedisCache",
+            "LOCATION": f"unix://{place}/redis",
+            "OPTIONS": {"socket_timeout": TIMEOUT, "socket_connect_timeout": TIMEOUT},
+        }
+    }
+    limit("open", rates={"tools": "40/day"})
+    with redis(place) as server:
+        assert allowed(modern, most=50) == 40
+        cache.clear()
+        assert allowed(modern, most=20) == 20
+        server.send_signal(signal.SIGSTOP)
+        assert allowed(modern, most=10) == 10
+        server.send_signal(signal.SIGCONT)
+        time.sleep(counters.PAUSE)
+        # What it counted before it was stopped, and what reached it when it went on.
+        assert allowed(modern, most=50) <= 20
+    counters.LocMemCache("mcp_bridge.throttling", {}).clear()
+    assert allowed(modern, most=1) == 1
+
+
+def test_a_rate_holds_longer_than_what_a_cache_keeps_of_its_own_accord(
+    modern: CheckedClient, settings: Any, tmp_path: Path
+) -> None:
+    files = {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache"}
+    settings.CACHES = {"default": {**files, "LOCATION": str(tmp_path), "TIMEOUT": 1}}
+    settings.MCP_BRIDGE = {"THROTTLE_RATES": {"tools": "2/day"}}
+    serve(settings, write)
+    assert [modern.call_tool("write")["isError"] for _ in range(2)] == [False, False]
+    time.sleep(1.2)
+    assert modern.call_tool("write")["isError"] is True

@@ -1,0 +1,93 @@
+"""Who is said to see a tool, and who does."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, Permission
+
+from mcp_bridge.admin.audience import Audiences
+from mcp_bridge.features.tools import AccessRule
+from mcp_bridge.models import ToolSetting
+from mcp_bridge.testing import MCPClient
+from tests.support.administrator import Owner, row, serve_tools
+
+pytestmark = pytest.mark.django_db
+
+
+def alpha() -> str:
+    """Say alpha."""
+    return "alpha"
+
+
+def told(owner: Owner) -> str:
+    """What the list says of who sees the only tool."""
+    (found,) = re.findall(r'field-who_can_see_it">([^<]*)<', owner.get("changelist"))
+    return str(found)
+
+
+def test_audiences_are_those_of_the_access_policy(settings: Any) -> None:
+    ToolSetting.objects.all().delete()
+    serve_tools(settings, alpha, permissions=["auth.add_user", "auth.view_group"])
+    users = get_user_model().objects
+    add_user, view_group = (
+        Permission.objects.get(codename=name) for name in ("add_user", "view_group")
+    )
+    both, one = Group.objects.create(name="both"), Group.objects.create(name="one")
+    both.permissions.set([add_user, view_group])
+    one.permissions.set([add_user])
+    by_group, mixed, half, inactive, member = (
+        users.create_user(name) for name in ("by_group", "mixed", "half", "inactive", "member")
+    )
+    for person in (by_group, inactive):
+        person.groups.add(both)
+    inactive.is_active = False
+    inactive.save()
+    mixed.groups.add(one)
+    mixed.user_permissions.add(view_group)
+    half.groups.add(one)
+    owner = Owner()
+    people = [*users.all()]
+
+    def seeing() -> list[str]:
+        return [each.username for each in people if MCPClient(user=each).list_tools()]
+
+    assert told(owner) == "3 users, 1 group"
+    assert sorted(seeing()) == ["by_group", "mixed", "owner"]
+    row("alpha").groups.add(one)
+    member.groups.add(one)
+    assert told(owner) == "1 user"
+    assert seeing() == ["mixed"]
+    row("alpha").groups.add(both)
+    found = owner.get("change", row("alpha").pk)
+    assert "2 users, 1 group" in found
+    assert "Groups whose members all may: both" in found
+    assert sorted(seeing()) == ["by_group", "mixed"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (AccessRule(public=True), "everybody, signed in or not"),
+        (AccessRule(public=True, predicate=bool), "at most everybody, signed in or not"),
+        (AccessRule(predicate=bool), "at most every user (0 users)"),
+        (AccessRule(groups=frozenset()), "0 users"),
+        (AccessRule(permissions=("auth.nothing",)), "0 users"),
+    ],
+)
+def test_an_audience_is_told_in_words(rule: AccessRule, words: str) -> None:
+    assert str(Audiences([rule]).of(rule)) == words
+
+
+def test_without_permissions_of_users_nobody_is_counted(settings: Any) -> None:
+    rule = AccessRule(permissions=("auth.add_user",), predicate=bool)
+    settings.AUTH_USER_MODEL = "contenttypes.ContentType"
+    assert str(Audiences([rule]).of(rule)) == "—"
+
+
+def test_an_access_policy_of_ones_own_decides_further(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.access.test_access.OfficeHours"}
+    assert str(Audiences([AccessRule()]).of(AccessRule())) == "at most every user (0 users)"

@@ -1,0 +1,243 @@
+"""The records in the admin: only read, filtered, charted and exported."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from mcp_bridge.models import HeldCall, ToolCallRecord, ToolSetting
+from mcp_bridge.testing import MCPClient
+from tests.audit.test_redaction import MARKER as SECRET
+from tests.audit.test_redaction import SENT, with_secrets
+from tests.support.administrator import VIEW, Owner, row, serve_tools
+
+pytestmark = pytest.mark.django_db
+MARKER = "<script>alert(1)</script>"
+FORMULA = '=HYPERLINK("http://x","y")'
+
+
+def alpha(word: str) -> str:
+    """Say a word."""
+    if word == "fail":
+        raise RuntimeError(word)
+    return word
+
+
+def take(value: Any) -> str:
+    """Take anything, and fail."""
+    raise RuntimeError("whatever it was")
+
+
+def at(page: str, *args: Any) -> str:
+    return reverse(f"admin:mcp_bridge_toolcallrecord_{page}", args=args)
+
+
+def read(response: Any) -> str:
+    return b"".join(response.streaming_content).decode()
+
+
+@pytest.fixture
+def owner(settings: Any) -> Owner:
+    ToolSetting.objects.all().delete()
+    settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "full"}}
+    serve_tools(settings, alpha)
+    owner = Owner()
+    owner.get("changelist")
+    modern = MCPClient(user=owner.user)
+    for word in (MARKER, FORMULA, "fail"):
+        modern.call_tool("alpha", {"word": word})
+    legacy = MCPClient(user=owner.user, revision="2025-06-18")
+    legacy.call_tool("alpha", {"word": 1})
+    ToolCallRecord.objects.filter(outcome="failed").update(user_name=FORMULA, client_name=MARKER)
+    return owner
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ({}, 4),
+        ({"outcome__exact": "failed"}, 1),
+        ({"error_code__exact": "invalid"}, 1),
+        ({"era": "modern"}, 3),
+        ({"era": "legacy"}, 1),
+        ({"revision": "2025-06-18"}, 1),
+        ({"tool": "alpha"}, 4),
+        ({"tool": "beta"}, 0),
+        ({"q": "HYPERLINK"}, 1),
+        ({"started_at__year": "1999"}, 0),
+    ],
+)
+def test_list_and_exports_show_what_is_filtered(
+    query: dict[str, str], count: int, owner: Owner
+) -> None:
+    page = owner.browser.get(at("changelist"), query)
+    assert page.status_code == 200
+    assert page.context["cl"].result_count == count
+    assert MARKER not in page.content.decode()
+    told = read(owner.browser.get(at("csv"), query))
+    assert len(list(csv.DictReader(io.StringIO(told)))) == count
+    assert len(json.loads(read(owner.browser.get(at("json"), query)))) == count
+
+
+def test_exports_are_whole_and_no_formula(owner: Owner) -> None:
+    response = owner.browser.get(at("csv"))
+    assert response["Content-Disposition"] == 'attachment; filename="calls.csv"'
+    rows = list(csv.reader(io.StringIO(read(response))))
+    assert [len(each) for each in rows] == [17] * 5
+    cells = [cell for each in rows for cell in each]
+    assert f"'{FORMULA}" in cells
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))]
+    records = json.loads(read(owner.browser.get(at("json"))))
+    assert [each["arguments"]["word"] for each in records] == [1, "fail", FORMULA, MARKER]
+    assert records[1]["user_name"] == FORMULA
+
+
+def test_a_record_is_shown_and_cannot_be_changed(owner: Owner) -> None:
+    record = ToolCallRecord.objects.earliest("pk")
+    page = owner.browser.get(at("change", record.pk)).content.decode()
+    assert MARKER not in page
+    assert "&lt;script&gt;" in page
+    assert 'name="_save"' not in page
+    assert owner.browser.get(at("add")).status_code == 403
+    assert owner.browser.post(at("change", record.pk), {"tool": "x"}).status_code == 403
+    assert owner.browser.post(at("delete", record.pk), {"post": "yes"}).status_code == 403
+    assert owner.browser.post(at("csv")).status_code == 405
+    assert owner.browser.get(at("csv"), {"no_such": "1"}).status_code == 400
+    assert ToolCallRecord.objects.count() == 4
+
+
+@pytest.mark.parametrize(("codenames", "status"), [((VIEW,), 403), (("view_toolcallrecord",), 200)])
+def test_only_who_may_see_them_does(codenames: tuple[str, ...], status: int, owner: Owner) -> None:
+    other = Owner(*codenames, username="other")
+    record = ToolCallRecord.objects.earliest("pk")
+    for page in (at("changelist"), at("change", record.pk), at("csv"), at("json")):
+        assert other.browser.get(page).status_code == status
+    if status == 403:
+        assert "Its latest calls" not in other.get("change", row("alpha").pk)
+
+
+def test_the_chart_counts_calls_failures_and_refusals(owner: Owner) -> None:
+    days = [timezone.now() - timedelta(days=each) for each in (0, 5, 13, 20)]
+    for day in days[1:]:
+        ToolCallRecord.objects.create(tool="old", outcome="unknown", started_at=day)
+    page = owner.browser.get(at("changelist"))
+    chart = page.context["chart"]
+    assert len(chart.days) == 14
+    today = chart.days[-1]
+    assert (today.calls, today.failures, today.refusals) == (3, 1, 1)
+    assert sum(day.calls for day in chart.days) == 5
+    for _, _, bars in chart.columns:
+        for bar in bars:
+            assert bar.y >= 0
+            assert bar.y + bar.height == chart.height
+    slowest, failing = page.context["slowest"], page.context["failing"]
+    assert [each["tool"] for each in slowest] == ["alpha"]
+    assert [(each["tool"], each["failures"]) for each in failing] == [("alpha", 1), ("old", 1)]
+    assert "style=" not in page.content.decode().split('class="mcp-chart"')[1].split("</svg>")[0]
+
+
+def test_tools_say_when_they_were_called(owner: Owner) -> None:
+    old = timezone.now() - timedelta(days=8)
+    ToolCallRecord.objects.create(tool="alpha", outcome="failed", started_at=old)
+    with CaptureQueriesContext(connection) as queries:
+        page = owner.get("changelist")
+    assert "3 calls, 1 failed" in page
+    assert len([each for each in queries if '"mcp_bridge_toolcallrecord"' in each["sql"]]) == 1
+    page = owner.get("change", row("alpha").pk)
+    assert "Its latest calls" in page
+    assert page.count("/toolcallrecord/") >= 5
+
+
+def everywhere(owner: Owner, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """All that is kept of calls: the database, the log, the exports and the admin's pages."""
+    told = io.StringIO()
+    call_command("dumpdata", stdout=told)
+    addresses = [at("csv"), at("json"), at("changelist"), reverse("admin:index")]
+    addresses += [reverse("admin:mcp_bridge_heldcall_changelist") + "?status=all"]
+    addresses += [at("change", each.pk) for each in ToolCallRecord.objects.all()[:6]]
+    for held in HeldCall.objects.all():
+        addresses += [
+            reverse(f"admin:mcp_bridge_heldcall_{page}", args=[held.pk]) for page in PAGES
+        ]
+    pages = []
+    for address in addresses:
+        response = owner.browser.get(address)
+        assert response.status_code == 200, address
+        pages.append(read(response) if response.streaming else response.content.decode())
+    return [told.getvalue(), caplog.text, *pages]
+
+
+PAGES = ("change", "history")
+# "make fuzz" tries more.
+EXAMPLES = min(max(3, int(os.environ.get("FUZZ_EXAMPLES", "0")) // 50), 50)
+few = examples(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+@few
+@given(st.lists(with_secrets(SENT), min_size=8, max_size=8))
+def test_a_secret_is_nowhere(
+    settings: Any, caplog: pytest.LogCaptureFixture, values: list[Any]
+) -> None:
+    caplog.set_level("DEBUG")
+    caplog.clear()
+    settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "redacted"}}
+    serve_tools(settings, take)
+    ToolCallRecord.objects.all().delete()
+    owner = Owner(username=f"owner-{timezone.now().timestamp()}")
+    client = MCPClient(user=owner.user)
+    for value in values:
+        # One is accepted, one refused for its arguments, and one for its tool.
+        for name, arguments in [("take", {"value": value}), ("take", {"x": value}), ("no", value)]:
+            message = client.message("tools/call", name=name, arguments=arguments)
+            client.send(json.dumps(message).encode(), client.mirrored(message))
+    assert ToolCallRecord.objects.count() == 3 * len(values)
+    pages = everywhere(owner, caplog)
+    assert [page for page in pages if SECRET in page] == []
+    assert any("redacted" in page for page in pages)
+
+
+@few
+@given(st.lists(with_secrets(SENT), min_size=3, max_size=3))
+def test_a_secret_is_in_no_question_and_in_nothing_that_waits(
+    settings: Any, caplog: pytest.LogCaptureFixture, values: list[Any]
+) -> None:
+    caplog.set_level("DEBUG")
+    caplog.clear()
+    settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "redacted"}}
+    serve_tools(settings, take, confirm=True)
+    for model in (ToolCallRecord, HeldCall, LogEntry):
+        model.objects.all().delete()
+    owner = Owner(username=f"owner-{timezone.now().timestamp()}")
+    asked = MCPClient(user=owner.user, capabilities={"elicitation": {}})
+    waiting = MCPClient(user=owner.user, revision="2025-11-25")
+    for number, value in enumerate(values):
+        arguments = {"value": [number, value]}
+        assert asked.call_tool("take", arguments)["resultType"] == "input_required"
+        assert SECRET not in asked.response.content.decode()
+        assert "needs the approval" in waiting.call_tool("take", arguments)["content"][0]["text"]
+        held = HeldCall.objects.latest("pk")
+        decision = {"_refuse": "1", "reason": "No."} if number else {"_approve": "1"}
+        owner.browser.post(reverse("admin:mcp_bridge_heldcall_change", args=[held.pk]), decision)
+        assert waiting.call_tool("take", arguments)["isError"]
+    assert (HeldCall.objects.count(), LogEntry.objects.count()) == (len(values), len(values))
+    assert ToolCallRecord.objects.filter(outcome="failed").count() == 1
+    assert [page for page in everywhere(owner, caplog) if SECRET in page] == []

@@ -1,0 +1,221 @@
+"""The approval queue in the admin."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
+from django.urls import reverse
+from django.utils import timezone
+
+from mcp_bridge.models.pending_calls import HeldCall
+from tests.conftest import CheckedClient, text_of
+from tests.support.administrator import CHANGE, VIEW, Owner, row, serve_tools
+from tests.support.serving import set_tool
+
+pytestmark = pytest.mark.django_db
+MARKER = "<script>alert(1)</script>"
+SEE, DECIDE = "view_heldcall", "change_heldcall"
+CALLS: list[str] = []
+
+
+def shout(word: str) -> str:
+    """Shout a word."""
+    CALLS.append(word)
+    return word
+
+
+@pytest.fixture
+def caller(settings: Any) -> CheckedClient:
+    CALLS.clear()
+    serve_tools(settings, shout, confirm=True)
+    return CheckedClient(user=get_user_model().objects.create_user(f"ada{MARKER}"))
+
+
+@pytest.fixture
+def held(caller: CheckedClient) -> HeldCall:
+    assert caller.call_tool("shout", {"word": MARKER})["isError"]
+    return HeldCall.objects.get()
+
+
+def page(owner: Owner, held: HeldCall | None = None, status: int = 200, **data: str) -> str:
+    """The list, or a call's page, after a decision if there is one."""
+    name = "admin:mcp_bridge_heldcall_changelist"
+    address = reverse(name) if held is None else reverse(f"{name[:-4]}", args=[held.pk])
+    browser = owner.browser
+    response = browser.post(address, data, follow=True) if data else browser.get(address)
+    assert response.status_code == status, response.status_code
+    text = response.content.decode()
+    assert MARKER not in text
+    return text
+
+
+def test_what_waits_is_listed_read_and_approved(caller: CheckedClient, held: HeldCall) -> None:
+    owner = Owner(SEE, DECIDE)
+    text = page(owner)
+    for part in ("shout", "ada&lt;script&gt;", "{ &quot;word&quot;: &quot;&lt;script", "0\xa0min"):
+        assert part in text
+    text = page(owner, held)
+    assert "May shout be run, once?" in text
+    assert "mcp_bridge.testing" in text
+    assert "The call is approved" in page(owner, held, _approve="1")
+    (entry,) = LogEntry.objects.all()
+    assert (entry.user, entry.get_change_message()) == (owner.user, "Approved.")
+    assert caller.call_tool("shout", {"word": MARKER})["isError"] is False
+    assert CALLS == [MARKER]
+    assert "has been run" in page(owner, held)
+    assert "0 held calls" in page(owner)
+    assert "somebody has decided" in page(owner, held, _approve="1")
+    assert caller.call_tool("shout", {"word": MARKER})["isError"]
+
+
+def test_the_list_of_tools_says_that_calls_wait(caller: CheckedClient, held: HeldCall) -> None:
+    owner = Owner(VIEW, SEE)
+    address = reverse("admin:mcp_bridge_heldcall_changelist")
+    assert f'<a href="{address}">1 call waits for approval.</a>' in owner.get("changelist")
+    assert "call waits" not in Owner(VIEW, username="other").get("changelist")
+    held.decide(using="default", status="refused", decided_by=owner.user, reason="No.")
+    assert "call waits" not in owner.get("changelist")
+
+
+def test_a_refusal_takes_a_reason_that_the_caller_reads(
+    caller: CheckedClient, held: HeldCall
+) -> None:
+    owner = Owner(SEE, DECIDE)
+    for data in ({"_refuse": "1"}, {"_refuse": "1", "reason": " "}, {"reason": "x"}):
+        page(owner, held, **data)
+        held.refresh_from_db()
+        assert held.status == "waiting"
+    page(owner, held, _refuse="1", reason=f"Too loud. {MARKER}")
+    text = text_of(caller.call_tool("shout", {"word": MARKER}))
+    assert f"The reason: Too loud. {MARKER}" in text
+    assert CALLS == []
+    assert "Refused: Too loud." in LogEntry.objects.get().get_change_message()
+
+
+def test_a_reason_is_kept_as_any_database_takes_it(held: HeldCall) -> None:
+    page(Owner(SEE, DECIDE), held, _refuse="1", reason=f" \0{'x' * 3_000}")
+    held.refresh_from_db()
+    assert held.reason == "\ufffd" + "x" * 1_998
+
+
+def test_nothing_is_decided_by_a_link(held: HeldCall) -> None:
+    owner = Owner()
+    address = reverse("admin:mcp_bridge_heldcall_change", args=[held.pk])
+    for verb in ("get", "head", "options"):
+        getattr(owner.browser, verb)(address, {"_approve": "1"})
+    owner.browser.get(f"{address}?_approve=1&_refuse=1&reason=x")
+    owner.browser.post(f"{address}?_approve=1")
+    held.refresh_from_db()
+    assert (held.status, LogEntry.objects.count()) == ("waiting", 0)
+
+
+def test_who_is_no_longer_on_the_staff_decides_nothing(held: HeldCall) -> None:
+    address = reverse("admin:mcp_bridge_heldcall_change", args=[held.pk])
+    for gone in ("is_active", "is_staff"):
+        owner = Owner(SEE, DECIDE, username=gone)
+        get_user_model().objects.filter(pk=owner.user.pk).update(**{gone: False})
+        response = owner.browser.post(address, {"_approve": "1"})
+        assert (response.status_code, "/login/" in response.headers["Location"]) == (302, True)
+    held.refresh_from_db()
+    assert held.status == "waiting"
+
+
+def test_ones_own_call_is_for_oneself_to_approve_unless_the_site_wants_four_eyes(
+    caller: CheckedClient, settings: Any
+) -> None:
+    owner = Owner(SEE, DECIDE)
+    own = CheckedClient(user=owner.user)
+    for four_eyes in (False, True):
+        settings.MCP_BRIDGE = {"FOUR_EYES": four_eyes}
+        assert own.call_tool("shout", {"word": "a"})["isError"]
+        held = HeldCall.objects.get(status="waiting")
+        assert ("your own call" in page(owner, held)) is four_eyes
+        assert ("your own call" in page(owner, held, _approve="1")) is four_eyes
+        assert own.call_tool("shout", {"word": "a"})["isError"] is four_eyes
+    assert CALLS == ["a"]
+    assert "The call is approved" in page(Owner(SEE, DECIDE, username="other"), held, _approve="1")
+    assert own.call_tool("shout", {"word": "a"})["isError"] is False
+    # Refusing it is as good as not making it.
+    own.call_tool("shout", {"word": "b"})
+    held = HeldCall.objects.get(status="waiting")
+    assert "The call is refused" in page(owner, held, _refuse="1", reason="Never mind.")
+
+
+def test_who_may_do_what(held: HeldCall) -> None:
+    viewer = Owner(SEE, username="viewer")
+    assert "_approve" not in page(viewer, held)
+    page(viewer, held, status=403, _approve="1")
+    stranger = Owner(VIEW, CHANGE, username="stranger")
+    page(stranger, status=403)
+    page(stranger, held, status=403)
+    page(stranger, held, status=403, _approve="1")
+    owner = Owner()
+    owner.browser.handler.enforce_csrf_checks = True
+    page(owner, held, status=403, _approve="1")
+    held.refresh_from_db()
+    assert held.status == "waiting"
+    held.delete()
+    held.pk = 999_999
+    page(Owner(username="other"), held, status=404)
+
+
+@pytest.mark.parametrize("change", [{"enabled": False}, {"description": "Louder."}])
+def test_what_has_changed_is_not_approved(change: dict[str, Any], held: HeldCall) -> None:
+    set_tool("shout", **change)
+    owner = Owner(SEE, DECIDE)
+    assert "It cannot be approved" in page(owner, held)
+    assert "It cannot be approved" in page(owner, held, _approve="1")
+    held.refresh_from_db()
+    assert held.status == "waiting"
+    page(owner, held, _refuse="1", reason="Out of date.")
+    held.refresh_from_db()
+    assert held.status == "refused"
+
+
+def test_a_trial_is_agreed_to_by_the_person_who_makes_it(caller: CheckedClient) -> None:
+    owner = Owner()
+    owner.get("changelist")
+    tried = row("shout").pk
+    owner.post("try", tried, **{"arguments-word": "a"})
+    assert (CALLS, HeldCall.objects.count()) == ([], 0)
+    for count in (1, 2):
+        owner.post("try", tried, **{"arguments-word": "a", "_confirmed": "1"})
+        assert ["a"] * count == CALLS
+    statuses = HeldCall.objects.values_list("status", "user", "decided_by")
+    assert set(statuses) == {("done", owner.user.pk, owner.user.pk)}
+
+
+def test_a_trial_is_not_held_up_by_a_decision_whose_time_is_over(caller: CheckedClient) -> None:
+    owner = Owner()
+    owner.get("changelist")
+    client = CheckedClient(user=owner.user)
+    assert client.call_tool("shout", {"word": "a"})["isError"]
+    past = timezone.now() - timedelta(days=1)
+    HeldCall.objects.update(status="approved", decided_by=owner.user, decided_at=past)
+    owner.post("try", row("shout").pk, **{"arguments-word": "a", "_confirmed": "1"})
+    assert CALLS == ["a"]
+
+
+def test_a_trial_waits_for_another_person_where_the_site_wants_it(
+    caller: CheckedClient, settings: Any
+) -> None:
+    owner = Owner()
+    owner.get("changelist")
+    settings.MCP_BRIDGE = {"FOUR_EYES": True}
+    data = {"arguments-word": "a", "_confirmed": "1"}
+    assert "The call waits for it at" in owner.post("try", row("shout").pk, **data)
+    assert (CALLS, HeldCall.objects.get().status) == ([], "waiting")
+
+
+def test_a_refusal_holds_in_a_trial(caller: CheckedClient, held: HeldCall) -> None:
+    owner = Owner()
+    HeldCall.objects.all().delete()
+    CheckedClient(user=owner.user).call_tool("shout", {"word": "a"})
+    HeldCall.objects.get().decide(using="default", status="refused", reason="No.")
+    data = {"arguments-word": "a", "_confirmed": "1"}
+    assert "The reason: No." in owner.post("try", row("shout").pk, **data)
+    assert CALLS == []

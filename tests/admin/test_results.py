@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from django.test import RequestFactory
+
+from mcp_bridge.admin.try_tool.call import call
+from mcp_bridge.admin.try_tool.results import MAX_MEDIA, MAX_TEXT, Shown, shown
+from mcp_bridge.protocol import LATEST
+from mcp_bridge.protocol.content import CallToolResult, TextContent
+from tests.conftest import label
+from tests.support.page import Page, render
+
+
+@pytest.fixture
+def show(user: Any) -> Any:
+    """What a page shows of a result of the tool ``blocks``."""
+    request = RequestFactory().post("/")
+    request.user = user
+
+    def shown_of(kind: str) -> tuple[Shown, Page]:
+        outcome = call("blocks", {"kind": kind}, request)
+        assert outcome.result is not None
+        result = shown(outcome.result)
+        return result, render("result", shown=result)
+
+    return shown_of
+
+
+def one(**block: Any) -> Page:
+    return render("result", shown=shown({"content": [block]}))
+
+
+def test_every_block_of_a_tool_is_shown(show: Any) -> None:
+    html = {kind: show(kind)[1].html for kind in ("text", "embedded", "blob", "result", "error")}
+    assert "<pre>words</pre>" in html["text"]
+    assert "test://a" in html["embedded"]
+    assert "<pre>text</pre>" in html["embedded"]
+    assert "about 3\xa0bytes: not shown" in html["blob"]
+    assert "example.com/a" in html["result"]
+    assert "The tool answered with an error." in html["error"]
+    (image,) = show("image")[1].all("img")
+    assert image["src"].startswith("data:image/png;base64,")
+    assert image["alt"] == "Picture in block 1 of the result, image/png, 4\xa0bytes"
+    (audio,) = show("audio")[1].all("audio")
+    assert audio["src"].startswith("data:audio/wav;base64,")
+    (link,) = show("link")[1].all("a")
+    assert link["href"] == "https://example.com/a"
+    assert len(show("mixed")[0].blocks) == 2
+
+
+@pytest.mark.parametrize(
+    ("block", "note"),
+    [
+        ({"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zz4="}, "safely"),
+        ({"type": "image", "mimeType": "text/html", "data": "PHN2Zz4="}, "safely"),
+        ({"type": "audio", "mimeType": "image/png", "data": "PHN2Zz4="}, "safely"),
+        ({"type": "image", "mimeType": "image/png", "data": '"><script>'}, "not base64"),
+        (
+            {
+                "type": "image",
+                "mimeType": "image/png",
+                "data": base64.b64encode(bytes(MAX_MEDIA + 1)).decode(),
+            },
+            "too large to be shown",
+        ),
+        ({"type": "image"}, "safely"),
+        ({"type": "resource_link", "uri": "javascript:alert(1)", "name": "<b>"}, ""),
+        ({"type": "resource_link", "uri": " java\nscript:alert(1)"}, ""),
+        ({"type": "resource_link", "uri": "https://[bad"}, ""),
+        ({"type": "resource_link", "uri": "//example.com/"}, ""),
+        ({"type": "resource"}, "Shown as it is."),
+        ({"type": "<script>"}, "Shown as it is."),
+        ({"type": "text", "text": "<script>alert(1)</script>"}, ""),
+        ({"type": "resource", "resource": {"uri": "javascript:1", "text": "<script>"}}, ""),
+    ],
+    ids=lambda value: label(value)[:60],
+)
+def test_nothing_that_a_tool_sends_is_run_or_fetched(block: dict[str, Any], note: str) -> None:
+    page = one(**block)
+    assert not page.all("img", "audio", "a", "script", "b")
+    assert note in page.html
+
+
+@pytest.mark.parametrize(
+    ("text", "pretty"),
+    [
+        ('{"a":[1]}', '{\n  "a": [\n    1\n  ]\n}'),
+        ('"a"', '"a"'),
+        ("{not json", "{not json"),
+        ("[" * 100_000, "[" * 100_000),
+        (f"[{'9' * 5000}]", f"[{'9' * 5000}]"),
+        ("x" * (MAX_TEXT + 5), f"{'x' * MAX_TEXT}\n… and 5 more characters"),
+    ],
+    ids=lambda value: label(value)[:30],
+)
+def test_text_that_is_json_is_laid_out(text: str, pretty: str) -> None:
+    (block,) = shown({"content": [{"type": "text", "text": text}]}).blocks
+    assert block.text == pretty
+
+
+def test_structured_content_is_folded_where_the_text_says_the_same() -> None:
+    def folded(text: str, structured: bytes) -> bool:
+        written = CallToolResult(content=[TextContent(text)], structured=structured)
+        result = shown(written.to_json(LATEST))
+        (details,) = render("result", shown=result).all("details")
+        assert ("open" in details) is not result.repeated
+        return result.repeated
+
+    assert folded('{"a": 1}', b'{"a":1}')
+    assert folded("[1]", b'{"result":[1]}')
+    assert folded("word", b'{"result":"word"}')
+    assert not folded("other", b'{"result":"word"}')
+
+
+def test_a_result_without_content_says_so() -> None:
+    assert "The result has no content." in render("result", shown=shown(b'{"content":[]}')).html

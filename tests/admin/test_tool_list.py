@@ -1,0 +1,264 @@
+"""The list of tools in the admin."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group, Permission
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import NoReverseMatch, path
+from modernrpc.server import RpcServer
+
+from mcp_bridge import mcp_tool
+from mcp_bridge.models import ToolSetting
+from mcp_bridge.testing import MCPClient
+from tests.support.administrator import CHANGE, VIEW, Owner, address, row, serve_tools
+from tests.support.serving import route
+
+pytestmark = pytest.mark.django_db
+MARKER = "<script>alert(1)</script>"
+
+
+def alpha(word: str) -> str:
+    """Say <script>alert(1)</script>."""
+    return word
+
+
+def beta(word: str) -> str:
+    """Shout."""
+    return word
+
+
+def gamma() -> str:
+    """Wipe everything."""
+    return "wiped"
+
+
+@pytest.fixture
+def site(settings: Any) -> Any:
+    ToolSetting.objects.all().delete()
+    serve_tools(settings, alpha, beta, gamma, title=MARKER)
+    return settings
+
+
+@pytest.fixture
+def owner(site: Any) -> Owner:
+    return Owner()
+
+
+def cells(page: str, name: str) -> dict[str, str]:
+    """The columns of a tool's row, as they are read."""
+    (line,) = [part for part in page.split("<tr>") if f">{name}</a></th>" in part]
+    found = re.findall(r'<t[dh] class="(?:field-|)([\w-]+)[^"]*">(.*?)</t[dh]>', line)
+    return {column: re.sub(r"<[^>]*>", "", text) for column, text in found}
+
+
+def tick(owner: Owner, **enabled: bool) -> str:
+    """Press Save in the list after some boxes were ticked or cleared."""
+    rows = list(ToolSetting.objects.order_by("name"))
+    data = {"form-TOTAL_FORMS": len(rows), "form-INITIAL_FORMS": len(rows), "_save": "Save"}
+    for number, each in enumerate(rows):
+        data[f"form-{number}-id"] = each.pk
+        if enabled.get(each.name, each.enabled):
+            data[f"form-{number}-enabled"] = "on"
+    return owner.post("changelist", **data)
+
+
+def logged() -> list[tuple[str, str]]:
+    entries = LogEntry.objects.order_by("object_repr")
+    return [(each.object_repr, each.get_change_message()) for each in entries]
+
+
+def test_opening_the_list_writes_the_rows(owner: Owner) -> None:
+    page = owner.get("changelist")
+    assert [each.name for each in ToolSetting.objects.all()] == ["alpha", "beta", "gamma"]
+    found = cells(page, "alpha")
+    title, source = found.pop("served_title").split("tests/", 1)
+    assert title == "&lt;script&gt;alert(1)&lt;/script&gt;"
+    assert source.startswith("admin/test_tool_list.py:")
+    assert found.pop("action-checkbox") == ""
+    assert found == {
+        "name": "alpha",
+        "enabled": "",
+        "standing": "on",
+        "who_can_see_it": "every user (1 user)",
+        "last_called": "-",
+        "calls_in_a_week": "0 calls",
+        "hints": "-",
+    }
+    assert MARKER not in page
+    assert 'aria-label="alpha is enabled"' in page
+    assert "No tool waits for approval." in page
+    assert "3 tools are in the code; 0 off, 0 no longer in the code." in page
+
+
+def test_each_standing_is_said_and_filtered(settings: Any) -> None:
+    ToolSetting.objects.all().delete()
+    settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled"}
+    serve_tools(settings, alpha, beta, gamma, confirm=True, read_only=True)
+    owner = Owner()
+    owner.get("changelist")
+    owner.post("approve", row("beta").pk, fingerprint=fingerprint_on(owner, "beta"))
+    owner.post("approve", row("gamma").pk, fingerprint=fingerprint_on(owner, "gamma"))
+    serve_tools(settings, alpha, beta, gamma, confirm=True, read_only=True)
+    ToolSetting.objects.filter(name="beta").update(fingerprint="another")
+    ToolSetting.objects.filter(name="gamma").update(enabled=False)
+    ToolSetting.objects.create(name="was_here")
+    page = owner.get("changelist")
+    assert '<a href="?standing=waiting">2 tools wait for approval.</a>' in page
+    assert {name: cells(page, name)["standing"] for name in ("alpha", "beta", "gamma")} == {
+        "alpha": "new, waits for approval",
+        "beta": "changed, waits for approval",
+        "gamma": "off",
+    }
+    assert cells(page, "was_here")["standing"] == "no longer in the code"
+    assert cells(page, "was_here")["who_can_see_it"] == "nobody"
+    assert (
+        cells(page, "gamma")["who_can_see_it"] == "nobody now; when it is on: every user (1 user)"
+    )
+    assert cells(page, "gamma")["hints"] == "read-only, asks first"
+    for wanted, names in {
+        "waiting": ["alpha", "beta"],
+        "new": ["alpha"],
+        "changed": ["beta"],
+        "disabled": ["gamma"],
+        "served": [],
+        "gone": ["was_here"],
+    }.items():
+        owner.get("changelist", standing=wanted, _facets="True")
+        assert [each.name for each in owner.response.context["cl"].result_list] == names
+
+
+def fingerprint_on(owner: Owner, name: str) -> str:
+    page = owner.get("change", row(name).pk)
+    (found,) = re.findall(r'name="fingerprint" value="(\w+)"', page)
+    return str(found)
+
+
+@pytest.mark.parametrize(
+    ("term", "names"),
+    [
+        ("SHOUT", ["beta"]),
+        ("alert say", ["alpha"]),
+        ("whisper", ["gamma"]),
+        ("gam", ["gamma"]),
+        ("wipe", []),
+        ("shout wipe", []),
+        (" ", ["alpha", "beta", "gamma"]),
+    ],
+)
+def test_search_reads_what_models_read(owner: Owner, term: str, names: list[str]) -> None:
+    owner.get("changelist")
+    ToolSetting.objects.filter(name="gamma").update(description="Whisper.")
+    owner.get("changelist", q=term)
+    assert [each.name for each in owner.response.context["cl"].result_list] == names
+
+
+def test_a_cleared_tick_switches_off_and_is_logged(owner: Owner) -> None:
+    client = MCPClient(user=owner.user)
+    owner.get("changelist")
+    page = tick(owner, alpha=False)
+    assert "1 tool was changed successfully." in page
+    assert [tool["name"] for tool in client.list_tools()] == ["beta", "gamma"]
+    assert logged() == [("alpha", "Changed Enabled.")]
+    assert cells(page, "alpha")["standing"] == "off"
+    tick(owner, alpha=True)
+    assert len(client.list_tools()) == 3
+
+
+def test_several_are_switched_at_once(owner: Owner) -> None:
+    owner.get("changelist")
+    page = owner.act("switch_off", "alpha", "beta")
+    assert "2 tools are switched off." in page
+    assert logged() == [("alpha", "Changed Enabled."), ("beta", "Changed Enabled.")]
+    assert "1 tool is switched off. 1 was so before." in owner.act("switch_off", "beta", "gamma")
+    assert "0 tools are switched on. 0" not in owner.act("switch_on", "alpha", "beta", "gamma")
+    assert not ToolSetting.objects.filter(enabled=False).exists()
+    assert len(logged()) == 6
+    offered = re.findall(r'<option value="(\w+)"', owner.get("changelist"))
+    assert offered == ["switch_on", "switch_off"]
+
+
+def test_who_may_only_look_changes_nothing(site: Any) -> None:
+    Owner(username="root").get("changelist")
+    reader = Owner(VIEW)
+    page = reader.get("changelist")
+    assert "switch_off" not in page
+    assert 'type="checkbox"' not in page
+    assert "clear its tick" not in page
+    assert "What a user sees" not in page
+    reader.post("changelist", _save="Save", status=403)
+    reader.act("switch_off", "alpha")
+    reader.save("alpha", status=403)
+    assert row("alpha").enabled
+    assert not LogEntry.objects.exists()
+
+
+def test_others_are_refused_everywhere(site: Any) -> None:
+    Owner(username="root").get("changelist")
+    key = row("alpha").pk
+    outsider = Owner("view_group")
+    for page, args in {
+        "changelist": (),
+        "change": (key,),
+        "history": (key,),
+        "try": (key,),
+        "sees": (),
+    }.items():
+        outsider.get(page, *args, status=403)
+    outsider.post("try", key, status=403)
+    outsider.post("approve", key, status=403)
+    outsider.browser.logout()
+    for page, args in {"changelist": (), "try": (key,), "sees": ()}.items():
+        assert outsider.browser.get(address(page, *args)).url.startswith("/admin/login/")
+
+
+def test_nothing_is_added_and_only_what_is_gone_deleted(owner: Owner) -> None:
+    owner.get("changelist")
+    with pytest.raises(NoReverseMatch):
+        address("nothing")
+    owner.get("add", status=403)
+    owner.get("delete", row("alpha").pk, status=403)
+    gone = ToolSetting.objects.create(name="was_here")
+    assert "Delete" in owner.get("change", gone.pk)
+    owner.post("delete", gone.pk, post="yes")
+    assert not ToolSetting.objects.filter(name="was_here").exists()
+    kept = ToolSetting.objects.create(name="was_here")
+    Owner(VIEW, CHANGE, username="other").get("delete", kept.pk, status=403)
+
+
+def test_the_list_costs_the_same_however_many_tools_there_are(settings: Any) -> None:
+    ToolSetting.objects.all().delete()
+    owner = Owner()
+    group = Group.objects.create(name="staff")
+
+    def cost(count: int) -> int:
+        server = RpcServer(register_system_procedures=False)
+        for number, each in enumerate(Permission.objects.order_by("pk")[:count]):
+            asked = f"{each.content_type.app_label}.{each.codename}"
+            server.register_procedure(mcp_tool(permissions=asked)(named(f"tool_{number}")))
+        route(settings, path("rpc", server.view), path("admin/", admin.site.urls))
+        owner.get("changelist")
+        for each in ToolSetting.objects.all():
+            each.groups.add(group)
+        owner.get("changelist")
+        with CaptureQueriesContext(connection) as queries:
+            owner.get("changelist", standing="served")
+        assert owner.response.context["cl"].result_count == count
+        return len(queries)
+
+    assert cost(2) == cost(40) <= 25
+
+
+def named(name: str) -> Any:
+    def function() -> str:
+        """Do something."""
+        return name
+
+    function.__name__ = name
+    return function

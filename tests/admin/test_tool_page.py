@@ -1,0 +1,294 @@
+"""A tool's page in the admin: its settings, and the approval of what has changed."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from pydantic import Field
+
+from mcp_bridge.admin.differences import changes
+from mcp_bridge.models import ToolSetting
+from mcp_bridge.registry.fingerprints import portrait
+from mcp_bridge.testing import MCPClient
+from tests.support.administrator import CHANGE, VIEW, Owner, row, serve_tools
+from tests.support.serving import served
+
+pytestmark = pytest.mark.django_db
+MARKER = "<script>alert(1)</script>"
+ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;"
+
+
+def wipe(folder: Annotated[str, Field(max_length=20)]) -> str:
+    """
+    Wipe a folder <script>alert(1)</script>.
+
+    Ask first.
+    """
+    return folder
+
+
+def wipe_all(folder: Annotated[str, Field(max_length=10)], deep: bool = False) -> str:
+    """Wipe all folders <script>alert(1)</script>."""
+    return folder
+
+
+def wipe_none() -> str:
+    """Wipe nothing."""
+    return ""
+
+
+CONFIRMED: dict[str, Any] = {"name": "wipe", "confirm": True, "destructive": True}
+
+
+@pytest.fixture
+def owner(settings: Any) -> Owner:
+    ToolSetting.objects.all().delete()
+    serve_tools(settings, wipe, **CONFIRMED)
+    owner = Owner()
+    owner.get("changelist")
+    return owner
+
+
+def page(owner: Owner) -> str:
+    """The tool's page, in one line."""
+    return re.sub(r"\s+", " ", owner.get("change", row("wipe").pk))
+
+
+def shown_fingerprint(text: str) -> str:
+    (found,) = re.findall(r'name="fingerprint" value="(\w+)"', text)
+    return str(found)
+
+
+def listed(owner: Owner) -> list[dict[str, Any]]:
+    return MCPClient(user=owner.user).list_tools()
+
+
+def test_the_page_shows_what_a_model_sees(owner: Owner) -> None:
+    text = owner.get("change", row("wipe").pk)
+    assert f"Wipe a folder {ESCAPED}.\n\nAsk first.</pre>" in text
+    assert MARKER not in text
+    assert "string, at most 20 characters" in text
+    assert "<strong>destructive</strong>: It may delete or overwrite." in text
+    assert "tests/admin/test_tool_page.py:" in text
+    assert "without a person" in text
+    assert "sees/?user=" in text
+    assert "Approve" not in text.replace("Approved", "")
+    assert "&quot;maxLength&quot;: 20" in text
+
+
+def test_who_may_not_view_users_reads_no_names(owner: Owner) -> None:
+    reader = Owner(VIEW, username="reader")
+    text = page(reader)
+    assert "every user (2 users)" in text
+    assert "Users:" not in text
+    assert 'name="_save"' not in text
+
+
+def test_a_tool_is_limited_to_groups(owner: Owner) -> None:
+    group = Group.objects.create(name="press")
+    text = owner.save("wipe", enabled="on", groups=[group.pk])
+    assert "“Only for groups” is not ticked. Tick it" in text
+    assert not row("wipe").groups.exists()
+    owner.save("wipe", enabled="on", restricted="on", groups=[group.pk], note="For now.")
+    assert listed(owner) == []
+    owner.user.groups.add(group)
+    assert len(listed(owner)) == 1
+    (entry,) = LogEntry.objects.all()
+    assert entry.get_change_message() == "Changed Only for groups, Groups and Note."
+
+
+def test_other_words_are_what_models_read(owner: Owner) -> None:
+    owner.save("wipe", enabled="on", title="Clean", description=f"{MARKER} Cleans.")
+    (definition,) = listed(owner)
+    assert (definition["title"], definition["description"]) == ("Clean", f"{MARKER} Cleans.")
+    text = page(owner)
+    assert f"<pre>{ESCAPED} Cleans.</pre>" in text
+    assert "The description in the code" in text
+    assert MARKER not in text
+
+
+def test_saving_undoes_no_approval_written_in_between(owner: Owner, settings: Any) -> None:
+    serve_tools(settings, wipe_all, **CONFIRMED)
+    before = row("wipe").fingerprint
+    owner.save("wipe", enabled="on", note="Noted.")
+    assert (row("wipe").fingerprint, row("wipe").note) == (before, "Noted.")
+
+
+def test_a_change_is_read_and_approved(owner: Owner, settings: Any) -> None:
+    serve_tools(settings, wipe_all, **CONFIRMED)
+    assert listed(owner) == []
+    assert "1 tool waits for approval." in owner.get("changelist")
+    text = page(owner)
+    assert "What has changed since it was approved" in text
+    assert "parameter deep<br>(added)" in text
+    assert "parameter folder: maximum length<br>(changed)" in text
+    assert '<code class="mcp-path">inputSchema.properties.folder.maxLength</code>' in text
+    assert "<del>20</del>" in text
+    assert "<ins>10</ins>" in text
+    assert MARKER not in text
+    text = owner.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
+    assert "Approved: wipe. Its standing: on." in text
+    assert len(listed(owner)) == 1
+    assert row("wipe").approved_by == owner.user
+    assert f"by {owner.user}" in page(owner)
+    (entry,) = LogEntry.objects.all()
+    assert entry.get_change_message().startswith("Approved the definition ")
+    again = owner.post("approve", row("wipe").pk, fingerprint=row("wipe").fingerprint)
+    assert "Nothing was approved: wipe does not wait" in again
+
+
+def test_what_was_not_read_is_not_approved(owner: Owner, settings: Any) -> None:
+    serve_tools(settings, wipe_all, **CONFIRMED)
+    read = shown_fingerprint(page(owner))
+    serve_tools(settings, wipe_none, **CONFIRMED)
+    for given in (read, "", row("wipe").fingerprint):
+        text = owner.post("approve", row("wipe").pk, fingerprint=given)
+        assert "Not approved: wipe has changed again" in text
+    assert listed(owner) == []
+    assert not LogEntry.objects.exists()
+    owner.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
+    assert len(listed(owner)) == 1
+
+
+def test_approving_takes_the_permission_to_change_a_post_and_a_csrf_token(
+    owner: Owner, settings: Any
+) -> None:
+    serve_tools(settings, wipe_all, **CONFIRMED)
+    key, given = row("wipe").pk, shown_fingerprint(page(owner))
+    reader = Owner(VIEW, username="reader")
+    text = page(reader)
+    assert "What has changed" in text
+    assert "You may not approve it" in text
+    assert "fingerprint" not in text
+    reader.post("approve", key, fingerprint=given, status=403)
+    owner.get("approve", key, status=405)
+    owner.browser.handler.enforce_csrf_checks = True
+    owner.post("approve", key, fingerprint=given, status=403)
+    assert row("wipe").approved_by is None
+    Owner(CHANGE, username="chief").post("approve", key, fingerprint=given)
+    assert row("wipe").approved_by.username == "chief"
+
+
+def test_a_new_tool_is_shown_in_parts(settings: Any) -> None:
+    ToolSetting.objects.all().delete()
+    settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled"}
+    serve_tools(settings, wipe, name="wipe")
+    owner = Owner()
+    owner.get("changelist")
+    text = page(owner)
+    assert "What there is to approve" in text
+    assert "parameter folder<br>(added)" in text
+    assert "new, waits for approval" in text
+    owner.save("wipe")
+    text = page(owner)
+    assert "new, waits for approval; off" in text
+    text = owner.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
+    assert "Its standing: off." in text
+
+
+def test_under_debug_a_changed_tool_is_served_and_that_is_said(owner: Owner, settings: Any) -> None:
+    settings.DEBUG = True
+    serve_tools(settings, wipe_all, **CONFIRMED)
+    assert len(listed(owner)) == 1
+    assert "changed, waits for approval; on, since DEBUG is" in owner.get("changelist")
+    assert "without DEBUG it would be withheld" in page(owner)
+
+
+def test_a_tool_that_is_gone_has_a_page(owner: Owner) -> None:
+    gone = ToolSetting.objects.create(name="was_here", description=MARKER)
+    text = owner.get("change", gone.pk)
+    assert "no longer in the code" in text
+    assert "Try it" not in text
+    assert "Who can see it" not in text
+    owner.get("try", gone.pk)
+    owner.post("approve", gone.pk, fingerprint="")
+    for nothing in (0, "x"):
+        owner.post("approve", nothing, status=404)
+        owner.get("try", nothing, status=404)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what", "before", "now"),
+    [
+        ({"x": {"default": 1}}, {"x": {"default": None}}, "parameter x: default", "1", "null"),
+        ({"x": {}}, {"x": {"default": None}}, "parameter x: default", None, "null"),
+        ({"x": {"const": 1}}, {"x": {"const": True}}, "parameter x: the only value", "1", "yes"),
+        (
+            {"x": {"enum": ["a", "b"]}},
+            {"x": {"enum": []}},
+            "parameter x: allowed values",
+            "a\nb",
+            "(none)",
+        ),
+        ({"a.b": {"title": ""}}, {"a.b": {"title": "T"}}, 'parameter "a.b": title', "(empty)", "T"),
+        (
+            {"x": {"items": {"properties": {"y": {"minimum": 1}}}}},
+            {"x": {"items": {"properties": {"y": {"minimum": 2}}}}},
+            "parameter x[].y: minimum",
+            "1",
+            "2",
+        ),
+        ({"x": {"x-own": {"y": 1}}}, {"x": {"x-own": {"y": 2}}}, "parameter x: x-own.y", "1", "2"),
+    ],
+)
+def test_a_change_is_told_in_words(
+    old: Any, new: Any, what: str, before: str | None, now: str | None
+) -> None:
+    texts = [json.dumps({"inputSchema": {"properties": each}}) for each in (old, new)]
+    (change,) = changes(*texts)
+    pieces = [
+        each and "".join(piece.text for piece in each) for each in (change.before, change.now)
+    ]
+    assert (change.what, *pieces) == (what, before, now)
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        (["outputSchema", "$defs", "Node", "properties", "value"], "shared definition Node.value"),
+        (["outputSchema", "required"], "result: which are required"),
+        (["inputSchema", "additionalProperties", "type"], "parameter .*: type"),
+        (["_meta", "a"], "data for clients: a"),
+        (["annotations", "readOnlyHint"], "hint: read-only"),
+    ],
+)
+def test_a_place_is_told_in_words(path: list[str], what: str) -> None:
+    old: Any = 1
+    new: Any = 2
+    for name in reversed(path):
+        old, new = {name: old}, {name: new}
+    (change,) = changes(json.dumps(old), json.dumps(new))
+    assert change.what == what
+
+
+@pytest.mark.parametrize("size", [10, 5_000])
+def test_long_texts_are_compared_quickly(size: int) -> None:
+    old, new = ("\n".join(f"{word} {n}" for n in range(size)) for word in ("one", "two"))
+    (change,) = changes(json.dumps({"description": old}), json.dumps({"description": new}))
+    assert change.before
+    assert change.now
+    assert "".join(piece.text for piece in change.before) == old
+    assert "".join(piece.text for piece in change.now) == new
+    assert all(piece.marked for piece in change.now) is (size > 10)
+
+
+def test_every_new_definition_has_something_to_read(owner: Owner) -> None:
+    assert changes("", portrait(served("wipe")))
+    assert get_user_model().objects.count() == 1
+
+
+def test_a_rate_is_set_and_must_be_one(owner: Owner) -> None:
+    assert "5/day. Empty: no limit." in page(owner)
+    text = owner.save("wipe", enabled="on", rate="5 a minute")
+    assert "Write a number, a slash and s, min, hour or day, such as 20/min." in text
+    assert row("wipe").rate == ""
+    owner.save("wipe", enabled="on", rate="5/min")
+    assert row("wipe").rate == "5/min"
+    (entry,) = LogEntry.objects.all()
+    assert entry.get_change_message() == "Changed Rate."

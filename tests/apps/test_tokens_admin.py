@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.test import Client
+from django.urls import path, reverse
+from django.utils import timezone
+
+from mcp_bridge.tokens.models import Token
+from tests.support.serving import route
+
+pytestmark = pytest.mark.django_db
+LIST = "admin:mcp_bridge_tokens_token_changelist"
+
+
+@pytest.fixture(autouse=True)
+def with_admin(settings: Any) -> None:
+    route(settings, path("admin/", admin.site.urls))
+
+
+def staff(*codenames: str) -> Client:
+    """A browser of somebody who may do these things with tokens."""
+    users = get_user_model().objects
+    if "everything" in codenames:
+        person = users.create_superuser("root")
+    else:
+        person = users.create_user("staff", is_staff=True)
+        wanted = Permission.objects.filter(codename__in=codenames)
+        assert len(wanted) == len(codenames)
+        person.user_permissions.set(wanted)
+    browser = Client()
+    browser.force_login(person)
+    return browser
+
+
+def add(browser: Client, user: Any, **values: Any) -> Any:
+    data = {"user": user.pk, "name": "Laptop", "expires_at_0": "", "expires_at_1": "", **values}
+    return browser.post(reverse("admin:mcp_bridge_tokens_token_add"), data, follow=True)
+
+
+def secret_in(page: Any) -> str:
+    """The secret that the page of a new token shows."""
+    words = " ".join(str(message) for message in page.context["messages"]).split()
+    (secret,) = [word for word in words if word.startswith("mcp_") and len(word) > 40]
+    return secret
+
+
+def test_adding_shows_the_secret_once(user: Any) -> None:
+    browser = staff("everything")
+    page = add(browser, user)
+    secret = secret_in(page)
+    assert Token.objects.find(secret) == Token.objects.get(user=user)
+    assert page.content.decode().count(secret) == 1
+    for address in (reverse(LIST), reverse("admin:index"), page.request["PATH_INFO"]):
+        assert secret not in browser.get(address).content.decode()
+
+
+def test_adding_keeps_what_was_given(user: Any) -> None:
+    add(staff("everything"), user, expires_at_0="2099-01-02", expires_at_1="03:04:05")
+    token = Token.objects.get()
+    assert (token.user, token.name) == (user, "Laptop")
+    assert token.expires_at is not None
+    assert token.expires_at.isoformat() == "2099-01-02T03:04:05+00:00"
+
+
+def test_adding_makes_one_token_and_a_log_entry_about_it(user: Any) -> None:
+    secret = secret_in(add(staff("everything"), user))
+    (token,) = Token.objects.all()
+    (entry,) = LogEntry.objects.all()
+    assert (entry.object_id, entry.is_addition()) == (str(token.pk), True)
+    assert secret[12:] not in entry.object_repr + entry.change_message
+
+
+def test_neither_digest_nor_secret_is_on_any_page(user: Any) -> None:
+    browser = staff("everything")
+    token, secret = Token.objects.issue(user=user, name="Laptop")
+    names = ("change", "history", "delete")
+    pages = [reverse(f"admin:mcp_bridge_tokens_token_{name}", args=[token.pk]) for name in names]
+    for address in (*pages, reverse(LIST), f"{reverse(LIST)}?q=mcp_"):
+        page = browser.get(address).content.decode()
+        assert token.digest not in page
+        assert secret[12:] not in page
+
+
+def test_digest_cannot_be_searched(user: Any) -> None:
+    token, _ = Token.objects.issue(user=user, name="Laptop")
+    found = staff("everything").get(f"{reverse(LIST)}?q={token.digest}")
+    assert found.context["cl"].result_count == 0
+
+
+def test_changing_shows_no_secret_and_keeps_the_token(user: Any) -> None:
+    other = get_user_model().objects.create_user("bob")
+    token, secret = Token.objects.issue(user=user, name="Laptop")
+    address = reverse("admin:mcp_bridge_tokens_token_change", args=[token.pk])
+    data = {"name": "Desk", "expires_at_0": "", "expires_at_1": "", "user": other.pk}
+    page = staff("everything").post(address, {**data, "digest": "x", "hint": "x"}, follow=True)
+    changed = Token.objects.get()
+    assert (changed.name, changed.user, changed.hint) == ("Desk", user, token.hint)
+    assert Token.objects.find(secret) == changed
+    assert secret[12:] not in page.content.decode()
+
+
+def run_action(browser: Client, token: Token, **more: Any) -> Any:
+    return browser.post(reverse(LIST), {"action": "revoke", "_selected_action": [token.pk], **more})
+
+
+def test_revoking_takes_a_post_and_leaves_a_trace(user: Any) -> None:
+    browser = staff("everything")
+    token, secret = Token.objects.issue(user=user, name="Laptop")
+    browser.get(reverse(LIST), {"action": "revoke", "_selected_action": token.pk})
+    token.refresh_from_db()
+    assert token.is_valid
+    run_action(browser, token)
+    token.refresh_from_db()
+    assert not token.is_valid
+    (entry,) = LogEntry.objects.all()
+    assert (entry.object_id, entry.is_change()) == (str(token.pk), True)
+    assert secret[12:] not in entry.change_message
+
+
+def test_revoking_takes_a_csrf_token(user: Any) -> None:
+    token, _ = Token.objects.issue(user=user, name="Laptop")
+    browser = staff("everything")
+    browser.handler.enforce_csrf_checks = True
+    assert run_action(browser, token).status_code == 403
+    token.refresh_from_db()
+    assert token.is_valid
+
+
+@pytest.mark.parametrize(
+    ("permissions", "revoked"),
+    [
+        (["view_token"], False),
+        (["view_token", "add_token"], False),
+        (["view_token", "delete_token"], False),
+        (["view_token", "change_token"], True),
+        ([], False),
+    ],
+)
+def test_revoking_takes_the_permission_to_change(
+    permissions: list[str], revoked: bool, user: Any
+) -> None:
+    token, _ = Token.objects.issue(user=user, name="Laptop")
+    run_action(staff(*permissions), token)
+    token.refresh_from_db()
+    assert (token.revoked_at is not None) is revoked
+
+
+@pytest.mark.parametrize("permissions", [[], ["view_token"], ["change_token"]])
+def test_adding_takes_the_permission_to_add(permissions: list[str], user: Any) -> None:
+    assert add(staff(*permissions), user).status_code == 403
+    assert not Token.objects.exists()
+
+
+def test_list_shows_whether_a_token_is_valid(user: Any) -> None:
+    Token.objects.issue(user=user, name="expired", expires_at=timezone.now() - timedelta(days=1))
+    Token.objects.issue(user=user, name="<script>alert(1)</script>")
+    page = staff("everything").get(reverse(LIST)).content.decode()
+    assert page.count('alt="False"') == page.count('alt="True"') == 1
+    assert "<script>alert(1)" not in page
+
+
+def test_list_needs_no_query_for_each_token(user: Any, django_assert_num_queries: Any) -> None:
+    browser = staff("everything")
+
+    def count() -> int:
+        with django_assert_num_queries(50, exact=False) as queries:
+            browser.get(reverse(LIST))
+        return len(queries)
+
+    Token.objects.issue(user=user, name="one")
+    few = count()
+    for number in range(10):
+        other = get_user_model().objects.create_user(f"user{number}")
+        Token.objects.issue(user=other, name="more")
+    assert count() == few

@@ -1,0 +1,155 @@
+"""Whatever is sent: what is kept of it is storable, bounded, and without secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+from django.test import override_settings
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from pydantic import SecretStr
+
+from mcp_bridge.audit.redaction import (
+    HIDDEN,
+    SENSITIVE,
+    SENSITIVE_WORDS,
+    Secrets,
+    secrets_of,
+    storable,
+    told,
+)
+from tests.support.serving import serve, served
+
+MARKER = "MARKER-7f3a"
+BY_MARKS = Secrets(parts=None)
+SPELLINGS = [
+    "password",
+    "PASSWORD",
+    "new_password",
+    "userPassword",
+    "api-key",
+    "API_KEY",
+    "apiKey",
+    "x.access.token",
+    "clientSecret",
+    "Set-Cookie",
+    "userPin",
+    "PIN",
+    "otp_code",
+    "http_auth",
+    *SENSITIVE,
+    *SENSITIVE_WORDS,
+]
+TEXT = st.text(max_size=20) | st.text(st.characters(codec=None, categories=["Cs", "Cc"]))
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXT | st.binary()
+# What a client can send.
+SENT = st.none() | st.integers(-9, 9) | st.text(max_size=9)
+# "make fuzz" tries more, and new ones.
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "60"))
+
+
+def values(
+    scalars: st.SearchStrategy[Any], names: st.SearchStrategy[str] | None = None
+) -> st.SearchStrategy[Any]:
+    """The scalars, alone and in lists and objects, whose members have these names."""
+    if names is None:
+        names = st.text(max_size=9) if scalars is SENT else TEXT
+    return st.recursive(
+        scalars,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4),
+        max_leaves=20,
+    )
+
+
+def secret(value: Any) -> Any:
+    """The marker at the end of the value, wherever it is: alone, listed, or under a name."""
+    return {"value": value, "more": [MARKER, {"x": MARKER, MARKER: 1}], "text": MARKER}
+
+
+@st.composite
+def with_secrets(draw: st.DrawFn, scalars: st.SearchStrategy[Any] = SCALARS) -> Any:
+    """A value in which the marker stands under a secret name alone, at some depth."""
+    around = values(scalars)
+    held: Any = {draw(st.sampled_from(SPELLINGS)): secret(draw(around))}
+    for _ in range(draw(st.integers(0, 9))):
+        match draw(st.integers(0, 3)):
+            case 0:
+                held = [draw(around), held]
+            case 1:
+                held = {"value": draw(around), "inner": held}
+            case 2:
+                held = (held,)
+            case _:
+                # As several clients send objects; with what they cut off, or put around it.
+                try:
+                    held = json.dumps(held) + draw(st.sampled_from(["", " ", "]", "x"]))
+                except (TypeError, ValueError):
+                    held = {"inner": held}
+    return held
+
+
+@examples(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 200)
+@given(with_secrets(), st.integers(256, 2000))
+def test_what_has_the_name_of_a_secret_is_not_kept(value: Any, limit: int) -> None:
+    text = told(value, limit=limit, secrets=Secrets())
+    assert MARKER not in text
+    assert len(text.encode()) <= limit
+    assert "\0" not in text
+    # What was kept is JSON, and keeping it again changes nothing that is hidden.
+    assert MARKER not in told(json.loads(text), limit=limit, secrets=Secrets())
+
+
+@examples(max_examples=100, deadline=None)
+@given(values(SCALARS), st.integers(256, 400), st.booleans())
+def test_what_is_kept_is_bounded_json(value: Any, limit: int, by_name: bool) -> None:
+    text = told(value, limit=limit, secrets=Secrets() if by_name else BY_MARKS)
+    assert len(text.encode()) <= limit
+    json.loads(text)
+
+
+@given(st.text(), st.integers(1, 50))
+def test_text_is_made_storable(text: str, length: int) -> None:
+    kept = storable(text, length)
+    assert len(kept) <= length
+    assert "\0" not in kept
+    kept.encode()
+    assert storable(kept, length) == kept
+
+
+@pytest.mark.parametrize(
+    "harmless", ["page", "keyboard", "author", "footpath", "passenger", "spinner", "opinion", "id"]
+)
+def test_other_names_are_left_alone(harmless: str) -> None:
+    assert json.loads(told({harmless: "said"}, limit=1000, secrets=Secrets())) == {harmless: "said"}
+
+
+def test_further_names_are_the_sites_own() -> None:
+    value = {"IBAN": MARKER, "bank-iban": MARKER, "password": "x"}
+    with override_settings(MCP_BRIDGE={"AUDIT": {"SENSITIVE_NAMES": ["iban", "_"]}}):
+        kept = told({**value, "name": "x"}, limit=1000, secrets=secrets_of(None))
+    assert json.loads(kept) == {**dict.fromkeys(value, HIDDEN), "name": "x"}
+    assert json.loads(told(value, limit=1000, secrets=BY_MARKS)) == value
+
+
+def test_strings_of_json_are_read() -> None:
+    value = {"a": json.dumps({"password": MARKER, "b": 1}), "c": '{"password": "' + MARKER}
+    kept = json.loads(told(value, limit=1000, secrets=Secrets()))
+    assert json.loads(kept["a"]) == {"password": HIDDEN, "b": 1}
+    assert kept["c"] == HIDDEN
+
+
+def connect(user: str, *, look: dict[str, str], **others: SecretStr) -> str:
+    """Connect."""
+    raise AssertionError
+
+
+def test_a_schema_can_call_all_secret_that_it_does_not_name(settings: Any) -> None:
+    serve(settings, connect)
+    value = {"user": "ada", "look": {"user": "x"}, "door": MARKER, "more": {"user": MARKER}}
+    for by_name in (True, False):
+        kept = told(value, limit=1000, secrets=secrets_of(served("connect"), by_name=by_name))
+        assert json.loads(kept) == {**value, "door": HIDDEN, "more": HIDDEN}

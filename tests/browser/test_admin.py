@@ -1,0 +1,143 @@
+"""The administrator's desk as a person uses it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
+from playwright.sync_api import Page
+
+from mcp_bridge.models import ToolSetting
+from mcp_bridge.registry.fingerprints import fingerprint
+from mcp_bridge.testing import MCPClient
+from tests.browser.conftest import SCHEMES, WIDTHS, check, missed_by_the_keyboard
+
+Visit = Callable[..., Page]
+LIST = "/admin/mcp_bridge/toolsetting/"
+
+
+def tool(name: str) -> str:
+    return f"{LIST}{ToolSetting.objects.get(name=name).pk}/"
+
+
+def seen_by(username: str) -> set[str]:
+    client = MCPClient(user=get_user_model().objects.get(username=username))
+    return {each["name"] for each in client.list_tools()}
+
+
+def change_the_definition_of(name: str) -> None:
+    """As if the code had another definition when the tool was approved."""
+    setting = ToolSetting.objects.get(name=name)
+    approved = json.loads(setting.approved)
+    approved["description"] = "Delete a draft."
+    approved["inputSchema"]["properties"]["slug"]["maxLength"] = 20
+    setting.approved = json.dumps(approved, sort_keys=True)
+    setting.fingerprint = fingerprint(setting.approved)
+    setting.guarded = True
+    setting.save()
+
+
+def test_a_tool_is_switched_off_and_on_in_its_row(visit: Visit) -> None:
+    page = visit(LIST)
+    switch = page.get_by_label("articles_delete is enabled")
+    switch.uncheck()
+    page.get_by_role("button", name="Save").click()
+    assert "articles_delete" not in seen_by("admin")
+    assert LogEntry.objects.filter(object_repr="articles_delete").count() == 1
+    switch.check()
+    page.get_by_role("button", name="Save").click()
+    assert "articles_delete" in seen_by("admin")
+
+
+def test_several_tools_are_switched_off_at_once(visit: Visit) -> None:
+    page = visit(LIST)
+    for name in ("comments_add", "comments_list"):
+        page.get_by_role("row", name=name).locator("input.action-select").check()
+    page.get_by_label("Action:").select_option(label="Switch off the selected tools")
+    page.locator("button[name=index]").click()
+    page.get_by_text("2 tools are switched off.").wait_for()
+    assert not {"comments_add", "comments_list"} & seen_by("admin")
+    check(page, "switched-off")
+
+
+def test_a_tool_is_limited_to_a_group(visit: Visit) -> None:
+    before = seen_by("author")
+    page = visit(tool("sections_list"))
+    page.get_by_label("Only for groups").check()
+    page.get_by_label("editor").first.check()
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_text("was changed successfully").wait_for()
+    assert before - seen_by("author") == {"sections_list"}
+    assert "sections_list" in seen_by("editor")
+
+
+def test_a_changed_tool_is_read_and_approved(visit: Visit) -> None:
+    page = visit(LIST)
+    change_the_definition_of("articles_delete")
+    assert "articles_delete" not in seen_by("admin")
+    page.reload()
+    page.get_by_role("link", name="articles_delete").click()
+    page.get_by_text("Delete a draft.").wait_for()
+    check(page, "admin-change")
+    page.get_by_role("button", name="Approve").click()
+    page.get_by_text("Approved: articles_delete").wait_for()
+    assert "articles_delete" in seen_by("admin")
+
+
+def test_a_tool_with_a_nested_form_gives_a_picture(visit: Visit) -> None:
+    page = visit(tool("statistics_chart"))
+    page.get_by_role("link", name="Try it").click()
+    page.get_by_label("by", exact=False).first.select_option("month")
+    page.get_by_label("start").fill("2020-01-01")
+    check(page, "admin-try")
+    page.get_by_role("button", name="Call").click()
+    picture = page.locator(".mcp-result img")
+    picture.wait_for()
+    assert picture.evaluate("image => image.naturalWidth") > 100
+    check(page, "admin-result")
+
+
+def test_a_destructive_tool_asks_first(visit: Visit) -> None:
+    page = visit(tool("articles_delete") + "try/")
+    page.get_by_label("slug").fill("no-such-article")
+    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("heading", name="Run articles_delete with these arguments?").wait_for()
+    check(page, "admin-confirm")
+    page.get_by_role("button", name="Yes, run it").click()
+    page.locator(".mcp-result").wait_for()
+
+
+def test_the_tools_of_another_user_are_seen(visit: Visit) -> None:
+    author = get_user_model().objects.get(username="author")
+    page = visit(f"{LIST}sees/?user={author.pk}")
+    links = page.locator("#content-main a").all_inner_texts()
+    assert seen_by("author") <= set(links)
+    assert "articles_delete" not in links
+    check(page, "admin-visible")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pages_are_legible_and_accessible(visit: Visit, width: int, scheme: Any) -> None:
+    admin = get_user_model().objects.get(username="admin")
+    pages = {
+        "admin-list": LIST,
+        "admin-tool": tool("articles_draft"),
+        "admin-try": tool("statistics_chart") + "try/",
+        "admin-visible": f"{LIST}sees/?user={admin.pk}",
+    }
+    for name, address in pages.items():
+        check(visit(address, width=width, scheme=scheme), name)
+    change_the_definition_of("articles_delete")
+    check(visit(tool("articles_delete"), width=width, scheme=scheme), "admin-change")
+    check(visit(LIST, width=width, scheme=scheme), "desk-waiting")
+
+
+@pytest.mark.parametrize("address", ["", "articles_draft", "statistics_chart"])
+def test_everything_is_reached_by_the_keyboard(address: str, visit: Visit) -> None:
+    page = visit(LIST if not address else tool(address) + "try/" * (address != "articles_draft"))
+    assert missed_by_the_keyboard(page) == []

@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pytest
+from django.urls import path
+from modernrpc import RpcRequestContext
+from modernrpc.server import RpcServer
+from pydantic import AfterValidator, Field
+
+from mcp_bridge import Context, mcp_tool
+from tests.calls.test_arguments import ERRORS, errors_of
+from tests.conftest import CheckedClient, label, text_of
+from tests.schemas import examples as ex
+from tests.support.serving import messages, names, route, serve, taking
+
+
+def even(value: int) -> int:
+    if value % 2:
+        raise ValueError("must be even")
+    return value
+
+
+def many(
+    node: ex.Node,
+    kind: ex.Colour,
+    few: Annotated[list[int], Field(max_length=2)],
+    even: Annotated[int, AfterValidator(even)],
+    book: ex.Book | None = None,
+) -> str:
+    """Take many things."""
+    return "taken"
+
+
+BAD = {
+    "node": {"value": "1", "children": [{"value": True, "children": [{}]}]},
+    "kind": "green",
+    "few": [1, 2, 3],
+    "even": 3,
+    "book": {"title": "too long", "year": "1"},
+    "more": 1,
+}
+
+
+def test_every_error_is_told_at_once_with_its_place(client: CheckedClient, settings: Any) -> None:
+    serve(settings, many)
+    assert errors_of(client.call_tool("many", BAD)) == [
+        ("/book/title", "string_too_long"),
+        ("/book/year", "int_type"),
+        ("/even", "value_error"),
+        ("/few", "too_long"),
+        ("/kind", "enum"),
+        ("/more", "extra_forbidden"),
+        ("/node/children/0/children/0/children", "missing"),
+        ("/node/children/0/children/0/value", "missing"),
+        ("/node/children/0/value", "int_type"),
+        ("/node/value", "int_type"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/even", ["must be even"]),
+        ("/kind", ["'red'", "'blue'"]),
+        ("/more", ["not a parameter", "node", "kind", "few", "even", "book"]),
+        ("/node/children/0/children/0/value", ["required"]),
+        ("/few", ["at most 2"]),
+    ],
+)
+def test_text_says_what_is_wanted(
+    path: str, words: list[str], modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, many)
+    lines = dict(
+        line.split(": ", 1) for line in text_of(modern.call_tool("many", BAD)).splitlines()
+    )
+    assert [word for word in words if word not in lines[path]] == []
+
+
+def test_text_never_shows_the_library(modern: CheckedClient, settings: Any) -> None:
+    serve(settings, many)
+    text = text_of(modern.call_tool("many", BAD))
+    assert not any(word in text for word in ("pydantic", "http", "Value error", "input_value"))
+
+
+def test_pointer_escapes_slash_and_tilde(modern: CheckedClient, settings: Any) -> None:
+    serve(settings, taking(dict[str, int]))
+    sent = {"value": {"a/b~c": "1", "": "1", "0": "1"}}
+    assert [path for path, _ in errors_of(modern.call_tool("take", sent))] == [
+        "/value/",
+        "/value/0",
+        "/value/a~1b~0c",
+    ]
+
+
+def test_a_line_break_in_a_name_makes_no_line_of_its_own(
+    modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(int))
+    result = modern.call_tool("take", {"value": 1, "x\n/value": 1})
+    assert len(text_of(result).splitlines()) == len(result["_meta"][ERRORS]) == 1
+
+
+@pytest.mark.parametrize(
+    ("hint", "sent", "told"),
+    [
+        (int | str, True, [("/value", "union")]),
+        (ex.Point | int, {"x": "1"}, [("/value/x", "int_type")]),
+        (ex.Point | int, [], [("/value", "union")]),
+        (ex.Point | None, {"x": "1"}, [("/value/x", "int_type")]),
+        (ex.Point | None, 5, [("/value", "dataclass_type")]),
+        (list[int] | dict[str, int], [1, "2"], [("/value/1", "int_type")]),
+        (list[int] | dict[str, int], {"a": "2"}, [("/value/a", "int_type")]),
+        (ex.Card | ex.Cash, {"method": "card", "amount": "1"}, [("/value/amount", "int_type")]),
+        (ex.Card | ex.Cash, {"method": "cash"}, [("/value/kind", "missing")]),
+        (ex.Card | ex.Cash, {"method": "cheque"}, [("/value", "union")]),
+        (ex.Payment, {"method": "card", "amount": "1"}, [("/value/amount", "int_type")]),
+        (ex.Payment, {"method": "cash"}, [("/value/kind", "missing")]),
+        (ex.Payment, {"method": "cheque"}, [("/value", "union_tag_invalid")]),
+        (ex.Payment, {}, [("/value", "union_tag_not_found")]),
+        (list[ex.Payment], [{"method": "cash", "kind": 1}], [("/value/0/kind", "string_type")]),
+        (ex.Point | ex.Options, {"q": 1}, [("/value", "union")]),
+        (list[ex.Point | ex.Options] | int, [{"q": 1}], [("/value/0", "union")]),
+        (dict[str, list[int] | int] | None, {"a": [1, "2"]}, [("/value/a/1", "int_type")]),
+    ],
+    ids=label,
+)
+def test_a_union_is_told_by_the_branch_that_was_meant_or_in_one_line(
+    hint: Any, sent: Any, told: Any, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(hint))
+    assert errors_of(modern.call_tool("take", {"value": sent})) == told
+
+
+@pytest.mark.parametrize("tag", ["card", "cash"])
+def test_an_unknown_tag_is_told_with_the_known_ones(
+    tag: str, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(ex.Payment))
+    assert tag in text_of(modern.call_tool("take", {"value": {"method": "cheque"}}))
+
+
+def test_a_missing_item_of_a_tuple_is_not_told_of_the_whole(
+    modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(tuple[int, str]))
+    assert errors_of(modern.call_tool("take", {"value": [1]})) == [("/value/1", "missing")]
+
+
+def by_target(word: str, rpc: RpcRequestContext) -> str:
+    return word
+
+
+def by_hint(word: str, rpc: Context) -> str:
+    return word
+
+
+def by_target_among_any(rpc: RpcRequestContext, word: str, **rest: Any) -> str:
+    return word
+
+
+def by_hint_among_any(word: str, rpc: Context, **rest: Any) -> str:
+    return word
+
+
+def target_in_any(word: str, **rest: Any) -> str:
+    assert isinstance(rest["rpc"], RpcRequestContext)
+    return word
+
+
+TARGETS = [
+    (by_target, "rpc"),
+    (by_hint, None),
+    (by_target_among_any, "rpc"),
+    (by_hint_among_any, None),
+    (target_in_any, "rpc"),
+]
+
+
+@pytest.mark.parametrize(("function", "target"), TARGETS)
+@pytest.mark.parametrize("sent", [None, {"request": {"user": "root"}}])
+def test_nobody_sends_the_context(
+    function: Any, target: str | None, sent: Any, modern: CheckedClient, settings: Any
+) -> None:
+    server = RpcServer()
+    server.register_procedure(mcp_tool(function), name="it", context_target=target)
+    route(settings, path("rpc", server.view))
+    assert text_of(modern.call_tool("it", {"word": "x"})) == "x"
+    refused = modern.call_tool("it", {"word": "x", "rpc": sent})
+    assert errors_of(refused) == [("/rpc", "extra_forbidden")]
+
+
+def test_errors_are_bounded_in_number_and_size(modern: CheckedClient) -> None:
+    sent = {f"{number:04}{'n' * 500}": 1 for number in range(500)}
+    result = modern.call_tool("add", sent)
+    assert len(result["_meta"][ERRORS]) <= 26
+    assert "more errors" in text_of(result).splitlines()[-1]
+    assert len(modern.response.content) < 16_384
+    assert "n" * 65 not in modern.response.content.decode()
+
+
+@pytest.mark.parametrize("hint", [int | bool, ex.Payment, ex.Colour, dict[str, int]], ids=label)
+def test_a_long_value_is_not_repeated(hint: Any, modern: CheckedClient, settings: Any) -> None:
+    serve(settings, taking(hint))
+    result = modern.call_tool("take", {"value": {"method": "v" * 50_000}})
+    assert result["isError"]
+    assert len(modern.response.content) < 4096
+
+
+def test_schema_given_by_hand_is_sent_verbatim(modern: CheckedClient) -> None:
+    (tool,) = [each for each in modern.list_tools() if each["name"] == "by_hand"]
+    assert tool["inputSchema"] == {
+        "type": "object",
+        "properties": {"code": {"type": "string", "format": "email", "maxLength": 20}},
+        "required": ["code"],
+        "additionalProperties": False,
+        "$comment": "sent as it is",
+    }
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ({}, [("/code", "required")]),
+        ({"code": 1}, [("/code", "type")]),
+        ({"code": "a" * 30}, [("/code", "format"), ("/code", "maxLength")]),
+        ({"code": "a@b", "more": 1}, [("/more", "additionalProperties")]),
+    ],
+)
+def test_schema_given_by_hand_is_enforced(
+    sent: Any, told: list[tuple[str, str]], client: CheckedClient
+) -> None:
+    assert sorted(errors_of(client.call_tool("by_hand", sent))) == told
+
+
+NARROW = {"type": "object", "properties": {"value": {"maximum": 5}}, "required": ["value"]}
+
+
+@pytest.mark.parametrize(("sent", "refused"), [(5, False), (6, True), ("5", True)])
+def test_hints_hold_besides_a_schema_given_by_hand(
+    sent: Any, refused: bool, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(int), input_schema=NARROW)
+    assert modern.call_tool("take", {"value": sent})["isError"] is refused
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [{"type": "objekt"}, {"properties": []}, {"required": "a"}, {"type": "object", "minimum": "1"}],
+)
+def test_a_schema_that_is_none_is_left_out_and_reported(schema: Any, settings: Any) -> None:
+    serve(settings, taking(int), input_schema=schema)
+    assert names() == []
+    (message,) = messages("mcp_bridge.E006")
+    assert message.startswith("take (tests/support/serving.py:")
+
+
+@pytest.mark.parametrize("schema", [{"type": "array"}, {"type": ["object", "null"]}, {}])
+def test_a_schema_whose_root_is_no_object_is_left_out_and_reported(
+    schema: Any, settings: Any
+) -> None:
+    serve(settings, taking(int), input_schema=schema)
+    assert (names(), len(messages("mcp_bridge.E006"))) == ([], 1)
+
+
+def test_nothing_is_fetched_for_a_schema(settings: Any) -> None:
+    remote = {"type": "object", "properties": {"value": {"$ref": "https://example.com/schema"}}}
+    serve(settings, taking(int), input_schema=remote)
+    assert names() == []
+    (message,) = messages("mcp_bridge.E006")
+    assert "refers to https://example.com/schema, and nothing is fetched" in message

@@ -1,0 +1,217 @@
+"""Under ASGI clients go before the answer, and tools end in odd ways: what is told is true."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import Group
+from django.db import OperationalError, connection, connections, transaction
+from django.db.backends.signals import connection_created
+
+from mcp_bridge.models import ToolCallRecord
+from tests.conftest import CheckedClient
+from tests.support.asgi import Departing, posted
+from tests.support.recording import record
+from tests.support.serving import serve
+
+pytestmark = pytest.mark.django_db(transaction=True)
+BEGUN, GO_ON = threading.Event(), threading.Event()
+
+
+@pytest.fixture(autouse=True)
+def anew() -> Iterator[None]:
+    """
+    Begin with nothing told to go on, and end what the threads of requests have opened.
+
+    Django closes no SQLite database in memory by itself, since that would lose it.
+    """
+    BEGUN.clear()
+    GO_ON.clear()
+    made: list[Any] = []
+
+    def note(connection: Any, **known: Any) -> None:
+        made.append(connection)
+
+    connection_created.connect(note)
+    yield
+    connection_created.disconnect(note)
+    for each in made:
+        if each is not connections[each.alias] and each.connection is not None:
+            each.connection.close()
+
+
+def outcomes() -> list[str]:
+    return list(ToolCallRecord.objects.values_list("outcome", flat=True))
+
+
+def slow() -> str:
+    """Write a group, slowly."""
+    BEGUN.set()
+    Group.objects.create(name="written")
+    GO_ON.wait(10)
+    return "written"
+
+
+async def aslow() -> str:
+    """Write a group in a thread of a coroutine, slowly."""
+    return await sync_to_async(slow)()
+
+
+class SlowPolicy:
+    """Takes its time."""
+
+    def allows(self, tool: Any, context: Any) -> bool:
+        BEGUN.set()
+        return GO_ON.wait(10)
+
+    def filter(self, tools: Any, context: Any) -> Any:
+        return iter(tools)
+
+
+def leave(tool: str, times: int) -> None:
+    """Call a tool, and go before its answer."""
+
+    async def main() -> None:
+        call = Departing(tool)
+        await asyncio.to_thread(BEGUN.wait, 10)
+        await call.go(times)
+        GO_ON.set()
+        await call.end()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("function", [slow, aslow])
+def test_what_a_call_came_to_is_told_whenever_its_client_goes(
+    function: Any, times: int, settings: Any
+) -> None:
+    serve(settings, function, public=True, asynchronous=True)
+    leave(function.__name__, times)
+    came = (outcomes(), Group.objects.count())
+    assert came == ((["succeeded"], 1) if function is slow else (["cancelled"], 0))
+    # Nothing is left open that would hold up the next one.
+    Group.objects.all().delete()
+    assert b'"isError":false' in asyncio.run(posted(function.__name__))
+
+
+def test_a_tool_whose_client_goes_before_it_runs_does_not_run(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"ACCESS_POLICY": f"{__name__}.SlowPolicy"}
+    serve(settings, slow, public=True, asynchronous=True)
+    leave("slow", 1)
+    assert (outcomes(), Group.objects.count()) == (["cancelled"], 0)
+
+
+class GoneError(BaseException):
+    """Ends more than a tool."""
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_no_transaction_is_left_open(asynchronous: bool, settings: Any) -> None:
+    async def end() -> None:
+        """Write a group, and end more than the call."""
+        await Group.objects.acreate(name="written")
+        raise BaseExceptionGroup("more than one", [GoneError()])
+
+    serve(settings, end, public=True, asynchronous=asynchronous)
+    with pytest.raises(BaseExceptionGroup):
+        CheckedClient().call_tool("end")
+    assert not connection.in_atomic_block
+    assert not Group.objects.exists()
+
+
+async def cancelled() -> None:
+    task = asyncio.ensure_future(asyncio.sleep(10))
+    await asyncio.sleep(0)
+    task.cancel()
+    await task
+
+
+def cancels() -> None:
+    """Run a coroutine that is cancelled."""
+    Group.objects.create(name="written")
+    asyncio.run(cancelled())
+
+
+async def yields() -> Any:
+    """Yield a number, and be cancelled."""
+    yield 1
+    await cancelled()
+
+
+async def returns() -> Iterable[int]:
+    """Return what is cancelled when it is read."""
+    return yields()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("function", [cancels, yields, returns])
+def test_a_tool_that_is_cancelled_by_itself_has_failed(
+    function: Any, asynchronous: bool, settings: Any
+) -> None:
+    serve(settings, function, public=True, asynchronous=asynchronous)
+    assert b'"isError":true' in asyncio.run(posted(function.__name__))
+    assert record().outcome == "failed"
+    assert not Group.objects.exists()
+
+
+class StoppingPolicy(SlowPolicy):
+    """Raises what no future takes."""
+
+    def allows(self, tool: Any, context: Any) -> bool:
+        return next(iter(()))
+
+
+def test_a_policy_that_stops_an_iteration_is_a_fault(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"ACCESS_POLICY": f"{__name__}.StoppingPolicy"}
+    serve(settings, slow, public=True, asynchronous=True)
+    assert b"-32603" in asyncio.run(posted("slow"))
+    assert (record().outcome, record().error_code) == ("refused", "fault")
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_what_a_coroutine_returns_may_read_from_the_database(
+    asynchronous: bool, settings: Any
+) -> None:
+    async def groups() -> Iterable[str]:
+        """Tell how many permissions each group has."""
+        found = await sync_to_async(list)(Group.objects.order_by("name"))
+        return (f"{each.name}: {each.permissions.count()}" for each in found)
+
+    Group.objects.bulk_create([Group(name=name) for name in "abc"])
+    serve(settings, groups, public=True, asynchronous=asynchronous)
+    body = asyncio.run(posted("groups"))
+    assert b'{"result":["a: 0","b: 0","c: 0"]}' in body
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_what_is_committed_is_told_as_done_whatever_comes_after(
+    asynchronous: bool, settings: Any
+) -> None:
+    def commit() -> str:
+        """Write a group, with a hook that fails."""
+        Group.objects.create(name="written")
+        transaction.on_commit(fail)
+        transaction.on_commit(lambda: ran.append("after"))
+        return "done"
+
+    async def acommit() -> str:
+        """Do the same in a coroutine."""
+        return await sync_to_async(commit)()
+
+    def fail() -> None:
+        raise OperationalError("the queue's table is locked")
+
+    ran: list[str] = []
+    serve(settings, commit, acommit, public=True, asynchronous=asynchronous)
+    for name in ("commit", "acommit"):
+        assert CheckedClient().call_tool(name)["isError"] is False
+        assert Group.objects.count() == 1
+        Group.objects.all().delete()
+    assert ran == ["after", "after"]
+    assert outcomes() == ["succeeded", "succeeded"]

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.auth.models import Group
+from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
+from django.http import Http404
+from django.test import AsyncClient
+from django.utils import translation
+from django.utils.translation import gettext_lazy
+from modernrpc.exceptions import RPCException, RPCInvalidParams
+from rest_framework import exceptions as drf
+
+from mcp_bridge import ToolError
+from tests.conftest import CheckedClient, label, text_of
+from tests.support.serving import serve
+
+MARKER = "SECRET-MARKER"
+
+
+def raising(exception: BaseException) -> Callable[[], None]:
+    def fail() -> None:
+        raise exception
+
+    return fail
+
+
+def reference_in(text: str) -> str:
+    """The reference id that a model reads of a fault."""
+    found = re.search(r"reference ([0-9a-f]{8,})", text)
+    assert found is not None, text
+    return found[1]
+
+
+@pytest.mark.parametrize(
+    ("exception", "text"),
+    [
+        (ToolError("Say please."), "Say please."),
+        (ToolError("Two\nlines."), "Two\nlines."),
+        (ToolError(), "The tool could not do that."),
+        (RPCException(-32050, "The ledger is closed."), "The ledger is closed."),
+        (RPCInvalidParams("b must be larger"), "Invalid parameters: b must be larger"),
+        (ValidationError("Too long."), "Too long."),
+        (ValidationError(["Too long.", "Too dull."]), "Too long.\nToo dull."),
+        (
+            ValidationError({"name": ["Too long.", "Too dull."], "age": ["Too low."]}),
+            "name: Too long.\nname: Too dull.\nage: Too low.",
+        ),
+        (ValidationError("At most %(most)s.", params={"most": 3}), "At most 3."),
+        (PermissionDenied("Not today."), "Not today."),
+        (PermissionDenied(), "You do not have permission to do that."),
+        (Http404("No such page."), "No such page."),
+        (Http404(), "There is no such thing."),
+        (ObjectDoesNotExist("No book."), "No book."),
+        (Group.DoesNotExist("There is no such group."), "There is no such group."),
+        (drf.NotFound("No such row."), "No such row."),
+        (drf.APIException("Later."), "Later."),
+        (drf.ValidationError({"a": ["Bad."], "b": {"c": ["Worse."]}}), "a: Bad.\nb: c: Worse."),
+        (drf.ValidationError(["Bad.", "Worse."]), "Bad.\nWorse."),
+        (NotImplementedError("Next week."), "Next week."),
+        (NotImplementedError(), "This tool is not implemented yet."),
+    ],
+    ids=label,
+)
+def test_text_that_is_meant_for_callers_reaches_the_model(
+    exception: Exception, text: str, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, raising(exception))
+    result = modern.call_tool("fail")
+    assert result["isError"] is True
+    assert text_of(result) == text
+    assert modern.response.status_code == 200
+
+
+def test_failure_is_a_result_in_every_revision(client: CheckedClient) -> None:
+    result = client.call_tool("fail", {"how": "tool"})
+    assert (result["isError"], text_of(result)) == (True, "Say please.")
+    assert "structuredContent" not in result
+    assert client.response.status_code == 200
+
+
+def test_lazy_text_is_in_the_language_of_the_request(modern: CheckedClient, settings: Any) -> None:
+    serve(settings, raising(ToolError(gettext_lazy("Yes"))))
+    with translation.override("de"):
+        assert text_of(modern.call_tool("fail")) == "Ja"
+
+
+UNEXPECTED = [
+    RuntimeError(MARKER),
+    ValueError(MARKER),
+    KeyError(MARKER),
+    TypeError(f"fail() got an unexpected keyword argument '{MARKER}'"),
+    AttributeError(MARKER),
+    OSError(2, "No such file", f"/etc/{MARKER}"),
+    RecursionError(MARKER),
+    MemoryError(MARKER),
+    ExceptionGroup(MARKER, [ValueError(MARKER)]),
+    UnicodeDecodeError("utf-8", MARKER.encode(), 0, 1, MARKER),
+    SystemExit(MARKER),
+    SystemExit(3),
+    AssertionError(MARKER),
+    type(f"Error{MARKER.replace('-', '')}", (Exception,), {})(MARKER),
+]
+
+
+@pytest.mark.parametrize("exception", UNEXPECTED, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("debug", [False, True], ids=["", "DEBUG"])
+def test_what_is_not_meant_for_callers_is_in_the_log_alone(
+    exception: BaseException,
+    asynchronous: bool,
+    debug: bool,
+    modern: CheckedClient,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings.DEBUG = debug
+    serve(settings, raising(exception), asynchronous=asynchronous)
+    result = modern.call_tool("fail")
+    (record,) = [each for each in caplog.records if each.levelno >= logging.ERROR]
+    assert result["isError"] is True
+    assert reference_in(text_of(result)) in record.getMessage()
+    assert record.exc_info is not None
+    assert "SECRET" not in modern.response.content.decode()
+    assert type(exception).__name__ not in modern.response.content.decode()
+
+
+@pytest.mark.parametrize("exception", UNEXPECTED, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+def test_coroutine_function_fails_no_differently(
+    exception: BaseException, asynchronous: bool, modern: CheckedClient, settings: Any
+) -> None:
+    async def fail() -> None:
+        raise exception
+
+    serve(settings, fail, asynchronous=asynchronous)
+    assert reference_in(text_of(modern.call_tool("fail")))
+    assert "SECRET" not in modern.response.content.decode()
+
+
+def next_of_nothing() -> int:
+    return next(iter([]))
+
+
+async def anext_of_nothing() -> int:
+    return next(iter([]))
+
+
+@pytest.mark.parametrize("function", [next_of_nothing, anext_of_nothing])
+def test_stop_iteration_is_a_failure_like_any_other(
+    function: Any, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, function)
+    assert reference_in(text_of(modern.call_tool(function.__name__)))
+
+
+@pytest.mark.parametrize("function", [next_of_nothing, anext_of_nothing])
+def test_stop_iteration_does_not_hold_an_asynchronous_request(function: Any, settings: Any) -> None:
+    serve(settings, function, asynchronous=True, public=True)
+    client = CheckedClient()
+    message = client.message("tools/call", name=function.__name__)
+
+    async def post() -> Any:
+        sent = AsyncClient().post(
+            "/mcp", message, content_type="application/json", headers=client.mirrored(message)
+        )
+        return await asyncio.wait_for(sent, timeout=5)
+
+    answer = async_to_sync(post)().json()
+    assert reference_in(text_of(answer["result"]))
+
+
+def test_every_failure_has_a_reference_of_its_own(modern: CheckedClient) -> None:
+    texts = [text_of(modern.call_tool("fail", {"how": "bug"})) for _ in range(3)]
+    assert len({reference_in(text) for text in texts}) == 3
+
+
+def test_a_line_break_in_what_is_raised_forges_no_log_line(
+    modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    serve(settings, raising(RuntimeError("x\nERROR forged")))
+    modern.call_tool("fail")
+    assert all("\n" not in record.getMessage() for record in caplog.records)
+
+
+def test_endless_recursion_is_a_failure(modern: CheckedClient, settings: Any) -> None:
+    def endless() -> int:
+        return endless()
+
+    serve(settings, endless)
+    assert reference_in(text_of(modern.call_tool("endless")))
+
+
+def test_type_error_in_the_body_is_a_failure_and_no_matter_of_parameters(
+    client: CheckedClient,
+) -> None:
+    result = client.call_tool("type_error")
+    assert reference_in(text_of(result))
+    assert "arameter" not in text_of(result)
+    assert "mcp-bridge/errors" not in result.get("_meta", {})
+
+
+@pytest.mark.parametrize("name", ["echo", "add", "fail", "no\r\nERROR forged", "unmarked"])
+def test_what_a_client_does_wrong_is_no_error_of_the_site(
+    name: str, legacy: CheckedClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    body = legacy.message("tools/call", name=name, arguments={"text": MARKER, "how": 1})
+    legacy.send(json.dumps(body).encode())
+    ours = [each for each in caplog.records if each.name.startswith("mcp_bridge")]
+    assert [each for each in ours if each.levelno >= logging.ERROR] == []
+    assert MARKER not in caplog.text
+    assert "\nERROR forged" not in caplog.text
+
+
+def test_a_tool_works_again_after_it_failed(modern: CheckedClient) -> None:
+    modern.call_tool("fail", {"how": "exit"})
+    assert modern.call_tool("add", {"a": 1})["isError"] is False

@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core import checks
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
+from django.urls import path
+from modernrpc.server import RpcServer
+
+import mcp_bridge
+from mcp_bridge import mcp_tool
+from mcp_bridge.checks import settings as our_checks
+from tests.support.serving import giving, route, serve, taking
+
+RPC = "mcp_bridge.sources.modernrpc.ModernRPCSource"
+PACKAGE = Path(mcp_bridge.__file__).parent
+
+
+def found() -> list[checks.CheckMessage]:
+    """What ``manage.py check`` says of this app."""
+    messages = checks.run_checks(tags=["mcp_bridge"])
+    assert all(message.hint and message.msg for message in messages)
+    assert all(message.id.startswith("mcp_bridge.") for message in messages if message.id)
+    return messages
+
+
+def ids() -> list[str]:
+    return [str(message.id).removeprefix("mcp_bridge.") for message in found()]
+
+
+def test_the_site_of_the_tests_is_without_fault() -> None:
+    assert found() == []
+
+
+def test_ids_are_unique_and_all_explained() -> None:
+    sources = "\n".join(file.read_text() for file in PACKAGE.rglob("*.py"))
+    used = re.findall(r'id="mcp_bridge\.([EW][0-9]{3})"', sources)
+    explained = re.findall(r"\b([EW][0-9]{3})\b", our_checks.__doc__ or "")
+    assert sorted(used) == sorted(set(used)) == sorted(explained)
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [("PAGESIZE", "PAGE_SIZE"), ("page_size", None), ("SERVERINFO", "SERVER_INFO"), (5, None)],
+)
+def test_e001_unknown_key(key: Any, meant: str | None, settings: Any) -> None:
+    settings.MCP_BRIDGE = {key: 1}
+    (message,) = found()
+    assert (message.id, repr(key) in message.msg) == ("mcp_bridge.E001", True)
+    assert meant is None or f"Did you mean '{meant}'?" in str(message.hint)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        [],
+        {"PAGE_SIZE": "50"},
+        {"PAGE_SIZE": 0},
+        {"PAGE_SIZE": True},
+        {"PAGE_SIZE": -1},
+        {"PAGE_SIZE": None},
+        {"CACHE_TTL": "300"},
+        {"CACHE_TTL": -1},
+        {"MAX_BODY_BYTES": 0},
+        {"MAX_BODY_BYTES": 1.5},
+        {"MAX_RESULT_BYTES": -5},
+        {"SERVER_INFO": "newsroom"},
+        {"ALLOWED_ORIGINS": "https://example.com"},
+        {"AUTHENTICATION_CLASSES": "a.b.C"},
+        {"TOOL_NAME_STYLE": "camel"},
+        {"SOURCES": []},
+        {"THROTTLE_CLASSES": "rest_framework.throttling.UserRateThrottle"},
+        {"THROTTLE_RATES": "20/min"},
+        *(
+            {"THROTTLE_RATES": {"add": rate}}
+            for rate in ("20", "0/min", "5/week", "-1/s", " 1/s", 5)
+        ),
+        {"THROTTLE_WITHOUT_CACHE": "ajar"},
+    ],
+)
+def test_e002_value_of_a_wrong_type(value: Any, settings: Any) -> None:
+    settings.MCP_BRIDGE = value
+    assert ids() == ["E002"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"PAGE_SIZE": "50"}, "must be an int."),
+        ({"SOURCES": []}, "must be a dict."),
+        ({"AUDIT": {"MAX_ARGUMENTS_BYTES": "1"}}, "must be an int."),
+        ({"AUDIT": {"REQUIRED": "no"}}, "must be a bool."),
+    ],
+)
+def test_e002_names_the_type_in_english(value: Any, text: str, settings: Any) -> None:
+    settings.MCP_BRIDGE = value
+    (message,) = found()
+    assert text in message.msg
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"BACKEND": "no.such.Source"},
+        {"BACKEND": "mcp_bridge.sources.modernrpc.Nothing"},
+        {"BACKEND": "builtins.dict"},
+        {"BACKEND": "operator.eq"},
+        {"BACKEND": "mcp_bridge.sources.base.Source"},
+        {"BACKEND": None},
+        {},
+        RPC,
+        None,
+    ],
+)
+def test_e003_backend_that_cannot_be_used(config: Any, settings: Any) -> None:
+    settings.MCP_BRIDGE = {"SOURCES": {"rpc": config}}
+    (message,) = found()
+    assert (message.id, "rpc" in message.msg) == ("mcp_bridge.E003", True)
+
+
+@pytest.mark.parametrize(
+    "server",
+    ["no.such.server", "tests.support.site.nothing", "tests.support.site.TOOLS", "tests", "", None],
+)
+def test_e004_server_that_is_none(server: Any, settings: Any) -> None:
+    settings.MCP_BRIDGE = {"SOURCES": {"rpc": {"BACKEND": RPC, "OPTIONS": {"servers": [server]}}}}
+    (message,) = found()
+    assert (message.id, repr(server) in message.msg) == ("mcp_bridge.E004", True)
+
+
+def test_e004_says_once_that_a_text_is_no_list(settings: Any) -> None:
+    options = {"servers": "tests.support.site.server"}
+    settings.MCP_BRIDGE = {"SOURCES": {"rpc": {"BACKEND": RPC, "OPTIONS": options}}}
+    assert ids() == ["E004"]
+
+
+@pytest.mark.parametrize("name", ["find.ä", "a b", "a/b", "x" * 65, "a:b"])
+def test_e005_illegal_name(name: str, settings: Any) -> None:
+    server = RpcServer()
+    server.register_procedure(mcp_tool(giving(int, 1)), name=name)
+    route(settings, path("rpc", server.view))
+    (message,) = found()
+    assert message.id == "mcp_bridge.E005"
+    assert "tests/support/serving.py:" in message.msg
+
+
+def star(*values: int) -> None:
+    """Take any."""
+
+
+@pytest.mark.parametrize(
+    ("function", "mark", "registration", "why"),
+    [
+        (star, {}, {}, r"\*values"),
+        (taking(int), {"input_schema": {"type": "objekt"}}, {}, ""),
+        (taking(int), {"input_schema": {"type": "array"}}, {}, "object"),
+        (taking(int), {"output_schema": {"type": "array"}}, {}, "object"),
+        (taking(int), {"meta": {"a": object()}}, {}, ""),
+        (taking(int), {}, {"context_target": "rpc"}, "rpc"),
+    ],
+)
+def test_e006_marked_function_that_cannot_be_a_tool(
+    function: Any, mark: Any, registration: Any, why: str, settings: Any
+) -> None:
+    server = RpcServer()
+    server.register_procedure(mcp_tool(**mark)(function), **registration)
+    route(settings, path("rpc", server.view))
+    (message,) = found()
+    assert message.id == "mcp_bridge.E006"
+    assert re.search(rf"{function.__name__} \(tests/.*\.py:[0-9]+\).*{why}", message.msg)
+
+
+def test_e007_two_tools_with_one_name_names_both(settings: Any) -> None:
+    functions = taking(int), giving(int, 1)
+    server = RpcServer()
+    server.register_procedure(mcp_tool(functions[0]), name="a.b")
+    server.register_procedure(mcp_tool(name="a_b")(functions[1]))
+    route(settings, path("rpc", server.view))
+    (message,) = found()
+    assert (message.id, "'a_b'" in message.msg) == ("mcp_bridge.E007", True)
+    for function in functions:
+        assert f"tests/support/serving.py:{function.__code__.co_firstlineno}" in message.msg
+
+
+@pytest.mark.parametrize("key", ["ACCESS_POLICY", "ERROR_MAPPER", "AUTHENTICATION_CLASSES"])
+@pytest.mark.parametrize("named", ["no.such.thing", "mcp_bridge.nothing", "word", "", 5])
+def test_e008_what_cannot_be_imported(key: str, named: Any, settings: Any) -> None:
+    settings.MCP_BRIDGE = {key: [named] if key == "AUTHENTICATION_CLASSES" else named}
+    (message,) = found()
+    assert message.id == "mcp_bridge.E008"
+    assert key in message.msg
+    assert repr(named) in message.msg
+
+
+def test_e008_default_authentication_without_its_app(settings: Any) -> None:
+    tokens = "mcp_bridge.tokens"
+    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != tokens]
+    (message,) = found()
+    assert message.id == "mcp_bridge.E008"
+    assert "MCP_BRIDGE['AUTHENTICATION_CLASSES'] (the default) names" in message.msg
+    assert "mcp_bridge.tokens is not in INSTALLED_APPS" in message.msg
+    assert message.hint == 'Add "mcp_bridge.tokens" to INSTALLED_APPS.'
+
+
+def test_e008_default_authentication_of_a_site_that_never_had_its_app() -> None:
+    code = (
+        "import django; from django.conf import settings as s; from testproject import settings; "
+        "given = {key: value for key, value in vars(settings).items() if key.isupper()}; "
+        "given['INSTALLED_APPS'].remove('mcp_bridge.tokens'); s.configure(**given); "
+        "django.setup(); from mcp_bridge.checks.settings import check_settings; "
+        "(message,) = check_settings(); print(message.msg, message.hint)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "mcp_bridge.tokens is not in INSTALLED_APPS" in run.stdout
+    assert 'Add "mcp_bridge.tokens" to INSTALLED_APPS.' in run.stdout
+
+
+def test_w001_hint_that_cannot_be_resolved(settings: Any) -> None:
+    def find(good: int, bad: Nowhere) -> list[Nowhere]:  # type: ignore[name-defined]  # noqa: F821
+        """Find."""
+
+    serve(settings, find)
+    messages = found()
+    assert [message.id for message in messages] == ["mcp_bridge.W001"] * 2
+    assert ["'bad'" in messages[0].msg, "'return'" in messages[1].msg] == [True, True]
+    assert all(message.msg.count("Nowhere") and ".." not in message.msg for message in messages)
+
+
+def test_w001_hint_that_pydantic_cannot_read(settings: Any) -> None:
+    serve(settings, taking(RpcServer))
+    (message,) = found()
+    assert (message.id, "'value'" in message.msg) == ("mcp_bridge.W001", True)
+    assert ".." not in message.msg
+
+
+@pytest.mark.parametrize("docstring", [None, "", "   ", ":param value: only that"])
+def test_w002_tool_without_a_description(docstring: str | None, settings: Any) -> None:
+    function = taking(int)
+    function.__doc__ = docstring
+    serve(settings, function)
+    (message,) = found()
+    assert (message.id, "take (tests/support/serving.py:" in message.msg) == (
+        "mcp_bridge.W002",
+        True,
+    )
+
+
+def test_w002_is_settled_by_a_description_given_by_hand(settings: Any) -> None:
+    function = taking(int)
+    function.__doc__ = None
+    serve(settings, function, description="Take.")
+    assert found() == []
+
+
+def test_every_fault_is_told_at_once(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"PAGESIZE": 1, "CACHE_TTL": "x", "ERROR_MAPPER": "no.such.thing"}
+    assert ids() == ["E001", "E002", "E008"]
+
+
+@pytest.mark.django_db
+def test_manage_check_stops_on_an_error(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"PAGESIZE": 1}
+    with pytest.raises(SystemCheckError, match=r"mcp_bridge\.E001"):
+        call_command("check")

@@ -1,0 +1,104 @@
+"""What manage.py check says of throttles and their rates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rest_framework.throttling import UserRateThrottle
+
+from tests.checks.test_checks import found
+from tests.support.serving import serve
+
+DRF = "rest_framework.throttling"
+TOOLS = "mcp_bridge.access.throttling.ToolRateThrottle"
+REDIS = "django.core.cache.backends.redis.RedisCache"
+
+
+class Unscoped(UserRateThrottle):
+    scope = "unscoped"
+
+
+class FixedRate(UserRateThrottle):
+    rate = "5/min"
+
+
+def report() -> str:
+    """Write a report."""
+    return "written"
+
+
+def said(settings: Any, throttle: str | None = None, **given: Any) -> list[tuple[str, str]]:
+    """The ids and texts for one tool with that mark, under these settings."""
+    settings.MCP_BRIDGE = given
+    serve(settings, report, throttle=throttle)
+    return [(str(each.id).removeprefix("mcp_bridge."), each.msg) for each in found()]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"throttle": "5/min"},
+        {"throttle": "seldom", "THROTTLE_RATES": {"seldom": "1/day", "report": None}},
+        {"THROTTLE_RATES": {"user": "5/s"}, "THROTTLE_CLASSES": [f"{DRF}.UserRateThrottle"]},
+        {"THROTTLE_CLASSES": [f"{__name__}.FixedRate"]},
+        {"THROTTLE_CLASSES": [f"{DRF}.ScopedRateThrottle"], "THROTTLE_RATES": {"uploads": "5/s"}},
+        {"THROTTLE_CLASSES": []},
+    ],
+)
+def test_nothing_is_said_of_what_is_right(given: dict[str, Any], settings: Any) -> None:
+    assert said(settings, **given) == []
+
+
+@pytest.mark.parametrize(
+    ("id", "given", "text"),
+    [
+        ("E002", {"THROTTLE_RATES": {"report": "5/week"}}, "['report'] is '5/week', which is no"),
+        ("E008", {"THROTTLE_CLASSES": ["no.such.Throttle"]}, "'no.such.Throttle', which cannot be"),
+        ("E020", {"THROTTLE_CLASSES": ["builtins.dict"]}, "no subclass of BaseThrottle"),
+        ("E020", {"THROTTLE_CLASSES": [f"{DRF}.UserRateThrottle"]}, "scope 'user' has no rate"),
+        ("E020", {"THROTTLE_CLASSES": [f"{__name__}.Unscoped"]}, "'unscoped' scope"),
+        ("E020", {"THROTTLE_CLASSES": ["operator.eq"]}, "cannot be used (TypeError"),
+        ("E021", {"throttle": "seldom"}, "test_throttling.py:"),
+        ("W020", {"THROTTLE_RATES": {"reprot": "5/min"}}, "'reprot', which is no tool"),
+        ("W021", {"throttle": "5/min", "THROTTLE_CLASSES": []}, "no ToolRateThrottle"),
+    ],
+)
+def test_what_is_wrong_is_told(id: str, given: dict[str, Any], text: str, settings: Any) -> None:
+    (message,) = said(settings, **given)
+    assert message[0] == id
+    assert text in message[1]
+
+
+@pytest.mark.parametrize(
+    ("throttle", "is_name"), [("seldom", True), ("20 per min", False), ("20min", False)]
+)
+def test_e021_tells_a_rate_that_is_none_from_a_name(
+    throttle: str, is_name: bool, settings: Any
+) -> None:
+    serve(settings, report, throttle=throttle)
+    (message,) = found()
+    assert message.id == "mcp_bridge.E021"
+    assert (f"Add {throttle!r} there" in str(message.hint)) is is_name
+    assert (f"{throttle!r} is no rate" in str(message.hint)) is not is_name
+    assert '"20/min"' in str(message.hint)
+
+
+@pytest.mark.parametrize(
+    ("cache", "warned"),
+    [
+        ({"BACKEND": REDIS, "LOCATION": "redis://localhost"}, True),
+        ({"BACKEND": REDIS, "LOCATION": ["redis://localhost"]}, True),
+        ({"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://localhost"}, True),
+        ({"BACKEND": REDIS, "LOCATION": "redis://localhost?socket_timeout=0.3"}, False),
+        ({"BACKEND": REDIS, "OPTIONS": {"socket_timeout": 0.3}}, False),
+        ({"BACKEND": "django_redis.cache.RedisCache", "OPTIONS": {"SOCKET_TIMEOUT": 1}}, False),
+        ({"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}, False),
+    ],
+)
+def test_w022_a_redis_without_a_timeout(cache: Any, warned: bool, settings: Any) -> None:
+    settings.CACHES = {"default": cache}
+    assert [id for id, _ in said(settings, "5/min")] == ["W022"] * warned
+    # Where nothing is counted, there is nothing to wait for.
+    assert said(settings) == []

@@ -1,0 +1,193 @@
+"""The linter: what strict clients refuse, as system checks and as a command for builds."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Annotated, Any
+
+import pytest
+from django.core import checks
+from django.core.management import CommandError, call_command
+from django.test import override_settings
+from pydantic import Field
+
+from mcp_bridge.features.tools import Tool
+from mcp_bridge.registry.linting import RULES, budget, lint, tokens
+from mcp_bridge.registry.registry import registry
+from tests.support.serving import giving, serve, served, taking
+
+DEEP: dict[str, Any] = {"type": "string"}
+for _ in range(20):
+    DEEP = {"type": "array", "items": DEEP, "examples": []}
+for _ in range(20):
+    DEEP = {"anyOf": [DEEP]}
+
+
+def tool(**changes: Any) -> Tool:
+    """A tool without a fault, changed."""
+    schema = {"type": "object", "properties": {"a": {"type": "string", "description": "An a."}}}
+    faultless = Tool(
+        name="find",
+        description="Find.",
+        input_schema=schema,
+        check=dict,
+        invoke=repr,
+        encode=repr,  # type: ignore[arg-type]
+    )
+    return replace(faultless, **changes)
+
+
+def holding(member: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": {"a": {"description": "An a.", **member}}}
+
+
+def found(checked: Tool) -> list[str]:
+    return [finding.rule.id.removeprefix("mcp_bridge.") for finding in lint(checked)]
+
+
+def test_a_tool_without_a_fault_gives_no_findings() -> None:
+    assert lint(tool()) == []
+
+
+FAULTS = {
+    "anyOf": ({"input_schema": {**tool().input_schema, "anyOf": [{}]}}, "W003"),
+    "oneOf": ({"input_schema": {**tool().input_schema, "oneOf": [{}]}}, "W003"),
+    "allOf": ({"input_schema": {**tool().input_schema, "allOf": [{}]}}, "W003"),
+    "not": ({"input_schema": {**tool().input_schema, "not": {"required": ["b"]}}}, "W003"),
+    "if": ({"input_schema": {**tool().input_schema, "if": {}}}, "W003"),
+    "unresolved": ({"input_schema": holding({"$ref": "#/$defs/gone"})}, "W004"),
+    "external": ({"input_schema": holding({"$ref": "https://example.com/a"})}, "W004"),
+    "output": ({"output_schema": holding({"items": {"$ref": "other.json"}})}, "W004"),
+    "array root": ({"output_schema": {"type": "array"}}, "W005"),
+    "no root": ({"input_schema": {}}, "W005"),
+    "dotted name": ({"name": "books.list"}, "W006"),
+    "long name": ({"name": "n" * 65}, "W006"),
+    "hints": ({"annotations": {"readOnlyHint": True, "destructiveHint": True}}, "W007"),
+    "default": ({"input_schema": holding({"type": "integer", "default": "1"})}, "W008"),
+    "default by format": ({"input_schema": holding({"format": "date", "default": "x"})}, "W008"),
+    "deep": ({"output_schema": holding(DEEP)}, "W009"),
+    "large": ({"input_schema": holding({"enum": ["x" * 70_000]})}, "W010"),
+    "undescribed": ({"input_schema": {**holding({"description": " "})}}, "I001"),
+}
+
+
+@pytest.mark.parametrize(("changes", "rule"), FAULTS.values(), ids=FAULTS)
+def test_fault_is_found_by_one_rule(changes: dict[str, Any], rule: str) -> None:
+    assert found(tool(**changes)) == [rule]
+    (finding,) = lint(tool(**changes))
+    assert finding.message.startswith(tool(**changes).name)
+    assert len(finding.message) < 400
+
+
+def test_every_rule_has_a_fault_here() -> None:
+    assert {f"mcp_bridge.{rule}" for _, rule in FAULTS.values()} == {rule.id for rule in RULES}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "n" * 64},
+        {"annotations": {"readOnlyHint": True, "destructiveHint": False}},
+        {"output_schema": {"type": "object", "anyOf": [{"required": ["a"]}]}},
+        {"input_schema": holding({"anyOf": [{"type": "null"}, {"type": "string"}]})},
+        {"input_schema": holding({"$ref": "#/$defs/n"}) | {"$defs": {"n": {"default": 1}}}},
+        {"input_schema": holding({"type": "string", "pattern": "(?=x)", "default": "y"})},
+        {"input_schema": holding({"type": "object", "examples": [{"$ref": "urn:x"}]})},
+    ],
+)
+def test_what_is_allowed_is_not_found(changes: dict[str, Any]) -> None:
+    assert lint(tool(**changes)) == []
+
+
+def test_default_without_a_time_zone_is_left_to_the_hint() -> None:
+    member = {"type": "string", "format": "date-time", "default": "2026-01-01T00:00:00"}
+    assert lint(tool(input_schema=holding(member))) == []
+
+
+@pytest.mark.parametrize("schema", [{"properties": []}, {"allOf": 5}, {"default": {1}}])
+def test_schema_that_is_none_is_told_and_stops_nothing(schema: dict[str, Any]) -> None:
+    broken = tool(input_schema={"type": "object", **schema})
+    assert any("cannot be read" in finding.message for finding in lint(broken))
+
+
+def test_default_is_held_to_what_its_schema_refers_to() -> None:
+    member = {"$ref": "#/$defs/n", "default": "x", "title": "A"}
+    schema = {**holding(member), "$defs": {"n": {"type": "integer"}}}
+    (finding,) = lint(tool(input_schema=schema))
+    assert "the default 'x' of 'A' breaks its own schema" in finding.message
+
+
+@pytest.mark.parametrize("site", ["tests.support.site", "testproject.urls"])
+def test_the_sites_of_this_project_have_no_warnings(site: str) -> None:
+    with override_settings(ROOT_URLCONF=site):
+        minor = [finding for each in registry.discovered for finding in lint(each)]
+    assert all(finding.rule.is_minor for finding in minor)
+    assert bool(minor) is (site == "tests.support.site")
+
+
+def messages() -> list[str]:
+    return [str(each.id) for each in checks.run_checks(tags=["mcp_bridge"])]
+
+
+def test_finding_is_a_system_check_with_the_place_and_a_hint(settings: Any) -> None:
+    serve(settings, taking(Annotated[int, Field(le=5)]), input_schema=holding({"minimum": 1}))
+    assert messages() == []
+    broken = {**holding({"maximum": 1, "default": 2}), "required": []}
+    serve(settings, taking(int), input_schema=broken)
+    (message,) = checks.run_checks(tags=["mcp_bridge"])
+    assert (message.id, message.level) == ("mcp_bridge.W008", checks.WARNING)
+    assert message.msg.startswith("take (tests/support/serving.py:")
+    assert message.hint
+
+
+def run(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command("mcp_tools", "--lint", *arguments, stdout=out, no_color=True)
+    return out.getvalue()
+
+
+@override_settings(ROOT_URLCONF="testproject.urls")
+def test_lint_of_the_newsroom_is_clean_and_tells_what_the_tools_cost() -> None:
+    lines = run("--fail-level", "INFO").splitlines()
+    total = sum(budget(each) for each in registry.discovered)
+    assert len(lines) == len(registry.discovered) + 1
+    assert lines[-1].startswith(f"{len(registry.discovered)} tools take {total} bytes: about ")
+    assert "tokens (bytes / 4, an approximation)" in lines[-1]
+
+
+def test_lint_shows_the_largest_definition_first(settings: Any) -> None:
+    serve(settings, giving(int, 1), taking(Annotated[int, Field(description="x" * 400)]))
+    largest, other, _ = run().splitlines()
+    assert largest.split() == [
+        str(budget(served("take"))), "bytes,", str(tokens(budget(served("take")))), "tokens", "take"
+    ]  # fmt: skip
+    assert other.endswith("  give")
+
+
+def test_lint_fails_from_the_level_that_was_asked_for(settings: Any) -> None:
+    serve(settings, taking(int))
+    assert "INFO mcp_bridge.I001: take (tests/support/serving.py:" in run()
+    with pytest.raises(CommandError, match="1 of 1 findings must be mended"):
+        run("--fail-level", "INFO")
+    serve(settings, taking(int), input_schema=holding({"default": 1, "type": "string"}))
+    with pytest.raises(CommandError, match="1 of 1 findings"):
+        run()
+    assert "WARNING mcp_bridge.W008" in run("--fail-level", "ERROR")
+
+
+def test_lint_tells_what_was_left_out_too(settings: Any) -> None:
+    serve(settings, taking(int), input_schema={"type": "array"})
+    with pytest.raises(CommandError, match="1 of 1 findings"):
+        run("--fail-level", "ERROR")
+
+
+def test_lint_is_silent_on_what_the_site_silenced(settings: Any) -> None:
+    settings.SILENCED_SYSTEM_CHECKS = ["mcp_bridge.I001"]
+    serve(settings, taking(int))
+    assert "I001" not in run("--fail-level", "INFO")
+
+
+@pytest.mark.parametrize(("size", "about"), [(0, 0), (1, 1), (4, 1), (5, 2), (4000, 1000)])
+def test_tokens_are_bytes_by_four(size: int, about: int) -> None:
+    assert tokens(size) == about

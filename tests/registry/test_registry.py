@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.urls import path
+
+from mcp_bridge.registry.registry import build, registry
+from mcp_bridge.sources.modernrpc import ModernRPCSource
+from tests.support.serving import giving, route, serve, taking
+
+
+def fingerprint(settings: Any, function: Any, **options: Any) -> str:
+    serve(settings, function, **options)
+    return registry.snapshot.fingerprint
+
+
+def test_equal_tools_have_equal_fingerprints(settings: Any) -> None:
+    first, second = fingerprint(settings, taking(int)), fingerprint(settings, taking(int))
+    assert first == second == build().fingerprint
+    assert len(first) == 64
+
+
+def documented(text: str) -> Any:
+    function = taking(int)
+    function.__doc__ = text
+    return function
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        (taking(str), {}),
+        (documented("Take something else."), {}),
+        (taking(int), {"title": "T"}),
+        (taking(int), {"read_only": True}),
+        (taking(int), {"name": "taken"}),
+        (taking(int), {"meta": {"a": 1}}),
+        (giving(int, 1), {}),
+    ],
+)
+def test_what_a_model_sees_changes_the_fingerprint(
+    function: Any, options: dict[str, Any], settings: Any
+) -> None:
+    before = fingerprint(settings, taking(int))
+    assert fingerprint(settings, function, **options) != before
+
+
+@pytest.mark.parametrize("options", [{"permissions": "auth.add_user"}, {"public": True}])
+def test_what_no_model_sees_does_not(options: dict[str, Any], settings: Any) -> None:
+    before = fingerprint(settings, taking(int))
+    assert fingerprint(settings, taking(int), **options) == before
+
+
+def test_a_snapshot_is_ordered_by_name_and_knows_its_tools(settings: Any) -> None:
+    serve(settings, taking(int), giving(int, 1))
+    snapshot = registry.snapshot
+    assert [tool.name for tool in snapshot] == ["give", "take"]
+    assert (len(snapshot), snapshot.get("give") is not None, snapshot.get("g")) == (2, True, None)
+    assert [tool.name for tool in snapshot.following("h")] == ["take"]
+    assert registry.snapshot is snapshot
+
+
+def test_a_new_moment_is_a_new_snapshot(settings: Any) -> None:
+    serve(settings, taking(int))
+    snapshot = registry.snapshot
+    registry.reload()
+    assert registry.snapshot is not snapshot
+    assert [tool.name for tool in snapshot] == ["take"]
+
+
+def test_only_a_setting_that_says_which_tools_there_are_has_them_read_anew(settings: Any) -> None:
+    serve(settings, taking(int))
+    take = registry.snapshot.get("take")
+    settings.MCP_BRIDGE = {"PAGE_SIZE": 5}
+    assert registry.discovered.get("take") is take
+    settings.MCP_BRIDGE = {"TOOL_NAME_STYLE": "dotted"}
+    assert registry.discovered.get("take") is not take
+
+
+def test_a_source_checks_what_it_finds_anew_each_time(settings: Any) -> None:
+    def star(*values: int) -> None:
+        """Take any."""
+
+    serve(settings, star)
+    source = ModernRPCSource("rpc", {})
+    assert [message.id for message in source.check()] == ["mcp_bridge.E006"]
+    assert len(source.check()) == 1
+    route(settings, path("nothing", star))
+    assert [message.id for message in source.check()] == ["mcp_bridge.W012"]

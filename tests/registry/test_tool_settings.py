@@ -1,0 +1,165 @@
+"""What the site's owner sets of a tool, as its callers meet it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from django.core import serializers
+
+from mcp_bridge.models import Generation, ToolSetting
+from mcp_bridge.registry.registry import registry
+from mcp_bridge.testing import MCPError
+from tests.conftest import CheckedClient, text_of
+from tests.support.serving import serve, set_tool
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def ping() -> str:
+    """Say pong."""
+    return "pong"
+
+
+@pytest.fixture(autouse=True)
+def site(settings: Any) -> None:
+    serve(settings, add, ping)
+
+
+def listed(client: CheckedClient) -> list[str]:
+    return [tool["name"] for tool in client.list_tools()]
+
+
+def test_a_disabled_tool_is_unknown_and_on_again_when_enabled(client: CheckedClient) -> None:
+    setting = set_tool("add", enabled=False)
+    assert listed(client) == ["ping"]
+    with pytest.raises(MCPError, match="Unknown tool: add"):
+        client.call_tool("add", {"a": 1, "b": 2})
+    setting.enabled = True
+    setting.save()
+    assert listed(client) == ["add", "ping"]
+    assert text_of(client.call_tool("add", {"a": 1, "b": 2})) == "3"
+
+
+def test_a_tool_for_groups_is_unknown_to_everybody_else(user: Any) -> None:
+    editors = Group.objects.create(name="editors")
+    set_tool("add").groups.add(editors)
+    superuser = get_user_model().objects.create_superuser("root")
+    for outsider in (user, superuser):
+        assert listed(CheckedClient(user=outsider)) == ["ping"]
+    user.groups.add(editors)
+    assert listed(CheckedClient(user=user)) == ["add", "ping"]
+
+
+@pytest.mark.parametrize("emptied", ["deleted", "removed"])
+def test_a_tool_whose_groups_are_gone_is_open_to_nobody(user: Any, emptied: str) -> None:
+    editors = Group.objects.create(name="editors")
+    user.groups.add(editors)
+    setting = set_tool("add")
+    editors.mcp_tools.add(setting)
+    client = CheckedClient(user=user)
+    assert listed(client) == ["add", "ping"]
+    if emptied == "deleted":
+        editors.delete()
+    else:
+        setting.groups.clear()
+    assert listed(client) == ["ping"]
+
+
+def test_a_public_tool_for_groups_is_public_no_more(settings: Any, user: Any) -> None:
+    serve(settings, ping, public=True)
+    assert listed(CheckedClient()) == ["ping"]
+    set_tool("ping", restricted=True)
+    anonymous = CheckedClient()
+    with pytest.raises(MCPError):
+        anonymous.list_tools()
+    assert anonymous.response.status_code == 401
+    assert listed(CheckedClient(user=user)) == []
+
+
+def test_members_need_the_permissions_as_well(settings: Any, user: Any) -> None:
+    serve(settings, ping, permissions="auth.add_user")
+    group = Group.objects.create(name="g")
+    user.groups.add(group)
+    set_tool("ping").groups.add(group)
+    assert listed(CheckedClient(user=user)) == []
+
+
+def test_title_and_description_of_the_owner_are_what_models_read(modern: CheckedClient) -> None:
+    set_tool("add", title="Sum", description="Add up, <b>please</b>.")
+    shown = modern.list_tools()[0]
+    assert (shown["title"], shown["description"]) == ("Sum", "Add up, <b>please</b>.")
+    assert modern.call_tool("add", {"a": 1, "b": 2})["structuredContent"] == {"result": 3}
+
+
+def test_a_setting_without_a_tool_changes_nothing(modern: CheckedClient) -> None:
+    set_tool("gone", enabled=False)
+    assert listed(modern) == ["add", "ping"]
+
+
+def by_save(setting: ToolSetting) -> None:
+    setting.enabled = False
+    setting.save(update_fields=["enabled"])
+
+
+def by_update(setting: ToolSetting) -> None:
+    ToolSetting.objects.filter(name="add").update(enabled=False)
+
+
+def by_bulk_update(setting: ToolSetting) -> None:
+    setting.enabled = False
+    ToolSetting.objects.bulk_update([setting], ["enabled"])
+
+
+def by_bulk_create(setting: ToolSetting) -> None:
+    ToolSetting.objects.all().delete()
+    ToolSetting.objects.bulk_create([ToolSetting(name="add", enabled=False)])
+
+
+def by_fixture(setting: ToolSetting) -> None:
+    setting.enabled = False
+    for loaded in serializers.deserialize("json", serializers.serialize("json", [setting])):
+        loaded.save()
+
+
+def by_groups(setting: ToolSetting) -> None:
+    setting.groups.set([Group.objects.create(name="nobody")])
+
+
+@pytest.mark.parametrize(
+    "change", [by_save, by_update, by_bulk_update, by_bulk_create, by_fixture, by_groups]
+)
+def test_however_it_is_written_it_holds_at_once(change: Any, modern: CheckedClient) -> None:
+    setting = set_tool("add")
+    assert listed(modern) == ["add", "ping"]
+    before = Generation.current()
+    change(setting)
+    assert Generation.current() != before
+    assert listed(modern) == ["ping"]
+
+
+def test_deleting_a_setting_brings_the_defaults_back(modern: CheckedClient) -> None:
+    setting = set_tool("add", enabled=False)
+    assert listed(modern) == ["ping"]
+    setting.delete()
+    assert listed(modern) == ["add", "ping"]
+
+
+def test_within_its_time_nothing_is_asked(settings: Any, django_assert_num_queries: Any) -> None:
+    settings.MCP_BRIDGE = {"STATE_MAX_AGE": 3600}
+    with django_assert_num_queries(3):
+        snapshot = registry.snapshot
+    with django_assert_num_queries(0):
+        assert registry.snapshot is snapshot
+    registry.forget()
+    with django_assert_num_queries(1):
+        assert registry.snapshot is snapshot
+    settings.MCP_BRIDGE = {"STATE_MAX_AGE": 0}
+    snapshot = registry.snapshot
+    with django_assert_num_queries(2):
+        assert registry.snapshot is registry.snapshot is snapshot

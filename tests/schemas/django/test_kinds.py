@@ -1,0 +1,185 @@
+"""
+The table "Django kinds" of docs/schemas.md, row by row, by the front door.
+
+What a row has in detail (every field of a form, every lookup) is tested with its kind.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from django.db.models import QuerySet
+from jsonschema import Draft202012Validator
+
+from mcp_bridge.schemas.django import Lookup
+from testproject.newsroom.models import Article, Section
+from tests.calls.test_arguments import errors_of
+from tests.conftest import CheckedClient, text_of
+from tests.schemas.django.test_forms import SectionForm, SignupForm
+from tests.schemas.django.test_serializers import LineSerializer
+from tests.support.serving import giving, messages, serve, served
+
+DOCS = Path(__file__).parents[3] / "docs" / "schemas.md"
+BY_ID = {"type": "integer", "description": "The id of a section."}
+BY_SLUG = {"type": "string", "maxLength": 60, "description": "The slug of a section."}
+SIGNUP = {"name": "Ada", "age": 36, "plan": "f", "terms": True}
+NEW = {"name": "Arts", "slug": "arts"}
+
+# The kind's name in the table, its hint, a part of its schema; what is sent and what comes of it;
+# what is sent and refused although it fits the schema (or else), where, and as what.
+ROWS: list[tuple[str, Any, Any, Any, str, Any, list[tuple[str, str]]]] = [
+    ("Section", Section, BY_ID, 1, "<Section: Sport>", 9, [("", "not_found")]),
+    (
+        'Annotated[Section, Lookup("slug")]',
+        Annotated[Section, Lookup("slug")],
+        BY_SLUG,
+        "sport",
+        "<Section: Sport>",
+        "none",
+        [("", "not_found")],
+    ),
+    (
+        "list[Section]",
+        list[Section],
+        {"type": "array", "items": BY_ID},
+        [1, 1],
+        "[<Section: Sport>, <Section: Sport>]",
+        [9, 1],
+        [("/0", "not_found")],
+    ),
+    (
+        "Section | None",
+        Section | None,
+        {**BY_ID, "type": ["integer", "null"]},
+        None,
+        "None",
+        9,
+        [("", "not_found")],
+    ),
+    (
+        "Article.Status",
+        Article.Status,
+        {"type": "string", "enum": ["draft", "review", "published"]},
+        "draft",
+        "Article.Status.DRAFT",
+        "x",
+        [("", "enum")],
+    ),
+    (
+        "SignupForm",
+        SignupForm,
+        {"type": "object", "additionalProperties": False},
+        SIGNUP,
+        "<SignupForm bound=True, valid=True",
+        {**SIGNUP, "plan": "p"},
+        [("", "invalid")],
+    ),
+    (
+        "SectionForm",
+        SectionForm,
+        {"type": "object", "required": ["name", "slug"], "additionalProperties": False},
+        NEW,
+        "<SectionForm bound=True, valid=True",
+        {**NEW, "slug": "sport"},
+        [("/slug", "unique")],
+    ),
+    (
+        "OrderSerializer",
+        LineSerializer,
+        {"type": "object", "required": ["code"], "additionalProperties": False},
+        {"code": "a"},
+        "LineSerializer(data={'code': 'a'})",
+        {"code": " "},
+        [("/code", "blank")],
+    ),
+    (
+        "list[OrderSerializer]",
+        list[LineSerializer],
+        {"type": "array"},
+        [{"code": "a"}],
+        "LineSerializer(data=[{'code': 'a'}], many=True)",
+        [{"code": " "}],
+        [("/0/code", "blank")],
+    ),
+]
+
+
+@pytest.fixture
+def section(db: None) -> Section:
+    return Section.objects.create(id=1, name="Sport", slug="sport")
+
+
+def taking_and_refusing(hint: Any) -> Any:
+    def take(value: Any) -> str:
+        """Take a value."""
+        return repr(value)
+
+    take.__annotations__["value"] = hint
+    return take
+
+
+@pytest.mark.parametrize(
+    ("name", "hint", "schema", "sent", "received", "wrong", "told"),
+    ROWS,
+    ids=[row[0] for row in ROWS],
+)
+def test_a_kind_is_as_the_table_says(
+    name: str,
+    hint: Any,
+    schema: Any,
+    sent: Any,
+    received: str,
+    wrong: Any,
+    told: Any,
+    section: Section,
+    modern: CheckedClient,
+    settings: Any,
+) -> None:
+    serve(settings, taking_and_refusing(hint))
+    whole = served("take").input_schema["properties"]["value"]
+    assert {key: whole[key] for key in schema} == schema
+    assert Draft202012Validator(whole).is_valid(sent)
+    assert text_of(modern.call_tool("take", {"value": sent})).startswith(received)
+    errors = errors_of(modern.call_tool("take", {"value": wrong}))
+    assert errors == [(f"/value{path}", kind) for path, kind in told]
+    # What only the database, the form or the serializer refuses is no mistake by the schema.
+    assert Draft202012Validator(whole).is_valid(wrong) is (told[0][1] != "enum")
+
+
+def test_the_table_has_these_rows() -> None:
+    section = DOCS.read_text().split("\n## Django kinds\n")[1].split("\nAs results:\n")[0]
+    first = re.findall(r"^\| `(.+?)`(?=[ ,|])", section.replace(r"\|", "¦"), flags=re.M)
+    assert [each.replace("¦", "|") for each in first] == [row[0] for row in ROWS]
+
+
+@pytest.mark.parametrize(
+    ("hint", "told"),
+    [
+        (QuerySet, "take list[Article]"),
+        (QuerySet[Section], "take list[Article]"),
+        (list[QuerySet[Section]], "take list[Article]"),
+    ],
+)
+def test_a_queryset_is_no_parameter(hint: Any, told: str, settings: Any) -> None:
+    serve(settings, taking_and_refusing(hint))
+    assert told in messages("mcp_bridge.W001")[0]
+
+
+@pytest.mark.parametrize(
+    ("hint", "told"),
+    [
+        (Section, "say what is shown of it"),
+        (QuerySet[Section], "say list[Row]"),
+        (list[SignupForm], "a form is no result"),
+    ],
+)
+def test_what_has_no_shape_is_no_result(
+    hint: Any, told: str, section: Section, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, giving(hint, ["x"]))
+    assert told in messages("mcp_bridge.W001")[0]
+    assert json.loads(text_of(modern.call_tool("give"))) == ["x"]

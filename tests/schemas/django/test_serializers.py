@@ -1,0 +1,243 @@
+"""Serializers of Django REST framework as parameters and results, by the front door."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, Permission
+from rest_framework import serializers
+
+from testproject.newsroom.models import Article, Author, Section
+from tests.calls.test_arguments import errors_of
+from tests.calls.test_results import assert_fault
+from tests.conftest import CheckedClient, text_of
+from tests.support.serving import giving, messages, serve, served
+
+STRING = {"type": "string"}
+
+
+class LineSerializer(serializers.Serializer[Any]):
+    code = serializers.CharField(max_length=4)
+    count = serializers.IntegerField(min_value=1, default=1)
+
+
+class OrderSerializer(serializers.Serializer[Any]):
+    """An order."""
+
+    id = serializers.IntegerField(read_only=True)
+    pin = serializers.CharField(write_only=True)
+    state = serializers.ChoiceField([("o", "Open"), ("s", "Sent")], help_text="how far it is")
+    lines = LineSerializer(many=True)
+    gift = LineSerializer(required=False, allow_null=True)
+    due = serializers.DateField(required=False)
+    price = serializers.DecimalField(max_digits=5, decimal_places=2, required=False)
+    tags = serializers.ListField(child=serializers.CharField(), required=False, max_length=2)
+    group = serializers.PrimaryKeyRelatedField(queryset=Group.objects.all(), required=False)
+
+    def validate_pin(self, value: str) -> str:
+        if value == "0000":
+            raise serializers.ValidationError("{too} simple", code="simple")
+        return value
+
+    def validate(self, attrs: Any) -> Any:
+        if attrs["state"] == "s" and not attrs.get("due"):
+            raise serializers.ValidationError("What is sent is due.")
+        return attrs
+
+
+class ArticleSerializer(serializers.ModelSerializer[Article]):
+    section = serializers.SlugRelatedField("slug", queryset=Section.objects.all())
+    words = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Article
+        fields = ["id", "title", "section", "status", "words", "published_at", "created_at"]
+
+    def get_words(self, article: Article) -> int:
+        return len(article.body.split())
+
+
+class SectionSerializer(serializers.ModelSerializer[Section]):
+    class Meta:
+        model = Section
+        fields = ["name", "slug", "description"]
+
+
+GOOD = {"pin": "1234", "state": "o", "lines": [{"code": "a"}]}
+LINE = {
+    "type": "object",
+    "properties": {
+        "code": {**STRING, "minLength": 1, "maxLength": 4},
+        "count": {"type": "integer", "minimum": 1, "default": 1},
+    },
+    "required": ["code"],
+    "additionalProperties": False,
+}
+
+
+def order(data: OrderSerializer) -> str:
+    """Order."""
+    return json.dumps(data.validated_data, default=str)
+
+
+def orders(data: list[LineSerializer]) -> str:
+    """Order many."""
+    return json.dumps(data.validated_data)  # type: ignore[attr-defined]
+
+
+def add(data: SectionSerializer) -> str:
+    """Add a section."""
+    return str(data.save().slug)
+
+
+@pytest.mark.parametrize(
+    ("name", "schema"),
+    [
+        ("pin", {**STRING, "minLength": 1}),
+        (
+            "state",
+            {**STRING, "enum": ["o", "s"], "description": "how far it is. o: Open; s: Sent."},
+        ),
+        ("lines", {"type": "array", "items": LINE}),
+        ("gift", {**LINE, "type": ["object", "null"]}),
+        ("due", {**STRING, "format": "date"}),
+        ("tags", {"type": "array", "items": {**STRING, "minLength": 1}, "maxItems": 2}),
+        ("group", {"type": "integer"}),
+    ],
+)
+def test_schema_of_what_is_written(name: str, schema: Any, settings: Any) -> None:
+    serve(settings, order)
+    assert messages("mcp_bridge.W001") == []
+    data = served("order").input_schema["properties"]["data"]
+    assert data["properties"][name] == schema
+    assert (data["required"], data["description"]) == (["pin", "state", "lines"], "An order.")
+    assert "id" not in data["properties"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "received"),
+    [
+        ({}, {}),
+        ({"due": "2024-02-29"}, {"due": "2024-02-29"}),
+        ({"price": 1.5}, {"price": "1.50"}),
+        ({"gift": None}, {"gift": None}),
+        ({"gift": {"code": "b", "count": 2}}, {"gift": {"code": "b", "count": 2}}),
+    ],
+)
+def test_the_procedure_receives_the_valid_serializer(
+    sent: Any, received: Any, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, order)
+    written = json.loads(text_of(modern.call_tool("order", {"data": {**GOOD, **sent}})))
+    assert written == {**GOOD, "lines": [{"code": "a", "count": 1}], **received}
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ({"id": 1}, [("/data/id", "extra_forbidden")]),
+        ({"lines": [{"code": "a", "count": 0}]}, [("/data/lines/0/count", "greater_than_equal")]),
+        ({"state": "x"}, [("/data/state", "literal_error")]),
+        ({"pin": "0000", "group": 9}, [("/data/group", "does_not_exist"), ("/data/pin", "simple")]),
+        ({"state": "s"}, [("/data", "invalid")]),
+        ({"lines": [{"code": "a"}, {"code": " "}]}, [("/data/lines/1/code", "blank")]),
+        ({"price": 12345}, [("/data/price", "max_whole_digits")]),
+    ],
+)
+def test_what_the_serializer_refuses_is_an_argument_error(
+    sent: Any, told: Any, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, order)
+    assert errors_of(modern.call_tool("order", {"data": {**GOOD, **sent}})) == told
+
+
+def test_a_list_is_one_serializer_of_many(modern: CheckedClient, settings: Any) -> None:
+    serve(settings, orders)
+    result = modern.call_tool("orders", {"data": [{"code": "a"}, {"code": "b", "count": 3}]})
+    assert json.loads(text_of(result)) == [{"code": "a", "count": 1}, {"code": "b", "count": 3}]
+    told = errors_of(modern.call_tool("orders", {"data": [{"code": "a"}, {"code": " "}]}))
+    assert told == [("/data/1/code", "blank")]
+
+
+def test_a_model_serializer_saves(modern: CheckedClient, settings: Any) -> None:
+    serve(settings, add)
+    sent = {"data": {"name": "Sport", "slug": "sport"}}
+    assert text_of(modern.call_tool("add", sent)) == "sport"
+    assert errors_of(modern.call_tool("add", sent)) == [
+        ("/data/name", "unique"),
+        ("/data/slug", "unique"),
+    ]
+
+
+@pytest.fixture
+def article(user: Any) -> Article:
+    section = Section.objects.create(name="Sport", slug="sport")
+    author = Author.objects.create(user=user, byline="Ada")
+    return Article.objects.create(title="News", body="a b", section=section, author=author)
+
+
+def test_schema_of_what_is_read(settings: Any) -> None:
+    serve(settings, giving(ArticleSerializer, None))
+    schema = served("give").output_schema or {}
+    properties = schema["properties"]
+    assert schema["required"] == ["id", "title", "section", "words", "published_at", "created_at"]
+    assert properties["words"]["type"] == ["integer", "null"]
+    assert properties["published_at"] == {"type": ["string", "null"], "format": "date-time"}
+    assert properties["created_at"] == {**STRING, "format": "date-time"}
+    assert properties["section"] == {**STRING, "maxLength": 60}
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_result_is_what_the_serializer_represents(
+    many: bool, article: Any, modern: Any, settings: Any
+) -> None:
+    hint = list[ArticleSerializer] if many else ArticleSerializer
+    serve(settings, giving(hint, Article.objects.all() if many else article))
+    written = json.loads(text_of(modern.call_tool("give")))
+    one = written[0] if many else written
+    assert {key: one[key] for key in ("title", "section", "words", "status")} == {
+        "title": "News",
+        "section": "sport",
+        "words": 2,
+        "status": "draft",
+    }
+
+
+@pytest.mark.parametrize("value", [None, "article"])
+def test_a_result_may_be_none(value: Any, article: Any, modern: Any, settings: Any) -> None:
+    serve(settings, giving(ArticleSerializer | None, article if value else None))
+    result = modern.call_tool("give")["structuredContent"]["result"]
+    assert (result["title"] if value else result) == ("News" if value else None)
+
+
+def test_nothing_is_no_representation(modern: Any, settings: Any) -> None:
+    serve(settings, giving(ArticleSerializer, None))
+    assert_fault(modern.call_tool("give"))
+
+
+def test_a_serializer_may_be_returned_itself(article: Any, modern: Any, settings: Any) -> None:
+    serve(settings, giving(ArticleSerializer, ArticleSerializer(article)))
+    assert json.loads(text_of(modern.call_tool("give")))["title"] == "News"
+
+
+def test_what_is_write_only_is_never_shown(modern: Any, settings: Any) -> None:
+    order = {"id": 1, **GOOD, "lines": [{"code": "a", "count": 1}]}
+    serve(settings, giving(OrderSerializer, order))
+    assert "pin" not in (served("give").output_schema or {})["properties"]
+    written = json.loads(text_of(modern.call_tool("give")))
+    assert written == {"id": 1, "state": "o", "lines": order["lines"], "gift": None}
+
+
+def test_a_serializer_that_no_json_fills_is_reported(settings: Any) -> None:
+    class Upload(serializers.Serializer[Permission]):
+        file = serializers.FileField()
+
+    def upload(data: Any) -> str:
+        """Upload."""
+        return "uploaded"
+
+    upload.__annotations__["data"] = Upload
+    serve(settings, upload)
+    assert "'file' is a FileField" in messages("mcp_bridge.W001")[0]

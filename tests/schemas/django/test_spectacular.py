@@ -1,0 +1,299 @@
+"""What a site told drf-spectacular of its serializers, by the front door."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from django.conf import settings as configured
+from drf_spectacular import drainage, extensions
+from drf_spectacular.settings import patched_settings
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
+from rest_framework import serializers
+
+from testproject.newsroom.models import Article
+from tests.calls.test_arguments import errors_of
+from tests.calls.test_results import assert_fault
+from tests.conftest import CheckedClient, text_of
+from tests.schemas.django.test_serializers import STRING, ArticleSerializer, OrderSerializer
+from tests.support.serving import giving, messages, serve, served, taking
+
+INTEGER = {"type": "integer"}
+
+
+@extend_schema_field({**INTEGER, "minimum": 0, "exclusiveMinimum": True, "example": 7})
+class Coin(serializers.Field[Any, Any, Any, Any]):
+    def to_internal_value(self, data: Any) -> Any:
+        if data == 13:
+            raise serializers.ValidationError("not that one", code="unlucky")
+        return data
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+class Point(serializers.Field[Any, Any, Any, Any]):
+    def to_internal_value(self, data: Any) -> Any:
+        return tuple(data)
+
+    def to_representation(self, value: Any) -> Any:
+        return list(value)
+
+
+class Unknown(Point):
+    """A field of which nobody says anything."""
+
+
+class PointExtension(extensions.OpenApiSerializerFieldExtension):
+    target_class = Point
+
+    def map_serializer_field(self, auto_schema: Any, direction: Any) -> Any:
+        return {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+
+
+class PartSerializer(serializers.Serializer[Any]):
+    id = serializers.IntegerField(read_only=True)
+    key = serializers.CharField(write_only=True)
+    note = serializers.CharField(allow_null=True)
+
+
+@extend_schema_field(PartSerializer)
+class Part(Point):
+    """A field that a serializer describes."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return data
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+@extend_schema_serializer(
+    exclude_fields=["secret"], deprecate_fields=["old"], description="What is bought."
+)
+class PurchaseSerializer(serializers.Serializer[Any]):
+    coin = Coin()
+    at = Point(required=False)
+    part = Part(required=False)
+    maybe = Coin(allow_null=True, required=False, help_text="or none")
+    old = serializers.CharField(required=False)
+    secret = serializers.CharField(required=False)
+    sum = serializers.SerializerMethodField()
+    nobody = Unknown(read_only=True)
+
+    @extend_schema_field(OpenApiTypes.DATE)
+    def get_sum(self, value: Any) -> Any:
+        return value.get("day")
+
+
+class MapSerializer(serializers.Serializer[Any]):
+    """One whose shape its fields do not say."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return data
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+class MapExtension(extensions.OpenApiSerializerExtension):
+    target_class = MapSerializer
+
+    def map_serializer(self, auto_schema: Any, direction: Any) -> Any:
+        component = auto_schema.resolve_serializer(PartSerializer, direction)
+        return {"type": "object", "additionalProperties": component.ref}
+
+
+@extend_schema_field({"type": "string", "enum": ["a"], "nullable": True})
+class TextSerializer(MapSerializer):
+    """One that is a text to its callers."""
+
+
+class LoopSerializer(MapSerializer):
+    """One that holds itself."""
+
+
+class LoopExtension(extensions.OpenApiSerializerExtension):
+    target_class = LoopSerializer
+
+    def map_serializer(self, auto_schema: Any, direction: Any) -> Any:
+        return {"properties": {"next": auto_schema.resolve_serializer(self.target, direction).ref}}
+
+
+class ReadSerializer(serializers.ModelSerializer[Article]):
+    word_count = serializers.ReadOnlyField()
+
+    class Meta:
+        model = Article
+        fields = ["section", "word_count"]
+        read_only_fields = ["section"]
+
+
+class UnknownSerializer(serializers.Serializer[Any]):
+    value = Unknown()
+
+
+@pytest.fixture
+def spectacular(settings: Any, capfd: Any) -> Any:
+    """Have drf-spectacular installed, and see that nobody notices it at work."""
+    before = copy.deepcopy(vars(drainage.GENERATOR_STATS))
+    caches = [
+        dict(drainage.GENERATOR_STATS._warn_cache),
+        dict(drainage.GENERATOR_STATS._error_cache),
+    ]
+    settings.INSTALLED_APPS = [*configured.INSTALLED_APPS, "drf_spectacular"]
+    yield
+    assert (vars(drainage.GENERATOR_STATS) or {"silent": False}) == (before or {"silent": False})
+    assert caches == [drainage.GENERATOR_STATS._warn_cache, drainage.GENERATOR_STATS._error_cache]
+    assert "rning" not in capfd.readouterr().err
+
+
+def parameter(hint: Any, settings: Any) -> Any:
+    serve(settings, taking(hint))
+    assert messages("mcp_bridge.W001") == []
+    return served("take").input_schema["properties"]["value"]
+
+
+def result(hint: Any, settings: Any) -> Any:
+    serve(settings, giving(hint, None))
+    assert messages("mcp_bridge.W001") == []
+    return served("give").output_schema
+
+
+COIN = {**INTEGER, "exclusiveMinimum": 0}
+POINT = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+
+
+def test_schema_of_a_parameter_is_what_the_site_said(spectacular: Any, settings: Any) -> None:
+    schema = parameter(PurchaseSerializer, settings)
+    assert schema["description"] == "What is bought."
+    assert (schema["required"], schema["additionalProperties"]) == (["coin"], False)
+    properties = schema["properties"]
+    part = properties.pop("part")["properties"]
+    assert part == {"key": STRING, "note": {"type": ["string", "null"]}}
+    assert properties == {
+        "coin": COIN,
+        "at": POINT,
+        "maybe": {**COIN, "type": ["integer", "null"], "description": "or none."},
+        "old": {**STRING, "minLength": 1, "deprecated": True},
+    }
+
+
+def test_schema_of_a_result_is_what_the_site_said(spectacular: Any, settings: Any) -> None:
+    schema = result(PurchaseSerializer, settings)
+    properties = schema["properties"]
+    assert set(properties) == {"coin", "at", "part", "maybe", "old", "sum", "nobody"}
+    assert (properties["coin"], properties["nobody"]) == (COIN, {"anyOf": [{}, {"type": "null"}]})
+    assert properties["sum"] == {"type": ["string", "null"], "format": "date"}
+    assert set(properties["part"]["properties"]) == {"id", "note"}
+
+
+def test_schema_of_a_whole_serializer_is_what_an_extension_says(
+    spectacular: Any, settings: Any
+) -> None:
+    shape = parameter(MapSerializer, settings)["additionalProperties"]
+    assert set(shape["properties"]) == set(shape["required"]) == {"key", "note"}
+    items = result(list[MapSerializer], settings)["properties"]["result"]["items"]
+    assert set(items["additionalProperties"]["properties"]) == {"id", "note"}
+
+
+def test_a_serializer_may_be_no_object(spectacular: Any, settings: Any) -> None:
+    text = {"type": "string", "enum": ["a"]}
+    assert parameter(TextSerializer, settings) == text
+    nullable = {"type": ["string", "null"], "enum": ["a", None]}
+    assert result(TextSerializer, settings)["properties"]["result"] == nullable
+
+
+@pytest.mark.parametrize("kind", [PurchaseSerializer, MapSerializer, TextSerializer])
+def test_both_versions_of_openapi_make_one_schema(
+    kind: Any, spectacular: Any, settings: Any
+) -> None:
+    older = parameter(kind, settings), result(kind, settings)
+    with patched_settings({"OAS_VERSION": "3.1.1"}):
+        assert (parameter(kind, settings), result(kind, settings)) == older
+
+
+def test_what_contains_itself_is_reported(spectacular: Any, settings: Any) -> None:
+    serve(settings, taking(LoopSerializer))
+    assert "a schema that contains itself" in messages("mcp_bridge.W001")[0]
+
+
+def test_what_only_the_database_knows_is_looked_up(spectacular: Any, settings: Any) -> None:
+    assert result(ReadSerializer, settings)["properties"]["section"]["type"] == "integer"
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ({"coin": 0}, [("/value/coin", "exclusiveMinimum")]),
+        ({"coin": 13}, [("/value/coin", "unlucky")]),
+        ({"coin": 1, "at": [1]}, [("/value/at", "minItems")]),
+        ({"coin": 1, "at": [1, "x"]}, [("/value/at/1", "type")]),
+        ({"coin": None}, [("/value/coin", "type")]),
+        ({"coin": 1, "secret": "x"}, [("/value/secret", "extra_forbidden")]),
+    ],
+)
+def test_what_the_site_said_is_enforced(
+    sent: Any, told: Any, spectacular: Any, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(PurchaseSerializer))
+    assert errors_of(modern.call_tool("take", {"value": sent})) == told
+
+
+def test_the_procedure_receives_the_valid_serializer(
+    spectacular: Any, modern: CheckedClient, settings: Any
+) -> None:
+    def buy(value: PurchaseSerializer) -> str:
+        """Buy."""
+        return repr(value.validated_data)
+
+    def draw(value: MapSerializer) -> str:
+        """Draw."""
+        return repr(value.validated_data)
+
+    serve(settings, buy, draw)
+    sent = {"coin": 2, "at": [1, 2.5], "maybe": None}
+    received = {"coin": 2, "at": (1, 2.5), "maybe": None}
+    assert text_of(modern.call_tool("buy", {"value": sent})) == repr(received)
+    sent = {"a": {"key": "k", "note": None}}
+    assert text_of(modern.call_tool("draw", {"value": sent})) == repr(sent)
+    assert errors_of(modern.call_tool("draw", {"value": {"a": {"key": 1, "note": "n"}}})) == [
+        ("/value/a/key", "type")
+    ]
+
+
+def test_a_result_is_held_to_what_the_site_said(
+    spectacular: Any, modern: CheckedClient, settings: Any
+) -> None:
+    bought = {"coin": 5, "at": [1, 2], "secret": "x", "nobody": [3], "maybe": None}
+    shown = {"coin": 5, "at": [1, 2], "maybe": None, "sum": None, "nobody": [3]}
+    serve(settings, giving(PurchaseSerializer, bought))
+    assert json.loads(text_of(modern.call_tool("give"))) == shown
+    serve(settings, giving(PurchaseSerializer, {**bought, "day": 5}))
+    assert_fault(modern.call_tool("give"))
+    serve(settings, giving(list[MapSerializer], [{"a": {"id": 1, "note": "n"}}]))
+    assert json.loads(text_of(modern.call_tool("give"))) == [{"a": {"id": 1, "note": "n"}}]
+
+
+@pytest.mark.parametrize("kind", [OrderSerializer, ArticleSerializer])
+def test_what_nobody_said_anything_of_is_the_same_with_it(kind: Any, settings: Any) -> None:
+    def both() -> Any:
+        serve(settings, taking(kind), giving(kind, None))
+        return served("take").input_schema, served("give").output_schema
+
+    without = both()
+    settings.INSTALLED_APPS = [*configured.INSTALLED_APPS, "drf_spectacular"]
+    assert both() == without
+
+
+def test_a_field_that_would_only_be_guessed_is_reported(spectacular: Any, settings: Any) -> None:
+    serve(settings, taking(UnknownSerializer))
+    assert "'value' is a Unknown: no JSON fills it" in messages("mcp_bridge.W001")[0]
+
+
+def test_nothing_is_asked_where_it_is_not_installed(settings: Any) -> None:
+    serve(settings, taking(PurchaseSerializer))
+    assert "'coin' is a Coin: no JSON fills it" in messages("mcp_bridge.W001")[0]

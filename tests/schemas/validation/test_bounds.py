@@ -1,0 +1,141 @@
+"""What a check against a schema given by hand may cost, whatever schema and value hold."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, computed_field
+
+from mcp_bridge.schemas.validation.validator import MAX_STEPS, Handmade, Uncheckable
+from tests.conftest import CheckedClient, calls, text_of
+from tests.support.serving import giving, serve, taking
+
+
+def of(**value: Any) -> dict[str, Any]:
+    """An input schema with one parameter, ``value``."""
+    return {"type": "object", "properties": {"value": value}}
+
+
+def doubled(levels: int) -> dict[str, Any]:
+    definitions: dict[str, Any] = {f"a{levels}": {"type": "integer"}}
+    for level in range(levels):
+        definitions[f"a{level}"] = {"anyOf": [{"$ref": f"#/$defs/a{level + 1}"}] * 2}
+    return {**of(**{"$ref": "#/$defs/a0"}), "$defs": definitions}
+
+
+class LoudText(str):
+    """A text that nobody may write out, as jsonschema does in its messages."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        raise AssertionError("a long text is written out")
+
+
+class LoudList(list[Any]):
+    """A list of that sort."""
+
+    def __repr__(self) -> str:
+        raise AssertionError("a long list is written out")
+
+
+BRANCHES = [{"items": {"$ref": "#/properties/value"}, "maxItems": count} for count in (1, 2)]
+# A tenth of the steps there are, and values of a tenth of the size that a request can have.
+STEPS = MAX_STEPS // 10
+TOO_LARGE = "cannot be checked: it is too large or too deep; send less"
+WORST = {
+    "nested quantifiers": (of(pattern="^(a+)+$"), "a" * 29 + "!", 1),
+    "nested quantifiers and a long text": (of(type="string", pattern="^(a+)+$"), "a" * 90_000, 0),
+    "three stars": (of(pattern="a*a*a*b"), "a" * 90_000, 1),
+    "unique objects": (of(uniqueItems=True), [{"a": number} for number in range(1000)], 0),
+    "unique colliding": (of(uniqueItems=True), [n * (2**61 - 1) for n in range(2000)], 0),
+    "doubled choices": (doubled(15), "x", TOO_LARGE),
+    "choices in depth": (of(type="array", anyOf=BRANCHES), json.loads("[" * 60 + "]" * 60), 0),
+    "a long text of a wrong type": (of(type="integer"), LoudText("x" * 90_000), 1),
+    "many complaints of a large value": (
+        {"allOf": [of(type="string")] * 300},
+        LoudList(["ab"] * 15_000),
+        300,
+    ),
+    "many items": (of(items={"minimum": 0}), list(range(15_000)), TOO_LARGE),
+    "many values to compare with": (
+        of(items={"enum": list(range(8000))}),
+        [-1] * 9000,
+        TOO_LARGE,
+    ),
+    "many properties": (
+        of(items={"properties": {f"p{number}": True for number in range(3000)}}),
+        [{}] * 9000,
+        TOO_LARGE,
+    ),
+    "many patterns": (
+        of(patternProperties={f"^{number}$": True for number in range(900)}),
+        {f"k{number}": 1 for number in range(5000)},
+        TOO_LARGE,
+    ),
+    "formats": (of(items={"format": "regex"}), ["(a|b)" * 390] * 500, TOO_LARGE),
+    "an endless number": (of(multipleOf=0.5), 10**400, "could not be checked; send simpler values"),
+}
+
+
+@pytest.mark.parametrize(("schema", "value", "outcome"), WORST.values(), ids=WORST)
+def test_the_worst_cases_are_settled_by_little_work(
+    schema: Any, value: Any, outcome: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_bridge.schemas.validation.validator.MAX_STEPS", STEPS)
+    handmade = Handmade(schema, "input_schema")
+
+    def told() -> int | str:
+        try:
+            return len(handmade.violations({"value": value}))
+        except Uncheckable as why:
+            return str(why)
+
+    # A pattern that takes exponential time does not show in this number, but does not end either.
+    work, found = calls(told)
+    assert found == outcome
+    assert work < 40 * STEPS
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "said"),
+    [
+        (of(multipleOf=0.5), int("9" * 309), "/: could not be checked; send simpler values"),
+        (
+            of(items={"anyOf": [{"minimum": 0}]}),
+            [1] * 10_000,
+            "/: cannot be checked: it is too large",
+        ),
+    ],
+    ids=["overflow", "large"],
+)
+def test_what_cannot_be_checked_is_an_argument_error_logged_once(
+    schema: Any, value: Any, said: str, modern: CheckedClient, settings: Any, caplog: Any
+) -> None:
+    serve(settings, taking(Any), input_schema=schema)
+    for _ in range(2):
+        result = modern.call_tool("take", {"value": value})
+        assert result["isError"]
+        assert text_of(result).startswith(said)
+    logged = [each for each in caplog.records if each.name == "mcp_bridge.schemas"]
+    assert [each.levelno for each in logged] == [logging.WARNING]
+
+
+class Numbered(BaseModel):
+    numbers: set[int]
+
+    @computed_field
+    def count(self) -> int:
+        return len(self.numbers)
+
+
+def test_many_unique_values_of_a_result_take_little_work(
+    modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, giving(Numbered, Numbered(numbers=set(range(2000)))))
+    work, result = calls(lambda: modern.call_tool("give"))
+    assert result["structuredContent"]["count"] == 2000
+    assert work < 150 * 2000

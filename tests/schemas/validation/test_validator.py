@@ -1,0 +1,219 @@
+"""Schemas given by hand: what is refused where they are registered, and what a violation says."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+import pytest
+
+from mcp_bridge.schemas.validation.validator import Handmade
+from tests.support.serving import messages, serve, taking
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def of(**value: Any) -> dict[str, Any]:
+    """An input schema with one parameter, ``value``."""
+    return {"type": "object", "properties": {"value": value}}
+
+
+def nested(levels: int) -> Any:
+    return json.loads('{"items":' * levels + "{}" + "}" * levels)
+
+
+def told(schema: dict[str, Any], value: Any) -> list[str]:
+    """What is said of the value of the one parameter."""
+    found = Handmade(of(**schema), "input_schema").violations({"value": value})
+    assert all(each.path[:1] == ("value",) and len(each.message) <= 301 for each in found)
+    return [each.message for each in found]
+
+
+def accepts(schema: dict[str, Any], value: Any) -> bool:
+    return not told(schema, value)
+
+
+REFUSED = {
+    "another dialect": (
+        {"$schema": "http://json-schema.org/draft-07/schema#"},
+        "http://json-schema.org/draft-07/schema#",
+    ),
+    "a dialect below": (of(items={"$schema": "urn:x"}), "below its root"),
+    "a dialect where only a reference leads": (
+        of(**{"$ref": "#/own/a"}) | {"own": {"a": {"$schema": "urn:x"}}},
+        "below its root",
+    ),
+    "a remote reference": (of(**{"$ref": "https://example.com/a"}), "https://example.com/a"),
+    "a file": (of(**{"$ref": "file:///etc/passwd"}), "file:///etc/passwd"),
+    "a missing definition": (
+        of(**{"$ref": "#/$defs/gone"}),
+        "refers to #/$defs/gone, which it does not hold",
+    ),
+    "a missing anchor": (of(**{"$ref": "#gone"}), "refers to #gone"),
+    "a reference to no schema": (of(**{"$ref": "#/required"}) | {"required": ["a"]}, "#/required"),
+    "a circle": ({"$ref": "#"}, "leads back to itself"),
+    "a circle of two": (
+        {"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"anyOf": [{"$ref": "#"}]}}},
+        "leads back to itself",
+    ),
+    "too large": ({"description": "ü" * 40_000}, "bytes"),
+    "too deep": (of(**nested(40)), "levels deep"),
+    "far too deep": (of(**nested(90)), "levels deep"),
+    "too many": ({"allOf": [{"minProperties": 0}] * 1000}, "1001 subschemas"),
+    "no schema": (of(type="strink"), "not valid at /properties/value/type"),
+    "look-around": (of(pattern="(?=a)"), "look-around"),
+    "a back-reference": (of(pattern=r"(a)\1"), "backreferences"),
+    "no pattern": (of(pattern="("), "unclosed group"),
+    "no pattern of names": ({"patternProperties": {"(?!a)": {}}}, "look-around"),
+    "patterns with unevaluated": (
+        {"patternProperties": {"a": {}}, "unevaluatedProperties": False},
+        "additionalProperties",
+    ),
+    "no JSON": ({"default": {1, 2}}, "no JSON"),
+    "not a number": ({"default": float("nan")}, "no JSON"),
+}
+
+
+@pytest.mark.parametrize(("schema", "why"), REFUSED.values(), ids=REFUSED)
+def test_schema_is_refused_with_the_reason(schema: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match="^its input_schema ") as raised:
+        Handmade({"type": "object", **schema}, "input_schema")
+    assert why in str(raised.value)
+    assert len(str(raised.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$schema": DIALECT},
+        {"$schema": f"{DIALECT}#"},
+        of(**{"$ref": "#"}),
+        of(**{"$ref": "#/definitions/old"}) | {"definitions": {"old": {"type": "integer"}}},
+        of(**{"$ref": "urn:own"}) | {"$defs": {"x": {"$id": "urn:own", "type": "integer"}}},
+        of(**{"$ref": "#here"}) | {"$defs": {"x": {"$anchor": "here"}}},
+        {"properties": {"$schema": {"type": "string"}, "$ref": {"type": "string"}}},
+        {"examples": [{"$ref": "https://example.com/x", "$schema": "urn:x"}]},
+        of(**nested(25)),
+    ],
+)
+def test_schema_within_the_bounds_is_taken(schema: dict[str, Any]) -> None:
+    assert Handmade({"type": "object", **schema}, "input_schema").violations({}) == []
+
+
+def test_refusal_is_a_system_check_that_names_the_dialect(settings: Any) -> None:
+    draft = "http://json-schema.org/draft-04/schema#"
+    serve(settings, taking(int), output_schema={"type": "object", "$schema": draft})
+    (message,) = messages("mcp_bridge.E006")
+    assert f"its output_schema is of the dialect {draft}" in message
+
+
+def test_nothing_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reached(*arguments: Any, **options: Any) -> None:
+        raise AssertionError("something was fetched")
+
+    monkeypatch.setattr(socket, "getaddrinfo", reached)
+    monkeypatch.setattr(socket.socket, "connect", reached)
+    with pytest.raises(ValueError, match="nothing is fetched"):
+        Handmade(of(**{"$dynamicRef": "https://example.com/a#b"}), "input_schema")
+
+
+@pytest.mark.parametrize(
+    ("items", "unique"),
+    [
+        ([1, 1.0], False),
+        ([1, True], True),
+        ([0, False, None, "", [], {}], True),
+        ([{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}], False),
+        ([[1, 2], [2, 1]], True),
+        (["1", 1], True),
+        ([0.1, 0.1], False),
+        ([10**17, 1e17], False),
+    ],
+)
+def test_unique_items_are_told_apart_as_json_schema_does(items: Any, unique: bool) -> None:
+    assert accepts({"uniqueItems": True}, items) is unique
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("date", "2026-02-28", "2026-02-30"),
+        ("date-time", "2026-02-28T10:00:00Z", "2026-02-28 10:00"),
+        ("date-time", "2016-12-31t23:59:60.5+00:00", "2026-02-30T10:00:00Z"),
+        ("time", "10:00:00+02:00", "10:00:00"),
+        ("time", "10:00:00z", "25:00:00Z"),
+        ("email", "a@example.com", "a.example.com"),
+        ("ipv4", "127.0.0.1", "127.0.0.256"),
+        ("ipv6", "::1", ":::1"),
+        ("uuid", "2eb8aa08-aa98-11ea-b4aa-73b441d16380", "2eb8aa08"),
+        ("uri", "https://example.com/a?b", "example com"),
+        ("regex", "a+", "("),
+    ],
+)
+def test_format_is_asserted(name: str, good: str, bad: str) -> None:
+    assert accepts({"format": name}, good)
+    assert accepts({"format": name}, 5)
+    assert told({"format": name}, bad) == [f'must be of the format "{name}"']
+    assert not accepts({"format": name}, good + "x" * 5000)
+
+
+def test_format_that_is_unknown_says_nothing() -> None:
+    assert accepts({"format": "colour"}, "x")
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "message"),
+    [
+        ({"type": "integer"}, "x" * 889_000, "must be an integer"),
+        ({"type": ["string", "null"]}, [1] * 9000, "must be a string or null"),
+        ({"enum": ["a", 1, None]}, "b" * 500, 'must be one of "a", 1, null'),
+        ({"enum": [[1], {"a": 2}]}, [2], 'must be one of [1], {"a": 2}'),
+        ({"const": {"a": 1}}, {"a": 2}, 'must be {"a": 1}'),
+        ({"minimum": 5}, 4, "must be at least 5"),
+        ({"exclusiveMaximum": 5}, 5, "must be less than 5"),
+        ({"multipleOf": 5}, 7, "must be a multiple of 5"),
+        ({"maxLength": 3}, "x" * 889_000, "must have at most 3 characters"),
+        ({"minItems": 3}, [], "must have at least 3 items"),
+        ({"uniqueItems": True}, ["x" * 5000] * 2, "must not hold the same item twice"),
+        ({"pattern": "^a"}, "b" * 889_000, 'must match the pattern "^a"'),
+        ({"required": ["a"]}, {}, "is required and was not given"),
+        ({"additionalProperties": False}, {"b" * 9000: 1}, "not a known member"),
+        ({"propertyNames": {"maxLength": 1}}, {"bb": 1}, "a name it may not have: 'bb'"),
+        ({"anyOf": [{"type": "null"}]}, ["x"] * 9000, "fits none of the schemas"),
+        ({"oneOf": [{"type": "null"}]}, "x" * 9000, "fits none of the schemas"),
+        ({"oneOf": [{}, {}]}, "x" * 9000, "fits more than one schema"),
+        ({"not": {}}, "x" * 9000, "must not be"),
+        ({"contains": {"const": 1}}, ["x" * 9000], "'contains'"),
+        ({"items": False}, ["x" * 9000], "more items than are allowed"),
+        ({"unevaluatedProperties": False}, {"a": "x" * 9000}, "members that are not allowed"),
+    ],
+)
+def test_violation_is_told_in_short_words(schema: Any, value: Any, message: str) -> None:
+    (line,) = told(schema, value)
+    assert message in line
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "accepted"),
+    [
+        ({"const": {"a": [1.0]}}, {"a": [1]}, True),
+        ({"const": True}, 1, False),
+        ({"enum": [[True]]}, [1], False),
+        ({"enum": [1]}, 1.0, True),
+        ({"patternProperties": {"^n_": {"type": "integer"}}}, {"n_a": 1, "other": "x"}, True),
+        ({"patternProperties": {"^n_": {"type": "integer"}}}, {"n_a": "x"}, False),
+        (
+            {"patternProperties": {"^n_": {}}, "additionalProperties": {"type": "null"}},
+            {"n_": 1, "other": None},
+            True,
+        ),
+        ({"properties": {"a": {}}, "additionalProperties": {"type": "null"}}, {"b": 1}, False),
+        ({"pattern": r"^\p{L}+$"}, "Öl", True),
+        ({"pattern": "^a$"}, "a\n", False),
+    ],
+)
+def test_keywords_made_anew_mean_what_json_schema_says(
+    schema: Any, value: Any, accepted: bool
+) -> None:
+    assert accepts(schema, value) is accepted

@@ -1,0 +1,208 @@
+"""How a client and the site meet: ``initialize`` and ``ping``, or ``server/discover``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.utils.translation import gettext_lazy
+from mcp_types.methods import validate_server_result
+
+from mcp_bridge.protocol import SUPPORTED_VERSIONS
+from tests.support import wire
+from tests.support.wire import (
+    ERAS,
+    LEGACY,
+    accepted,
+    answered,
+    caller,
+    compact,
+    headers,
+    message,
+    refused,
+    sentinel,
+)
+
+test_site = wire.test_site
+
+ME = {"name": "probe", "version": "1"}
+
+
+def initialize(version: Any = "2025-11-25", header: str | None = None, **params: Any) -> Any:
+    """The HTTP response to an initialize."""
+    client = caller("2025-11-25")
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": ME, **params}
+    text = compact(message(client, "initialize", **params))
+    return client.send(text.encode(), {"MCP-Protocol-Version": header})
+
+
+def discover() -> dict[str, Any]:
+    return caller().post("server/discover")
+
+
+@pytest.mark.parametrize("version", LEGACY)
+def test_version_that_is_served_is_agreed_to(version: str) -> None:
+    result = answered(initialize(version))
+    assert result["protocolVersion"] == version
+    validate_server_result("initialize", version, result)
+
+
+@pytest.mark.parametrize(
+    "version", ["2026-07-28", "1900-01-01", "2099-12-31", "latest", "", " 2025-06-18", "x" * 10**5]
+)
+def test_any_other_version_is_answered_with_the_latest_legacy_one(version: str) -> None:
+    assert answered(initialize(version))["protocolVersion"] == "2025-11-25"
+
+
+@pytest.mark.parametrize("header", [None, *LEGACY, "2026-07-28", "1900-01-01", ""])
+def test_initialize_is_answered_whatever_the_header_says(header: str | None) -> None:
+    assert answered(initialize("2025-03-26", header))["protocolVersion"] == "2025-03-26"
+
+
+@pytest.mark.parametrize("version", LEGACY)
+def test_handshake_tells_who_answers_and_nothing_of_a_later_era(
+    version: str, settings: Any
+) -> None:
+    settings.MCP_BRIDGE = {"SERVER_INFO": {"name": "site", "version": "3"}}
+    response = initialize(version)
+    assert answered(response) == {
+        "protocolVersion": version,
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "site", "version": "3"},
+    }
+    assert "Mcp-Session-Id" not in response.headers
+
+
+def test_server_has_a_name_and_a_version_without_any_setting(settings: Any) -> None:
+    settings.MCP_BRIDGE = {}
+    named = answered(initialize())["serverInfo"]
+    assert all(isinstance(named[key], str) and named[key] for key in ("name", "version"))
+
+
+def test_lazy_texts_of_the_setting_are_rendered(settings: Any) -> None:
+    settings.MCP_BRIDGE = {
+        "SERVER_INFO": {"name": gettext_lazy("Yes"), "version": "3"},
+        "INSTRUCTIONS": gettext_lazy("No"),
+    }
+    result = answered(initialize())
+    assert (result["serverInfo"]["name"], result["instructions"]) == ("Yes", "No")
+    assert discover()["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "Yes"
+
+
+@pytest.mark.parametrize("revision", ERAS)
+def test_setting_that_is_no_json_is_a_failure_in_json(revision: str, settings: Any) -> None:
+    settings.MCP_BRIDGE = {"SERVER_INFO": {"name": "site", "version": object()}}
+    client = caller(revision)
+    method = "server/discover" if client.revision.modern else "initialize"
+    body = compact(message(client, method, protocolVersion=revision)).encode()
+    refused(client.send(body, headers(client, method)), 200, -32603, id=1)
+
+
+def test_instructions_are_told_in_both_eras(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"INSTRUCTIONS": "Ask first."}
+    assert answered(initialize())["instructions"] == discover()["instructions"] == "Ask first."
+
+
+@pytest.mark.parametrize("version", [None, 20251125, True, [], {}, ["2025-11-25"]])
+def test_version_that_is_no_string_is_invalid(version: Any) -> None:
+    refused(initialize(version), 200, -32602, id=1)
+
+
+@pytest.mark.parametrize("member", ["capabilities", "clientInfo"])
+@pytest.mark.parametrize("value", [None, [], "x", 1, True])
+def test_what_a_client_says_of_itself_must_be_an_object(member: str, value: Any) -> None:
+    refused(initialize(**{member: value}), 200, -32602, id=1)
+
+
+@pytest.mark.parametrize("params", [{}, {"protocolVersion": "2025-11-25"}])
+def test_handshake_of_few_words_is_no_crash(params: dict[str, Any]) -> None:
+    client = caller("2025-11-25")
+    response = client.send(compact(message(client, "initialize", **params)).encode())
+    answer = wire.strict(response.content)
+    assert (response.status_code, "result" in answer) == (200, "protocolVersion" in params)
+
+
+def test_unknown_members_are_tolerated() -> None:
+    assert answered(initialize(capabilities={"x": {}, "roots": {}}, extra=[1], _meta={"a/b": 1}))
+
+
+@pytest.mark.parametrize("version", LEGACY)
+def test_ping_is_answered_by_an_empty_object_before_any_handshake(version: str) -> None:
+    client = caller(version)
+    response = client.send(compact(message(client, "ping", id="p")).encode(), headers(client))
+    assert answered(response, id="p") == {}
+
+
+@pytest.mark.parametrize("version", [*LEGACY, "2026-07-28", None])
+@pytest.mark.parametrize(
+    "method",
+    ["notifications/initialized", "notifications/cancelled", "notifications/roots/list_changed"]
+    + ["notifications/none", "initialize", "tools/list", "ping"],
+)
+def test_notification_is_accepted_and_never_answered(version: str | None, method: str) -> None:
+    text = compact({"jsonrpc": "2.0", "method": method, "params": {"requestId": 1}})
+    response = caller().send(text.encode(), {"MCP-Protocol-Version": version})
+    accepted(response)
+    assert "Mcp-Session-Id" not in response.headers
+
+
+def test_discovery_says_what_is_served() -> None:
+    result = discover()
+    assert result.pop("_meta")["io.modelcontextprotocol/serverInfo"]["name"]
+    assert result == {
+        "resultType": "complete",
+        "supportedVersions": list(SUPPORTED_VERSIONS),
+        "capabilities": {"tools": {}},
+        "instructions": result["instructions"],
+        "ttlMs": 300_000,
+        "cacheScope": "private",
+    }
+
+
+@pytest.mark.parametrize(("seconds", "ttl"), [(0, 0), (60, 60_000), (0.5, 500), (1.0005, 1000)])
+def test_time_to_live_is_an_integer_of_milliseconds(seconds: Any, ttl: int, settings: Any) -> None:
+    settings.MCP_BRIDGE = {"CACHE_TTL": seconds}
+    for result in (discover(), caller().post("tools/list")):
+        assert (type(result["ttlMs"]), result["ttlMs"]) == (int, ttl)
+
+
+def test_discovery_needs_nothing_of_its_client_but_the_envelope() -> None:
+    client = caller()
+    text = compact({**message(client, "server/discover"), "params": {"_meta": wire.ENVELOPE}})
+    assert answered(client.send(text.encode(), headers(client, "server/discover")))
+
+
+@pytest.mark.parametrize("revision", ERAS)
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("prompts/list", {}),
+        ("prompts/get", {"name": "a"}),
+        ("resources/list", {}),
+        ("resources/read", {"uri": "a"}),
+        ("resources/subscribe", {"uri": "a"}),
+        ("resources/templates/list", {}),
+        ("completion/complete", {}),
+        ("logging/setLevel", {"level": "info"}),
+        ("subscriptions/listen", {}),
+        ("tasks/get", {"taskId": "a"}),
+    ],
+)
+def test_what_is_not_offered_is_not_found(
+    revision: str, method: str, params: dict[str, Any]
+) -> None:
+    client = caller(revision)
+    sent = headers(client, method, Mcp_Name=sentinel("a"))
+    response = client.send(compact(message(client, method, **params)).encode(), sent)
+    refused(response, 404 if client.revision.modern else 200, -32601, id=1)
+
+
+@pytest.mark.parametrize("revision", ERAS)
+@pytest.mark.parametrize("session", ["fixed-by-another", "x" * 5000, "é", ""])
+def test_session_is_neither_begun_nor_adopted(revision: str, session: str) -> None:
+    client = caller(revision)
+    sent = headers(client, Mcp_Session_Id=session, Last_Event_ID="5")
+    response = client.send(wire.good(client).encode(), sent)
+    assert answered(response)["isError"] is False
+    assert "Mcp-Session-Id" not in response.headers
+    assert not response.cookies

@@ -1,0 +1,70 @@
+"""Somebody before the admin's pages of the tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import path, reverse
+
+from mcp_bridge.models import ToolSetting
+from tests.support.serving import serve
+
+VIEW, CHANGE = "view_toolsetting", "change_toolsetting"
+
+
+def serve_tools(settings: Any, *functions: Any, **options: Any) -> None:
+    """Serve the functions as tools, as tests.support.serving does, beside the admin."""
+    serve(settings, *functions, **options)
+    settings.ROOT_URLCONF.urlpatterns.insert(0, path("admin/", admin.site.urls))
+
+
+class Owner:
+    """
+    A browser of somebody on the staff with these permissions, of a superuser without any named.
+
+    Every page must be there, unless another status is given.
+    """
+
+    def __init__(self, *codenames: str, username: str = "owner") -> None:
+        users = get_user_model().objects
+        if codenames:
+            self.user = users.create_user(username, is_staff=True)
+            wanted = Permission.objects.filter(codename__in=codenames)
+            assert len(wanted) == len(codenames)
+            self.user.user_permissions.set(wanted)
+        else:
+            self.user = users.create_superuser(username)
+        self.browser = Client()
+        self.browser.force_login(self.user)
+
+    def get(self, page: str, *args: Any, status: int = 200, **query: Any) -> str:
+        return self._text(self.browser.get(address(page, *args), query), status)
+
+    def post(self, page: str, *args: Any, status: int = 200, **data: Any) -> str:
+        return self._text(self.browser.post(address(page, *args), data, follow=True), status)
+
+    def _text(self, response: Any, status: int) -> str:
+        self.response: HttpResponse = response
+        assert response.status_code == status, response.status_code
+        return str(response.content.decode())
+
+    def save(self, name: str, *, status: int = 200, **values: Any) -> str:
+        """Save a tool's page with these values; a box that is not named is not ticked."""
+        return self.post("change", row(name).pk, status=status, _save="Save", **values)
+
+    def act(self, action: str, *names: str, status: int = 200) -> str:
+        chosen = [row(name).pk for name in names]
+        return self.post("changelist", action=action, _selected_action=chosen, status=status)
+
+
+def address(page: str, *args: Any) -> str:
+    return reverse(f"admin:mcp_bridge_toolsetting_{page}", args=args)
+
+
+def row(name: str) -> ToolSetting:
+    return ToolSetting.objects.get(name=name)

@@ -1,0 +1,55 @@
+"""Reads rendered HTML as a browser and a screen reader do."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Any
+
+from django.template.loader import render_to_string
+
+INPUTS = ("input", "select", "textarea")
+EMPTY = ("input", "img", "br", "link")
+
+
+class Page(HTMLParser):
+    """The tags of a page, in order, each with its attributes; they must be closed."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.html = html
+        self.tags: list[tuple[str, dict[str, Any]]] = []
+        self._open: list[str] = []
+        self.feed(html)
+        self.close()
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in EMPTY:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def all(self, *names: str) -> list[dict[str, Any]]:
+        return [attrs for tag, attrs in self.tags if tag in names]
+
+    def names(self) -> list[str]:
+        """What the form calls its fields, without the prefix."""
+        return [each["name"].removeprefix("arguments-") for each in self.all(*INPUTS)]
+
+    def check(self) -> None:
+        """Every input has a label, what describes it is there, and every id is there once."""
+        ids = [attrs["id"] for _, attrs in self.tags if "id" in attrs]
+        assert len(ids) == len(set(ids))
+        labelled = [each["for"] for each in self.all("label")]
+        assert len(self.names()) == len(set(self.names()))
+        for each in self.all(*INPUTS):
+            assert labelled.count(each["id"]) == 1
+            assert each["name"].isascii()
+        for _, attrs in self.tags:
+            assert set((attrs.get("aria-describedby") or "").split()) <= set(ids)
+
+
+def render(name: str, **context: Any) -> Page:
+    return Page(render_to_string(f"mcp_bridge/admin/{name}.html", context))

@@ -1,0 +1,124 @@
+"""What the tests of the wire share: a good message, and what every refusal must look like."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.test import override_settings
+
+from mcp_bridge.protocol import LATEST
+from mcp_bridge.protocol.requests import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from tests.conftest import CheckedClient
+from tests.support.site import CALLS
+
+# One revision of each era.
+ERAS = ("2026-07-28", "2025-11-25")
+LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+ENVELOPE = {PROTOCOL_VERSION: LATEST.version, CLIENT_CAPABILITIES: {}}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def test_site() -> Iterator[None]:
+    """Serve the site for a whole module: reading it anew for each case takes too long."""
+    with override_settings(ROOT_URLCONF="tests.support.site"):
+        yield
+
+
+@pytest.fixture
+def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Whatever is sent, no tool runs, and nobody is woken by an error in the log."""
+    CALLS.clear()
+    yield
+    assert CALLS == []
+    errors = [each for each in caplog.get_records("call") if each.levelno >= logging.ERROR]
+    assert errors == []
+
+
+def somebody() -> Any:
+    """A user who may do anything and is in no database."""
+    return get_user_model()(pk=1, username="ada", is_superuser=True)
+
+
+def caller(revision: str = LATEST.version, **options: Any) -> CheckedClient:
+    """A client of somebody."""
+    return CheckedClient(user=somebody(), revision=revision, **options)
+
+
+def message(
+    client: CheckedClient, method: str = "tools/call", id: Any = 1, **params: Any
+) -> dict[str, Any]:
+    """A request in the client's revision; a call of ``add`` unless told otherwise."""
+    if method == "tools/call" and not params:
+        params = {"name": "add", "arguments": {"a": 1}}
+    return {**client.message(method, **params), "id": id}
+
+
+def compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def good(client: CheckedClient) -> str:
+    """The text of a call that would be answered; the tests change a part of it."""
+    return compact(message(client))
+
+
+def headers(
+    client: CheckedClient, method: str = "tools/call", name: str = "add", **more: str | None
+) -> dict[str, str | None]:
+    """The headers that go with the good call, or with another."""
+    mirrored = client.mirrored({"method": method, "params": {"name": name}})
+    return {**mirrored, **{key.replace("_", "-"): value for key, value in more.items()}}
+
+
+def strict(content: bytes) -> Any:
+    """The JSON in an answer, which no other reader could read otherwise."""
+
+    def refuse(what: Any) -> Any:
+        raise AssertionError(f"{what} is no JSON")
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        assert len(dict(pairs)) == len(pairs), "a member stands twice"
+        return dict(pairs)
+
+    return json.loads(content.decode("utf-8"), parse_constant=refuse, object_pairs_hook=once)
+
+
+def refused(response: Any, status: int, code: int, id: Any = None) -> dict[str, Any]:
+    """The error of a refusal, which is JSON-RPC, echoes the id, is short and tells no secret."""
+    assert response.headers["Content-Type"] == "application/json"
+    answer = strict(response.content)
+    assert set(answer) == {"jsonrpc", "id", "error"}
+    assert (response.status_code, answer["error"]["code"]) == (status, code)
+    assert (type(answer["id"]), answer["id"]) == (type(id), id)
+    assert len(response.content) <= 4096 + 2 * len(compact(id))
+    assert 0 < len(answer["error"]["message"]) <= 300
+    assert b"Traceback" not in response.content
+    assert b".py" not in response.content
+    return answer["error"]
+
+
+def answered(response: Any, id: Any = 1) -> dict[str, Any]:
+    """The result of an answer that is no error."""
+    assert (response.status_code, response.headers["Content-Type"]) == (200, "application/json")
+    answer = strict(response.content)
+    assert set(answer) == {"jsonrpc", "id", "result"}
+    assert (type(answer["id"]), answer["id"]) == (type(id), id)
+    result: dict[str, Any] = answer["result"]
+    return result
+
+
+def accepted(response: Any) -> None:
+    """A notification or a posted response: 202 and nothing else."""
+    assert (response.status_code, response.content) == (202, b"")
+    assert "Content-Type" not in response.headers
+
+
+def sentinel(text: str) -> str:
+    """A header's value as clients send what no header can hold."""
+    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="

@@ -1,0 +1,267 @@
+"""The endpoint as HTTP: verbs, addresses, media types, sizes and what every answer carries."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from mcp_bridge.testing import MCPClient
+from tests.support import wire
+from tests.support.wire import (
+    ERAS,
+    accepted,
+    answered,
+    caller,
+    compact,
+    good,
+    headers,
+    message,
+    refused,
+)
+
+test_site = wire.test_site
+quiet = wire.quiet
+
+PATHS = ("/mcp", "/mcp/")
+JSON = "application/json"
+
+
+@pytest.fixture(params=ERAS)
+def sender(request: pytest.FixtureRequest) -> MCPClient:
+    return caller(request.param)
+
+
+def send(client: MCPClient, **more: str | None) -> Any:
+    """Post the good call with headers besides its own."""
+    return client.send(good(client).encode(), headers(client, **more))
+
+
+# Verbs and addresses.
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    "verb", ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "post"]
+)
+def test_other_verb_is_not_allowed(verb: str, path: str, quiet: None) -> None:
+    body = b"" if verb == "TRACE" else good(caller()).encode()
+    sent = {"Accept": "text/event-stream", "Origin": "http://testserver"}
+    response = Client().generic(verb.replace("post", "POSTS"), path, body, JSON, headers=sent)
+    assert (response.status_code, response.headers["Allow"], response.content) == (405, "POST", b"")
+    assert "Location" not in response.headers
+    assert not any(name.startswith("Access-Control") for name in response.headers)
+
+
+@pytest.mark.parametrize("append", [True, False])
+@pytest.mark.parametrize("path", PATHS)
+def test_endpoint_answers_at_both_addresses_without_a_redirect(
+    path: str, append: bool, settings: Any
+) -> None:
+    settings.APPEND_SLASH = append
+    for revision in ERAS:
+        assert answered(send(caller(revision, path=path)))["isError"] is False
+
+
+def test_verb_in_another_header_is_not_honoured(sender: MCPClient) -> None:
+    assert answered(send(sender, X_HTTP_Method_Override="DELETE", X_Method="GET"))
+
+
+def test_query_changes_nothing(sender: MCPClient) -> None:
+    sender.path += "?method=tools/list&cursor=%FF&access_token=x"
+    assert answered(send(sender))["isError"] is False
+
+
+# Media types.
+
+
+@pytest.mark.parametrize(
+    "value",
+    [JSON, f"{JSON}; charset=utf-8", f"{JSON};charset=UTF-8", f'{JSON}; charset="utf-8"']
+    + ["Application/JSON", f" {JSON} ", f"{JSON}; charset=utf8", f"{JSON}; profile=x", f"{JSON};"],
+)
+def test_json_in_utf_8_is_taken(sender: MCPClient, value: str) -> None:
+    assert answered(send(sender, Content_Type=value))["isError"] is False
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, "text/plain", "text/json", "application/x-www-form-urlencoded", "application/jsonx"]
+    + ["multipart/form-data; boundary=x", "multipart/form-data", "application/json-rpc", "json"]
+    + [f"{JSON}, text/plain", "text/plain; application/json", "application/*", "*/*", ";", "é/é"]
+    + [f"{JSON}; charset=utf-16", f"{JSON}; charset=latin-1", f"{JSON}; charset=nope", "x" * 9999],
+    ids=lambda value: str(value)[:32],
+)
+def test_any_other_media_type_is_refused(sender: MCPClient, value: str, quiet: None) -> None:
+    refused(send(sender, Content_Type=value), 415, -32600)
+
+
+@pytest.mark.parametrize("value", ["gzip", "deflate", "br", "GZIP", "gzip, identity", "x", ""])
+def test_encoded_body_is_refused_and_never_inflated(
+    sender: MCPClient, value: str, quiet: None
+) -> None:
+    refused(send(sender, Content_Encoding=value), 415, -32600)
+
+
+def test_body_that_says_it_is_not_encoded_is_taken(sender: MCPClient) -> None:
+    assert answered(send(sender, Content_Encoding="identity"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, "", "*/*", "application/*", JSON, f"{JSON}, text/event-stream", "Application/JSON"]
+    + [f"text/event-stream, {JSON}", f"{JSON};q=0.1", "text/html, */*;q=0.1"],
+)
+def test_client_that_takes_json_is_answered(sender: MCPClient, value: str | None) -> None:
+    assert answered(send(sender, Accept=value))["isError"] is False
+
+
+@pytest.mark.parametrize("value", ["text/html", "text/event-stream", "image/*", "text/*, a/b", "x"])
+def test_client_that_takes_no_json_is_told_so(sender: MCPClient, value: str, quiet: None) -> None:
+    refused(send(sender, Accept=value), 406, -32600)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["text/" + "h" * 20_000, "text/html; a*=nope''x", "text/html; q=x", "text/html; a*0*=x''y"]
+    + [", ".join(["text/html"] * 2000), ";;;=,,,", 'text/html; q="', "\x80/\xff"],
+    ids=["long", "unknown charset", "odd quality", "odd parameter", "many", "marks", "quote", "é"],
+)
+def test_odd_accept_header_is_no_failure_of_the_server(
+    sender: MCPClient, value: str, quiet: None
+) -> None:
+    refused(send(sender, Accept=value), 406, -32600)
+
+
+# Sizes.
+
+
+def padded(client: MCPClient, size: int) -> bytes:
+    """A call of ``echo`` of exactly that size."""
+    text = compact(message(client, name="echo", arguments={"text": "@"}))
+    return text.replace("@", "x" * (size - len(text) + 1)).encode()
+
+
+def echo(client: MCPClient, body: bytes) -> Any:
+    return client.send(body, headers(client, name="echo"))
+
+
+@pytest.mark.parametrize(("given", "limit"), [({}, 2**20), ({"MAX_BODY_BYTES": 600}, 600)])
+def test_body_is_read_to_its_limit(
+    sender: MCPClient, given: Any, limit: int, settings: Any
+) -> None:
+    settings.MCP_BRIDGE = given
+    assert answered(echo(sender, padded(sender, limit)))["isError"] is False
+    refused(echo(sender, padded(sender, limit + 1)), 413, -32600)
+
+
+@pytest.mark.parametrize("limit", [1, 1000])
+def test_limits_of_djangos_own_forms_do_not_matter(
+    sender: MCPClient, limit: int, settings: Any
+) -> None:
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = limit
+    settings.MCP_BRIDGE = {"MAX_BODY_BYTES": 2**22}
+    assert answered(echo(sender, padded(sender, 2**21)))["isError"] is False
+
+
+class Stream(io.BytesIO):
+    """A body that counts what was read of it."""
+
+    taken = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        content = super().read(size)
+        self.taken += len(content)
+        return content
+
+
+class Broken(io.BytesIO):
+    def read(self, size: int | None = -1, /) -> bytes:
+        raise ConnectionResetError("gone")
+
+
+def raw(client: MCPClient, stream: io.BytesIO, length: str | None) -> Any:
+    """Post what a stream holds, under a Content-Length that need not be true."""
+    client.http.credentials(**{"wsgi.input": stream, "CONTENT_LENGTH": length})
+    return client.send(b"{}", headers(client))
+
+
+def test_body_that_says_it_is_too_long_is_not_read(sender: MCPClient, quiet: None) -> None:
+    stream = Stream(good(sender).encode())
+    refused(raw(sender, stream, str(2**20 + 1)), 413, -32600)
+    assert stream.taken == 0
+
+
+def test_body_longer_than_it_says_is_cut_where_it_says(sender: MCPClient, quiet: None) -> None:
+    stream = Stream(good(sender).encode())
+    refused(raw(sender, stream, "50"), 400, -32700)
+    assert stream.taken <= 50
+
+
+def test_body_shorter_than_it_says_is_incomplete(sender: MCPClient, quiet: None) -> None:
+    """RFC 9112, section 8: an incomplete request is not handled as if it were whole."""
+    body = good(sender).encode()
+    refused(raw(sender, Stream(body), str(len(body) + 50)), 400, -32600)
+
+
+@pytest.mark.parametrize("length", ["-1", "0", "", None, "x", "1e3", "5.0", "0x10", "٣", "+ 5"])
+def test_length_that_is_no_length_is_refused(
+    sender: MCPClient, length: str | None, quiet: None
+) -> None:
+    response = raw(sender, Stream(good(sender).encode()), length)
+    assert response.status_code == 400
+    assert wire.strict(response.content)["error"]["code"] in (-32600, -32700)
+
+
+def test_body_that_breaks_off_is_refused(sender: MCPClient, quiet: None) -> None:
+    refused(raw(sender, Broken(), "100"), 400, -32600)
+
+
+# What every answer carries.
+
+
+def test_answer_sets_no_cookie_and_may_not_be_shared(sender: MCPClient) -> None:
+    for response in (send(sender), send(sender, Content_Type="text/plain")):
+        assert not response.cookies
+        assert "public" not in response.headers.get("Cache-Control", "")
+
+
+def test_headers_for_other_things_are_ignored(sender: MCPClient) -> None:
+    more = {"Mcp_Param_a": "2", "Last_Event_ID": "7", "X_Forwarded_Host": "evil.example"}
+    assert answered(send(sender, **more))["isError"] is False
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [{"Mcp-Name": "add,add"}, {"Mcp-Name": "add, other"}, {"Mcp-Method": "tools/call,tools/call"}]
+    + [{"Mcp-Name": "\xe9"}, {"MCP-Protocol-Version": "2026-07-28,2026-07-28"}],
+)
+def test_header_that_was_sent_twice_or_is_no_ascii_is_a_mismatch(sent: Any, quiet: None) -> None:
+    client = caller()
+    refused(client.send(good(client).encode(), {**headers(client), **sent}), 400, -32020, id=1)
+
+
+@pytest.mark.parametrize("name", ["add", " add", "\tadd\t ", wire.sentinel("add")])
+def test_name_in_the_header_may_have_blanks_around_it_or_be_base64(name: str) -> None:
+    assert answered(send(caller(), Mcp_Name=name))["isError"] is False
+
+
+MESSAGES = [b"", b"{}", b"[]", b"\xff", b'{"jsonrpc":"2.0","id":1,"method":"x"}', b"[" * 10**5]
+
+
+@pytest.mark.parametrize("body", MESSAGES, ids=range(len(MESSAGES)))
+def test_debug_changes_no_answer(sender: MCPClient, body: bytes, settings: Any) -> None:
+    plain = sender.send(body, headers(sender))
+    settings.DEBUG = True
+    shown = sender.send(body, headers(sender))
+    assert (shown.status_code, shown.content) == (plain.status_code, plain.content)
+    assert shown.headers.items() == plain.headers.items()
+
+
+@pytest.mark.parametrize("middleware", [[], None])
+def test_no_middleware_is_needed(sender: MCPClient, middleware: Any, settings: Any) -> None:
+    settings.MIDDLEWARE = settings.MIDDLEWARE if middleware is None else middleware
+    assert answered(send(sender))["isError"] is False
+    accepted(sender.send(b'{"jsonrpc":"2.0","method":"x"}', headers(sender)))
