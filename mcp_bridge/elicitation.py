@@ -11,9 +11,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import SchemaValidator
 
 from mcp_bridge.exceptions import Declined, InputRequired
-from mcp_bridge.features.tools import Context
+from mcp_bridge.features.context import Context
 from mcp_bridge.protocol.input_requests import FormElicitRequest
-from mcp_bridge.protocol.jsonrpc import cut, encode
+from mcp_bridge.protocol.jsonrpc import encode
+from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.strictness import strict_validator
 
 M = TypeVar("M", bound=BaseModel)
@@ -42,7 +43,7 @@ def elicit(context: Context, message: str, model: type[M]) -> M:
     key = _key(context, message, model, schema)
     response = context.input_responses.get(key)
     if response is None:
-        raise InputRequired({key: FormElicitRequest(message, schema)}, state=context.input_state)
+        raise InputRequired({key: FormElicitRequest(message, schema)}, state=context.tool_state)
     if response["action"] != "accept":
         raise Declined(
             f"The user was asked “{cut(message, 300)}” and did not answer: {response['action']}. "
@@ -54,7 +55,7 @@ def elicit(context: Context, message: str, model: type[M]) -> M:
     except ValidationError as refused:
         again = f"{message}\n\nThe last answer could not be taken:\n{_explained(refused)}"
         request = {key: FormElicitRequest(again, schema)}
-        raise InputRequired(request, state=context.input_state) from None
+        raise InputRequired(request, state=context.tool_state) from None
     return cast("M", answer)
 
 
@@ -127,7 +128,7 @@ def _key(context: Context, message: str, model: type[BaseModel], schema: object)
     """
     digest = hashlib.sha256(encode([message, schema])).hexdigest()[:16]
     key = f"{model.__name__}-{digest}"
-    times = context.state[elicit, key] = context.state.get((elicit, key), 0) + 1
+    times = context.scratch[elicit, key] = context.scratch.get((elicit, key), 0) + 1
     return key if times == 1 else f"{key}-{times}"
 
 

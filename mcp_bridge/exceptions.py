@@ -75,7 +75,7 @@ class InputRequired(Exception):
     Ends a call with requests that the client has to answer before the tool runs again.
 
     ``requests`` are by a key of the tool's own, under which ``context.input_responses`` has the
-    answer then. ``state`` is any JSON value, which is ``context.input_state`` then; the client can
+    answer then. ``state`` is any JSON value, which is ``context.tool_state`` then; the client can
     read it, but not change it. See MCP, "Multi round-trip requests".
     """
 

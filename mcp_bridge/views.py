@@ -20,7 +20,7 @@ from mcp_bridge.access.authentication import authenticate, throttle
 from mcp_bridge.audit import recorder
 from mcp_bridge.calls.errors import unavailable
 from mcp_bridge.conf import conf
-from mcp_bridge.features.tools import Context
+from mcp_bridge.features.context import Context
 from mcp_bridge.protocol import (
     LATEST,
     ForbiddenError,
@@ -37,7 +37,7 @@ from mcp_bridge.protocol import (
     UnsupportedMediaTypeError,
     aanswer,
     answer,
-    fail,
+    internal_error,
     pagination,
     refuse,
 )
@@ -109,7 +109,7 @@ class BridgeView(View):
             logger.exception("The database could not be asked")
             raise unavailable() from exception
         except (UnauthorizedError, TooManyRequestsError) as error:
-            recorder.refused_at_the_door(error, request)
+            recorder.request_refused(error, request)
             raise
         return server
 
@@ -259,7 +259,9 @@ def _too_large(limit: int) -> PayloadTooLargeError:
 
 def refusal(exception: Exception) -> Reply:
     """The reply to a request that did not get as far as its message."""
-    return refuse(exception if isinstance(exception, ProtocolError) else fail("The request"))
+    return refuse(
+        exception if isinstance(exception, ProtocolError) else internal_error("The request")
+    )
 
 
 def respond(reply: Reply) -> HttpResponse:

@@ -19,7 +19,7 @@ from modernrpc.server import RpcServer
 
 from mcp_bridge import ToolError, mcp_tool, signals
 from mcp_bridge.access.throttling.throttles import ToolRateThrottle
-from mcp_bridge.models import HeldCall, ToolCallRecord
+from mcp_bridge.models import PendingCall, ToolCallRecord
 from mcp_bridge.testing import MCPError
 from tests.conftest import CheckedClient, text_of
 from tests.support.serving import route, serve, set_tool
@@ -114,7 +114,7 @@ def test_confirmation_deletes_after_a_yes(user: Any, settings: Any) -> None:
     silent = CheckedClient(user=user)
     told = text_of(silent.call_tool("delete_article", article))
     assert quotes("confirmation", "The call waits for it", told)
-    held = HeldCall.objects.get()
+    held = PendingCall.objects.get()
     held.decide(using="default", status="refused", reason="It is to be printed on Sunday.")
     told = text_of(silent.call_tool("delete_article", article))
     assert quotes("confirmation", "a person has refused", told)

@@ -18,8 +18,13 @@ from rest_framework.exceptions import (
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.request import Request
 
-from mcp_bridge.access.throttling.counters import alone, asked
-from mcp_bridge.access.throttling.throttles import UNCOUNTED, is_closed, throttles, whole
+from mcp_bridge.access.throttling.counters import count_locally, count_or_none
+from mcp_bridge.access.throttling.throttles import (
+    UNCOUNTED,
+    is_closed,
+    retry_after_seconds,
+    throttles,
+)
 from mcp_bridge.calls.errors import uncounted
 from mcp_bridge.conf import conf
 from mcp_bridge.protocol import (
@@ -94,14 +99,14 @@ def throttle(request: HttpRequest, view: Any) -> None:
     try:
         for each in found:
             ask = partial(each.allow_request, wrapped, view)
-            allowed = asked(each, ask)
+            allowed = count_or_none(each, ask)
             if allowed is None:
                 if is_closed():
                     raise uncounted()
                 request.META[UNCOUNTED] = True
-                allowed = alone(each, ask)
+                allowed = count_locally(each, ask)
             if not allowed:
-                waits.append(whole(each.wait()))
+                waits.append(retry_after_seconds(each.wait()))
     finally:
         wrapped.parser_context.clear()
     if waits:

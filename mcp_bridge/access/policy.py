@@ -10,7 +10,8 @@ from django.http import HttpRequest
 from django.utils.module_loading import import_string
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features.tools import AccessRule, Context, Tool
+from mcp_bridge.features.context import Context
+from mcp_bridge.features.tools import AccessRule, Tool
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry.registry import registry
 
@@ -32,9 +33,9 @@ class AccessPolicy:
 
     def allows(self, tool: Tool, context: Context) -> bool:
         """Whether the caller may see and call the tool."""
-        decided = context.state.get(tool.access)
+        decided = context.scratch.get(tool.access)
         if decided is None:
-            decided = context.state[tool.access] = self.grants(tool.access, context)
+            decided = context.scratch[tool.access] = self.grants(tool.access, context)
         return bool(decided)
 
     def grants(self, rule: AccessRule, context: Context) -> bool:
@@ -63,11 +64,11 @@ class AccessPolicy:
 
     def _groups(self, context: Context) -> frozenset[Any]:
         """The groups of the caller, asked for once a request; a user model may have none."""
-        known = context.state.get(_GROUPS)
+        known = context.scratch.get(_GROUPS)
         if known is None:
             groups = getattr(context.user, "groups", None)
             keys = () if groups is None else groups.values_list("pk", flat=True)
-            known = context.state[_GROUPS] = frozenset(keys)
+            known = context.scratch[_GROUPS] = frozenset(keys)
         return cast("frozenset[Any]", known)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcp_bridge.admin.call_records import ToolCallRecordAdmin
-from mcp_bridge.admin.pending_calls import HeldCallAdmin
+from mcp_bridge.admin.pending_calls import PendingCallAdmin
 from mcp_bridge.admin.tool_settings import ToolSettingAdmin
 
-__all__ = ["HeldCallAdmin", "ToolCallRecordAdmin", "ToolSettingAdmin"]
+__all__ = ["PendingCallAdmin", "ToolCallRecordAdmin", "ToolSettingAdmin"]

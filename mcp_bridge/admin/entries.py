@@ -14,9 +14,9 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.access.throttling.throttles import ToolRateThrottle
 from mcp_bridge.features.tools import AccessRule, Tool
 from mcp_bridge.registry import tool_status
-from mcp_bridge.registry.fingerprints import fingerprint, portrait
+from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.registry.registry import registry
-from mcp_bridge.registry.tool_status import Standing
+from mcp_bridge.registry.tool_status import ToolStatus
 
 # By annotation and value: a word or two for the list, and the same said in full.
 HINTS: Final[Mapping[tuple[str, bool], tuple[Any, Any]]] = {
@@ -33,17 +33,19 @@ HINTS: Final[Mapping[tuple[str, bool], tuple[Any, Any]]] = {
 }
 _CONFIRM: Final = (_("asks first"), _("It runs only after a person has agreed."))
 _MEANING: Final = {
-    Standing.SERVED: _("Everybody who may see it can call it. To switch it off, clear “Enabled”."),
-    Standing.DISABLED: _("Nobody sees it or can call it. To switch it on, tick “Enabled”."),
-    Standing.NEW: _(
+    ToolStatus.SERVED: _(
+        "Everybody who may see it can call it. To switch it off, clear “Enabled”."
+    ),
+    ToolStatus.DISABLED: _("Nobody sees it or can call it. To switch it on, tick “Enabled”."),
+    ToolStatus.NEW: _(
         "The code has brought it, and nobody has approved it yet. Nobody sees it before that. "
         "Read what it does, and approve it if that is right."
     ),
-    Standing.CHANGED: _(
+    ToolStatus.CHANGED: _(
         "The code has another definition of it than the one that was approved. Nobody sees it "
         "before that is approved. Read what has changed, and approve it if that is right."
     ),
-    Standing.GONE: _(
+    ToolStatus.GONE: _(
         "Nothing is served under this name. What is set here is kept should the tool return; "
         "delete it if it will not."
     ),
@@ -63,13 +65,13 @@ class Entry:
         return cls(setting, registry.discovered.get(setting.name))
 
     @cached_property
-    def standing(self) -> Standing:
-        return tool_status.standing(self.tool, self.setting)
+    def status(self) -> ToolStatus:
+        return tool_status.status_of(self.tool, self.setting)
 
     @cached_property
     def shown(self) -> Tool | None:
         """The tool as models see it when it is served."""
-        return None if self.tool is None else tool_status.as_set(self.tool, self.setting)
+        return None if self.tool is None else tool_status.with_settings(self.tool, self.setting)
 
     @property
     def title(self) -> str:
@@ -89,30 +91,30 @@ class Entry:
     @property
     def waits(self) -> bool:
         """Whether somebody has to approve it."""
-        return self.standing in (Standing.NEW, Standing.CHANGED)
+        return self.status in (ToolStatus.NEW, ToolStatus.CHANGED)
 
     @property
     def is_served(self) -> bool:
-        return self.standing is Standing.SERVED or self.is_served_unapproved
+        return self.status is ToolStatus.SERVED or self.is_served_unapproved
 
     @property
     def is_served_unapproved(self) -> bool:
         """Whether it has changed and is served all the same, since DEBUG is on."""
-        return tool_status.is_served_unapproved(self.standing, self.setting)
+        return tool_status.is_served_unapproved(self.status, self.setting)
 
     @property
     def label(self) -> str:
-        """Its standing in a few words."""
+        """Its status in a few words."""
         if self.is_served_unapproved:
-            return gettext("%(standing)s; on, since DEBUG is") % {"standing": self.standing.label}
+            return gettext("%(status)s; on, since DEBUG is") % {"status": self.status.label}
         if self.waits and not self.setting.enabled:
-            return gettext("%(standing)s; off") % {"standing": self.standing.label}
-        return str(self.standing.label)
+            return gettext("%(status)s; off") % {"status": self.status.label}
+        return str(self.status.label)
 
     @property
     def meaning(self) -> str:
-        """What the standing means, and what to do."""
-        meaning = str(_MEANING[self.standing])
+        """What the status means, and what to do."""
+        meaning = str(_MEANING[self.status])
         if self.is_served_unapproved:
             return gettext(
                 "The code has another definition of it than the one that was approved. It is "
@@ -158,9 +160,9 @@ class Entry:
         return "\n".join((self.setting.name, self.title, self.description)).casefold()
 
     @property
-    def portrait(self) -> str:
+    def canonical_definition(self) -> str:
         """What an approval is of; empty where the tool is gone."""
-        return "" if self.tool is None else portrait(self.tool)
+        return "" if self.tool is None else canonical_definition(self.tool)
 
 
 def entries() -> list[Entry]:
@@ -178,6 +180,6 @@ def _due(found: Mapping[str, Any]) -> Iterator[Tool]:
     for tool in registry.discovered:
         entry = Entry(found.get(tool.name), tool)
         if entry.setting is None or (
-            not entry.waits and entry.setting.fingerprint != fingerprint(entry.portrait)
+            not entry.waits and entry.setting.fingerprint != fingerprint(entry.canonical_definition)
         ):
             yield tool

@@ -21,11 +21,11 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.audit.redaction import storable
 from mcp_bridge.conf import conf
 from mcp_bridge.features.tools import Tool
-from mcp_bridge.models import HeldCall
-from mcp_bridge.registry.fingerprints import fingerprint, portrait
+from mcp_bridge.models import PendingCall
+from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.registry.registry import registry
 
-Status = HeldCall.Status
+Status = PendingCall.Status
 # A model reads it.
 MAX_REASON: Final = 2_000
 
@@ -53,7 +53,7 @@ class StatusFilter(admin.SimpleListFilter):
             }
 
 
-class HeldCallAdmin(admin.ModelAdmin):
+class PendingCallAdmin(admin.ModelAdmin):
     """The calls that wait for a person's approval: read them, approve or refuse them."""
 
     list_display = ["tool", "user", "short_arguments", "age", "status", "decided_by"]
@@ -70,11 +70,11 @@ class HeldCallAdmin(admin.ModelAdmin):
         return False
 
     @admin.display(description=_("arguments"))
-    def short_arguments(self, row: HeldCall) -> str:
+    def short_arguments(self, row: PendingCall) -> str:
         return Truncator(" ".join(row.arguments.split())).chars(80)
 
     @admin.display(description=_("age"), ordering="-asked_at")
-    def age(self, row: HeldCall) -> str:
+    def age(self, row: PendingCall) -> str:
         return timesince(row.asked_at)
 
     def changelist_view(
@@ -91,44 +91,44 @@ class HeldCallAdmin(admin.ModelAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """One call with all its arguments; a POST decides on it."""
-        held = self.get_object(request, unquote(object_id))
-        if not self.has_view_or_change_permission(request, held):
+        pending = self.get_object(request, unquote(object_id))
+        if not self.has_view_or_change_permission(request, pending):
             raise PermissionDenied
-        if held is None:
+        if pending is None:
             raise Http404
-        may_decide = self.has_change_permission(request, held)
+        may_decide = self.has_change_permission(request, pending)
         if request.method == "POST":
             if not may_decide:
                 raise PermissionDenied
-            self._decide(request, held)
+            self._decide(request, pending)
             address = reverse(
-                "admin:mcp_bridge_heldcall_change",
-                args=[held.pk],
+                "admin:mcp_bridge_pendingcall_change",
+                args=[pending.pk],
                 current_app=self.admin_site.name,
             )
             return HttpResponseRedirect(address)
         request.current_app = self.admin_site.name
-        waits = held.status == Status.WAITING
+        waits = pending.status == Status.WAITING
         context = {
             **self.admin_site.each_context(request),
             "title": gettext("Held call"),
             "opts": self.opts,
             "media": self.media,
-            "original": held,
-            "tool": registry.snapshot.get(held.tool) if waits else None,
-            "obstacle": _obstacle(held, request.user) if waits else "",
+            "original": pending,
+            "tool": registry.snapshot.get(pending.tool) if waits else None,
+            "obstacle": _obstacle(pending, request.user) if waits else "",
             "waits": waits,
             "may_decide": may_decide,
-            "has_delete_permission": self.has_delete_permission(request, held),
+            "has_delete_permission": self.has_delete_permission(request, pending),
         }
-        return TemplateResponse(request, "mcp_bridge/admin/held.html", context)
+        return TemplateResponse(request, "mcp_bridge/admin/pending_call.html", context)
 
-    def _decide(self, request: HttpRequest, held: HeldCall) -> None:
+    def _decide(self, request: HttpRequest, pending: PendingCall) -> None:
         refused = "_refuse" in request.POST
         reason = storable(request.POST.get("reason", ""), MAX_REASON).strip()
         obstacle = gettext("Say why it is refused: the caller reads it.")
         if not refused:
-            obstacle = _obstacle(held, request.user)
+            obstacle = _obstacle(pending, request.user)
         if not refused and "_approve" not in request.POST:
             obstacle = gettext("Nothing was decided: approve the call, or refuse it.")
         if obstacle and not (refused and reason):
@@ -136,13 +136,13 @@ class HeldCallAdmin(admin.ModelAdmin):
             return
         status = Status.REFUSED if refused else Status.APPROVED
         said = f"Refused: {reason}" if refused else "Approved."
-        using = router.db_for_write(HeldCall)
+        using = router.db_for_write(PendingCall)
         with transaction.atomic(using=using):
-            decided = held.decide(
+            decided = pending.decide(
                 using=using, status=status, reason=reason, decided_by=request.user
             )
             if decided:
-                self.log_change(request, held, said)
+                self.log_change(request, pending, said)
         if not decided:
             text = gettext("Nothing was changed: somebody has decided in the meantime.")
             self.message_user(request, text, messages.WARNING)
@@ -155,21 +155,21 @@ class HeldCallAdmin(admin.ModelAdmin):
 
 def waiting(user: Any) -> str:
     """How many calls wait, in words; empty where none does or the user may not see them."""
-    if not user.has_perm("mcp_bridge.view_heldcall"):
+    if not user.has_perm("mcp_bridge.view_pendingcall"):
         return ""
-    count = HeldCall.objects.filter(status=Status.WAITING).count()
+    count = PendingCall.objects.filter(status=Status.WAITING).count()
     words = ngettext("%d call waits for approval.", "%d calls wait for approval.", count)
     return words % count if count else ""
 
 
-def _obstacle(held: HeldCall, user: Any) -> str:
+def _obstacle(pending: PendingCall, user: Any) -> str:
     """Why the user cannot approve the call; empty where it can be approved."""
-    if conf.FOUR_EYES and held.user_id == user.pk:
+    if conf.FOUR_EYES and pending.user_id == user.pk:
         return gettext("You cannot approve it: it is your own call, and another person has to.")
-    tool: Tool | None = registry.snapshot.get(held.tool)
+    tool: Tool | None = registry.snapshot.get(pending.tool)
     if tool is None:
         return gettext("It cannot be approved: nobody can call the tool at present.")
-    if fingerprint(portrait(tool)) != held.fingerprint:
+    if fingerprint(canonical_definition(tool)) != pending.fingerprint:
         return gettext(
             "It cannot be approved: the tool has another definition than when it was called. The "
             "caller has to call it again."

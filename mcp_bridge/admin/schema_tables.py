@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
-from mcp_bridge.protocol.jsonrpc import cut
+from mcp_bridge.protocol.text import cut
 
 MAX_ROWS: Final = 200
 MAX_DEPTH: Final = 16

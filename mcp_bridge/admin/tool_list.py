@@ -1,4 +1,4 @@
-"""The list of tools: its rows with their audiences, its search, and its filter by standing."""
+"""The list of tools: its rows with their audiences, its search, and its filter by status."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.admin.audience import Audiences
 from mcp_bridge.admin.entries import Entry, entries
 from mcp_bridge.admin.usage import with_usage
-from mcp_bridge.registry.tool_status import Standing
+from mcp_bridge.registry.tool_status import ToolStatus
 
 
 class ToolChangeList(ChangeList):
@@ -36,14 +36,14 @@ class ToolChangeList(ChangeList):
             row.audience = audiences.of(row.entry.rule) if row.entry.rule else None
 
 
-class StandingFilter(SimpleListFilter):
+class StatusFilter(SimpleListFilter):
     """By what becomes of a tool, which the code and the settings say together."""
 
-    title = _("standing")
-    parameter_name = "standing"
+    title = _("status")
+    parameter_name = "status"
 
     def lookups(self, request: Any, model_admin: Any) -> list[tuple[str, Any]]:
-        return [("waiting", _("waits for approval")), *Standing.choices]
+        return [("waiting", _("waits for approval")), *ToolStatus.choices]
 
     def queryset(self, request: Any, queryset: QuerySet[Any]) -> QuerySet[Any]:
         wanted = self.value()
@@ -52,7 +52,7 @@ class StandingFilter(SimpleListFilter):
         chosen = [
             entry.setting.pk
             for entry in map(Entry.of, queryset.defer("approved", "note"))
-            if (entry.waits if wanted == "waiting" else entry.standing == wanted)
+            if (entry.waits if wanted == "waiting" else entry.status == wanted)
         ]
         return queryset.filter(pk__in=chosen)
 
@@ -69,13 +69,13 @@ def found(queryset: QuerySet[Any], term: str) -> QuerySet[Any]:
 
 def summary() -> dict[str, str]:
     """What stands above the list: how many tools there are, and how many need somebody."""
-    counted = Counter(entry.standing for entry in entries())
-    waiting = counted[Standing.NEW] + counted[Standing.CHANGED]
-    total = sum(counted.values()) - counted[Standing.GONE]
+    counted = Counter(entry.status for entry in entries())
+    waiting = counted[ToolStatus.NEW] + counted[ToolStatus.CHANGED]
+    total = sum(counted.values()) - counted[ToolStatus.GONE]
     shown = ngettext("%d tool is in the code", "%d tools are in the code", total) % total
     words = ngettext("%d tool waits for approval.", "%d tools wait for approval.", waiting)
     off = gettext("%(off)d off, %(gone)d no longer in the code") % {
-        "off": counted[Standing.DISABLED],
-        "gone": counted[Standing.GONE],
+        "off": counted[ToolStatus.DISABLED],
+        "gone": counted[ToolStatus.GONE],
     }
     return {"waiting": words % waiting if waiting else "", "counted": f"{shown}; {off}."}

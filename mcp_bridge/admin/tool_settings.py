@@ -24,12 +24,12 @@ from mcp_bridge.admin.audience import Audiences, may_view_users, named
 from mcp_bridge.admin.call_records import ToolCallRecordAdmin, recent
 from mcp_bridge.admin.differences import changes
 from mcp_bridge.admin.entries import Entry
-from mcp_bridge.admin.pending_calls import HeldCallAdmin
+from mcp_bridge.admin.pending_calls import PendingCallAdmin
 from mcp_bridge.admin.schema_tables import parameters
-from mcp_bridge.models import HeldCall, ToolCallRecord, ToolSetting
+from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.registry.fingerprints import fingerprint
 
-admin.site.register(HeldCall, HeldCallAdmin)
+admin.site.register(PendingCall, PendingCallAdmin)
 admin.site.register(ToolCallRecord, ToolCallRecordAdmin)
 
 
@@ -83,7 +83,7 @@ class ToolSettingAdmin(admin.ModelAdmin):
     list_display = [
         "name",
         "enabled",
-        "standing",
+        "status",
         "who_can_see_it",
         "last_called",
         "calls_in_a_week",
@@ -91,7 +91,7 @@ class ToolSettingAdmin(admin.ModelAdmin):
         "hints",
     ]
     list_editable = ["enabled"]
-    list_filter = [tool_list.StandingFilter, "enabled", "restricted"]
+    list_filter = [tool_list.StatusFilter, "enabled", "restricted"]
     list_per_page = 100
     ordering = ["name"]
     # Searched as models read them, which the rows alone do not know.
@@ -171,8 +171,8 @@ class ToolSettingAdmin(admin.ModelAdmin):
         context |= _as_seen(entry, request)
         context["recent"] = recent(self, request, setting.name)
         if entry.waits:
-            context["changes"] = changes(setting.approved, entry.portrait)
-            context["fingerprint"] = fingerprint(entry.portrait)
+            context["changes"] = changes(setting.approved, entry.canonical_definition)
+            context["fingerprint"] = fingerprint(entry.canonical_definition)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: ToolSetting, form: Any, change: bool) -> None:
@@ -186,10 +186,10 @@ class ToolSettingAdmin(admin.ModelAdmin):
         source = format_html_join(SafeString("/<wbr>"), "{}", ((part,) for part in parts))
         return format_html('{}<div class="mcp-path">{}</div>', row.entry.title, source)
 
-    @admin.display(description=_("standing"))
-    def standing(self, row: Any) -> SafeString:
-        kind = "served" if row.entry.is_served else row.entry.standing.value
-        return format_html('<span class="mcp-standing-{}">{}</span>', kind, row.entry.label)
+    @admin.display(description=_("status"))
+    def status(self, row: Any) -> SafeString:
+        kind = "served" if row.entry.is_served else row.entry.status.value
+        return format_html('<span class="mcp-status-{}">{}</span>', kind, row.entry.label)
 
     @admin.display(description=_("who can see it"))
     def who_can_see_it(self, row: Any) -> SafeString:

@@ -52,7 +52,7 @@ def approve(model_admin: Any, request: HttpRequest, object_id: str) -> HttpRespo
         if not model_admin.has_change_permission(request, setting):
             raise PermissionDenied
         level, text = _approved(model_admin, request, setting)
-    values = {"name": setting, "standing": Entry.of(setting).label}
+    values = {"name": setting, "status": Entry.of(setting).label}
     model_admin.message_user(request, text % values, level)
     return HttpResponseRedirect(address(model_admin, "change", quote(setting.pk)))
 
@@ -63,7 +63,7 @@ def _approved(model_admin: Any, request: HttpRequest, setting: ToolSetting) -> t
     if entry.tool is None or not entry.waits:
         text = gettext("Nothing was approved: %(name)s does not wait for approval.")
         return messages.WARNING, text
-    if given != fingerprint(entry.portrait):
+    if given != fingerprint(entry.canonical_definition):
         text = gettext(
             "Not approved: %(name)s has changed again since the page was opened. Read what it is "
             "now, and approve that if it is right."
@@ -72,7 +72,7 @@ def _approved(model_admin: Any, request: HttpRequest, setting: ToolSetting) -> t
     mark_approved(setting, entry.tool, by=request.user)
     setting.save(update_fields=APPROVAL)
     model_admin.log_change(request, setting, f"Approved the definition {given[:12]}.")
-    return messages.SUCCESS, gettext("Approved: %(name)s. Its standing: %(standing)s.")
+    return messages.SUCCESS, gettext("Approved: %(name)s. Its status: %(status)s.")
 
 
 def try_tool(model_admin: Any, request: HttpRequest, object_id: str) -> HttpResponse:

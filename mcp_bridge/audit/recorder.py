@@ -28,10 +28,11 @@ from django.db import (
 )
 from django.utils import timezone
 
-from mcp_bridge.audit.redaction import secrets_of, storable, told
+from mcp_bridge.audit.redaction import redact_to_json, sensitive_fields, storable
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.conf import conf
-from mcp_bridge.features.tools import Context, Tool, ToolCall
+from mcp_bridge.features.context import Context
+from mcp_bridge.features.tools import Tool, ToolCall
 from mcp_bridge.protocol import ProtocolError, Request
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.registry import tool_status
@@ -54,7 +55,7 @@ class _Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class StartedCall:
     """A call that has begun; ``record`` is None where there is none, or none could be written."""
 
     call: ToolCall
@@ -62,7 +63,7 @@ class Running:
     record: _Record | None
 
 
-def begun(call: ToolCall, request: Request) -> Running:
+def start(call: ToolCall, request: Request) -> StartedCall:
     """
     Write down and tell that a call begins; ``ended`` must follow.
 
@@ -75,11 +76,11 @@ def begun(call: ToolCall, request: Request) -> Running:
     if record is None and acts and conf.audit("REQUIRED"):
         raise Unrecorded
     tool_call_started.send_robust(Tool, call=call)
-    return Running(call=call, began=perf_counter(), record=record)
+    return StartedCall(call=call, began=perf_counter(), record=record)
 
 
-def ended(
-    running: Running,
+def finish(
+    running: StartedCall,
     outcome: Outcome,
     *,
     error_code: str = "",
@@ -125,7 +126,7 @@ def refused(
     tool_call_refused.send_robust(Tool, error_code=error_code, name=name, **known)
 
 
-def refused_at_the_door(error: ProtocolError, request: Any) -> None:
+def request_refused(error: ProtocolError, request: Any) -> None:
     """The same for an HttpRequest whose message is not read: no credential, too many requests."""
     name = request.META.get("HTTP_MCP_NAME", "")
     if error.refusal != ErrorCode.UNAUTHENTICATED or conf.audit("UNAUTHENTICATED"):
@@ -150,16 +151,16 @@ def _why_unseen(name: str) -> str:
         rows = apps.get_model("mcp_bridge", "ToolSetting")._default_manager
         setting = rows.filter(name=storable(name, 128)).first() if has_settings() else None
         tool = registry.discovered.get(name)
-        standing = None if tool is None else tool_status.standing(tool, setting)
+        status = None if tool is None else tool_status.status_of(tool, setting)
     except (LookupError, DatabaseError):
         logger.error("Why a tool was not seen could not be found out", exc_info=True)
         return ErrorCode.UNKNOWN_TOOL
-    match standing:
+    match status:
         case None:
             return ErrorCode.UNKNOWN_TOOL
-        case tool_status.Standing.DISABLED:
+        case tool_status.ToolStatus.DISABLED:
             return ErrorCode.DISABLED
-        case tool_status.Standing.NEW | tool_status.Standing.CHANGED:
+        case tool_status.ToolStatus.NEW | tool_status.ToolStatus.CHANGED:
             return ErrorCode.WITHHELD
     return ErrorCode.FORBIDDEN
 
@@ -244,8 +245,8 @@ def _arguments(arguments: Any, tool: Tool | None) -> dict[str, Any]:
     kept = conf.audit("ARGUMENTS")
     if kept == "none":
         return {"arguments_bytes": size}
-    secrets = secrets_of(tool, by_name=kept != "full")
-    text = told(arguments, limit=conf.audit("MAX_ARGUMENTS_BYTES"), secrets=secrets)
+    secrets = sensitive_fields(tool, by_name=kept != "full")
+    text = redact_to_json(arguments, limit=conf.audit("MAX_ARGUMENTS_BYTES"), secrets=secrets)
     return {"arguments_bytes": size, "arguments": text}
 
 

@@ -61,7 +61,7 @@ def storable(value: Any, length: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Secrets:
+class SensitiveFields:
     """
     What is secret in arguments.
 
@@ -105,22 +105,22 @@ class Secrets:
         return not words.isdisjoint(SENSITIVE_WORDS) or any(part in plain for part in self.parts)
 
 
-def secrets_of(tool: Tool | None, *, by_name: bool = True) -> Secrets:
+def sensitive_fields(tool: Tool | None, *, by_name: bool = True) -> SensitiveFields:
     """What is secret in the arguments of a tool, or of a call of none, at this site."""
     marked, open_ = (frozenset[str](), None) if tool is None else _marks(tool)
     names = filter(None, map(_plain, conf.audit("SENSITIVE_NAMES")))
-    return Secrets(marked, open_, (*SENSITIVE, *names) if by_name else None)
+    return SensitiveFields(marked, open_, (*SENSITIVE, *names) if by_name else None)
 
 
-def told(arguments: Any, *, limit: int, secrets: Secrets) -> str:
+def redact_to_json(arguments: Any, *, limit: int, secrets: SensitiveFields) -> str:
     """The arguments as JSON text of at most ``limit`` bytes, whatever they are."""
-    return _dumped(_Telling(limit - _RESERVED, secrets).value(arguments))
+    return _dumped(_Redactor(limit - _RESERVED, secrets).value(arguments))
 
 
-class _Telling:
+class _Redactor:
     """One telling of a value: ``left`` is how many bytes may still be written."""
 
-    def __init__(self, left: int, secrets: Secrets) -> None:
+    def __init__(self, left: int, secrets: SensitiveFields) -> None:
         self.left = left
         self._secrets = secrets
 
@@ -214,7 +214,7 @@ def _dumped(value: Any) -> str:
 
 @lru_cache(maxsize=1024)
 def _marks(tool: Tool) -> tuple[frozenset[str], frozenset[str] | None]:
-    """``marked`` and ``open`` of Secrets: what is under "properties", anywhere in the schema."""
+    """``marked`` and ``open`` of SensitiveFields: what is under "properties", wherever it is."""
     root = tool.input_schema
     marked: set[str] = set()
     named: set[str] = set()

@@ -14,9 +14,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments
-from mcp_bridge.protocol.jsonrpc import cut, pointer
+from mcp_bridge.protocol.text import cut, pointer
 from mcp_bridge.schemas import Inputs
-from mcp_bridge.schemas.validation.validator import Handmade, Uncheckable, Violation
+from mcp_bridge.schemas.validation.validator import SchemaValidator, UncheckableError, Violation
 
 Checker = Callable[[Mapping[str, Any]], dict[str, Any]]
 # Where a union is, and the name of one of its branches.
@@ -63,13 +63,13 @@ def schema_checker(schema: Mapping[str, Any], inputs: Inputs) -> Checker:
 
     Raises ValueError for a schema that cannot be enforced within bounds (see ``handmade``).
     """
-    handmade = Handmade(schema, "input_schema")
+    validator = SchemaValidator(schema, "input_schema")
     typed = typed_checker(inputs)
 
     def check(arguments: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            violations = handmade.violations(arguments)
-        except Uncheckable as why:
+            violations = validator.violations(arguments)
+        except UncheckableError as why:
             raise InvalidArguments([_error((), "uncheckable", str(why))]) from why
         if violations:
             raise InvalidArguments(_limited(_violation(each) for each in violations))

@@ -16,6 +16,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments
 from mcp_bridge.features.tools import Tool
 from mcp_bridge.protocol import ProtocolError, jsonrpc
+from mcp_bridge.protocol.text import pointer
 
 # Of more values than that the rest stays as it is: looking at them would cost seconds.
 MOST_READ: Final = 10_000
@@ -101,7 +102,7 @@ class Decoding:
         kind = _KINDS[type(value)]
         if kind not in self._kinds_of(schema):
             return text
-        self.found[jsonrpc.pointer(place)] = kind
+        self.found[pointer(place)] = kind
         return value
 
     def _kinds_of(self, schema: Any) -> frozenset[str]:

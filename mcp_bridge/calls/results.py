@@ -9,8 +9,9 @@ from typing import Any
 from mcp_bridge.calls import media
 from mcp_bridge.protocol import jsonrpc
 from mcp_bridge.protocol.content import CallToolResult, ContentBlock, TextContent
+from mcp_bridge.protocol.text import pointer
 from mcp_bridge.schemas import Outputs
-from mcp_bridge.schemas.validation.validator import Handmade, Uncheckable
+from mcp_bridge.schemas.validation.validator import SchemaValidator, UncheckableError
 
 Encoder = Callable[[Any], CallToolResult]
 
@@ -96,25 +97,25 @@ def schema_encoder(schema: Mapping[str, Any], inner: Encoder) -> Encoder:
     Raises ValueError for a schema that cannot be enforced within bounds (see ``handmade``); the
     encoder raises it for a result that breaks the schema, or that cannot be checked.
     """
-    handmade = Handmade(schema, "output_schema")
+    validator = SchemaValidator(schema, "output_schema")
 
     def encode(value: Any) -> CallToolResult:
         result = inner(value)
         _promised(result)
         if result.structured is not None:
-            _hold(handmade, result.structured)
+            _hold(validator, result.structured)
         return result
 
     return encode
 
 
-def _hold(handmade: Handmade, structured: bytes) -> None:
+def _hold(validator: SchemaValidator, structured: bytes) -> None:
     try:
-        violations = handmade.violations(json.loads(structured))
-    except Uncheckable as why:
+        violations = validator.violations(json.loads(structured))
+    except UncheckableError as why:
         raise ValueError(f"the result {why}") from why
     if violations:
-        place = jsonrpc.pointer(violations[0].path) or "/"
+        place = pointer(violations[0].path) or "/"
         raise ValueError(f"the result breaks the output schema at {place}: {violations[0].message}")
 
 

@@ -33,7 +33,7 @@ class ToolExit(Exception):
         super().__init__(f"The tool raised {raised!r}.")
 
 
-class CameToAnEnd(asyncio.CancelledError):
+class ClientDisconnected(asyncio.CancelledError):
     """The client has gone, but a thread cannot be stopped: ``task`` has what it came to."""
 
     def __init__(self, task: asyncio.Future[Any]) -> None:
@@ -62,10 +62,10 @@ async def arun(call: ToolCall, finish: Finish) -> bytes:
     """
     The same; a coroutine function is awaited here, anything else has a thread of its own.
 
-    Raises CameToAnEnd for a call whose client has gone and that ran to its end all the same.
+    Raises ClientDisconnected for a call whose client has gone and that ran to its end all the same.
     """
     if not call.tool.is_async:
-        return await to_the_end(sync_to_async(run)(call, finish))
+        return await run_to_completion(sync_to_async(run)(call, finish))
     aliases = _wanted(call)
     if not aliases:
         return await _awritten(call, finish)
@@ -75,9 +75,9 @@ async def arun(call: ToolCall, finish: Finish) -> bytes:
         await sync_to_async(_settle)(aliases)
     except BaseException as raised:
         undo = sync_to_async(stack.__exit__)
-        await undisturbed(undo(type(raised), raised, raised.__traceback__))
+        await shield_from_cancellation(undo(type(raised), raised, raised.__traceback__))
         raise
-    return await to_the_end(_closed(stack, written))
+    return await run_to_completion(_closed(stack, written))
 
 
 async def _closed(stack: ExitStack, written: bytes) -> bytes:
@@ -85,8 +85,8 @@ async def _closed(stack: ExitStack, written: bytes) -> bytes:
     return written
 
 
-async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """What a thread comes to. Raises CameToAnEnd where its client has gone in the meantime."""
+async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
+    """What a thread comes to. Raises ClientDisconnected where its client has gone."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
@@ -94,11 +94,11 @@ async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
         if task.cancelled():
             raise ToolExit(gone) from gone
         with suppress(Exception):
-            await undisturbed(task)
-        raise CameToAnEnd(task) from None
+            await shield_from_cancellation(task)
+        raise ClientDisconnected(task) from None
 
 
-async def undisturbed(work: Awaitable[T]) -> T:
+async def shield_from_cancellation(work: Awaitable[T]) -> T:
     """What a thread comes to, however often its client goes: a server may cancel twice."""
     task = asyncio.ensure_future(work)
     while not task.done():
@@ -202,7 +202,9 @@ async def _aopened(aliases: Iterable[str]) -> ExitStack:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
         # The thread goes on all the same.
-        await undisturbed(sync_to_async((await undisturbed(opening)).close)())
+        await shield_from_cancellation(
+            sync_to_async((await shield_from_cancellation(opening)).close)()
+        )
         raise
 
 
@@ -218,7 +220,7 @@ def _wanted(call: ToolCall) -> set[str]:
     wanted = {alias for alias, each in connections.settings.items() if each["ATOMIC_REQUESTS"]}
     if not tool.annotations.get("readOnlyHint", False):
         wanted.add(DEFAULT_DB_ALIAS)
-    if tool.may_ask and call.context.client_capabilities:
+    if tool.may_elicit and call.context.client_capabilities:
         wanted.update(connections)
     wanted -= tool.non_atomic
     return {alias for alias in wanted if connections[alias].vendor != "unknown"}

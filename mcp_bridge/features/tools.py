@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
+from mcp_bridge.features.context import Context
 from mcp_bridge.features.marks import ToolOptions
-from mcp_bridge.protocol import MissingRequiredClientCapabilityError
 from mcp_bridge.protocol.content import CallToolResult
 from mcp_bridge.protocol.revisions import Revision
 
@@ -43,44 +43,6 @@ class AccessRule:
         return cls(public=public, permissions=permissions, predicate=predicate, groups=groups)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """
-    Who calls, and how: one for each request.
-
-    ``user`` is the authenticated user, or Django's AnonymousUser; ``auth`` the credential, as in
-    DRF's ``request.auth``; ``request`` the HttpRequest. ``revision`` is the MCP revision that is
-    spoken. ``client_info`` and ``client_capabilities`` are what a modern client says of itself:
-    never a ground to trust it. ``state`` is free for what one request wants to remember.
-    ``input_responses`` are the client's answers to what the tool has asked, by key, and
-    ``input_state`` what the tool kept when it asked last (see InputRequired).
-    """
-
-    user: Any
-    request: Any
-    revision: Revision
-    auth: Any = None
-    client_info: Mapping[str, Any] = field(default_factory=dict)
-    client_capabilities: Mapping[str, Any] = field(default_factory=dict)
-    state: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
-    input_responses: Mapping[str, Any] = field(default_factory=dict)
-    input_state: Any = None
-
-    def require_capability(self, name: str) -> None:
-        """
-        Stop the call unless the client has declared the capability ``name``.
-
-        Raises MissingRequiredClientCapabilityError (MCP, "Capabilities", error -32021).
-        """
-        if name not in self.client_capabilities:
-            raise self.lacking(name)
-
-    def lacking(self, *names: str) -> MissingRequiredClientCapabilityError:
-        """The error for a client that has not, or with its revision cannot have, declared these."""
-        legacy = None if self.revision.modern else self.revision.version
-        return MissingRequiredClientCapabilityError(*names, legacy=legacy)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tool:
     """
@@ -108,7 +70,7 @@ class Tool:
     # The names in x-mcp-header, and the path of the argument that each mirrors.
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Whether it may raise InputRequired, after which nothing that it wrote may stay.
-    may_ask: bool = False
+    may_elicit: bool = False
     # The databases in which it has no transaction around it (Django's non_atomic_requests).
     non_atomic: frozenset[str] = frozenset()
     # Where it is defined, for people: "newsroom/procedures.py:12". Never sent to clients.

@@ -16,7 +16,7 @@ from mcp_bridge.conf import conf
 _KEPT: Final = 10
 
 
-class HeldCall(models.Model):
+class PendingCall(models.Model):
     """
     A call that runs only after a person has approved it.
 
@@ -73,7 +73,7 @@ class HeldCall(models.Model):
         return self.decided_at is not None and self.decided_at < _ago()
 
     @classmethod
-    def settled(cls, before: datetime, *, using: str) -> models.QuerySet[HeldCall]:
+    def settled(cls, before: datetime, *, using: str) -> models.QuerySet[PendingCall]:
         """
         The calls that were decided before that, and whose decision counts no longer.
 

@@ -20,10 +20,10 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.features.rates import parse_rate
 from mcp_bridge.models.call_records import ToolCallRecord
-from mcp_bridge.models.pending_calls import HeldCall, UsedState
+from mcp_bridge.models.pending_calls import PendingCall, UsedState
 from mcp_bridge.signals import tools_changed
 
-__all__ = ["Generation", "HeldCall", "ToolCallRecord", "ToolSetting", "UsedState"]
+__all__ = ["Generation", "PendingCall", "ToolCallRecord", "ToolSetting", "UsedState"]
 
 
 def validate_rate(value: str) -> None:

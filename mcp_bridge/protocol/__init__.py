@@ -25,7 +25,7 @@ from mcp_bridge.protocol.errors import (
     UnsupportedMediaTypeError,
     UnsupportedProtocolVersionError,
 )
-from mcp_bridge.protocol.exchange import Reply, Result, aanswer, answer, fail, refuse
+from mcp_bridge.protocol.exchange import Reply, Result, aanswer, answer, internal_error, refuse
 from mcp_bridge.protocol.headers import Headers
 from mcp_bridge.protocol.requests import Request
 from mcp_bridge.protocol.revisions import (
@@ -65,6 +65,6 @@ __all__ = [
     "UnsupportedProtocolVersionError",
     "aanswer",
     "answer",
-    "fail",
+    "internal_error",
     "refuse",
 ]

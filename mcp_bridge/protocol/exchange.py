@@ -18,6 +18,7 @@ from mcp_bridge.protocol import jsonrpc, requests
 from mcp_bridge.protocol.errors import InternalError, ProtocolError
 from mcp_bridge.protocol.headers import Headers
 from mcp_bridge.protocol.requests import Request
+from mcp_bridge.protocol.text import quoted
 
 logger = logging.getLogger("mcp_bridge.protocol")
 
@@ -72,7 +73,7 @@ def refuse(error: ProtocolError) -> Reply:
     return Reply(status=error.http_status, body=body, headers=error.headers)
 
 
-def fail(subject: str) -> InternalError:
+def internal_error(subject: str) -> InternalError:
     """Log the exception that is being handled, and give the error that tells the client so."""
     reference = secrets.token_hex(6)
     logger.exception("%s failed (reference %s)", subject, reference)
@@ -120,7 +121,7 @@ class Exchange:
         if isinstance(exception, ProtocolError):
             error = exception
         else:
-            error = fail(f"The request {jsonrpc.quoted(request.method)}")
+            error = internal_error(f"The request {quoted(request.method)}")
         error.request_id = request.id
         # To a legacy client a 404 says that its session is gone, and a 400 that nothing was read.
         self._put_error(error, error.http_status if request.revision.modern else HTTPStatus.OK)

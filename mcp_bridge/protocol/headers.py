@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mcp_bridge.protocol.errors import HeaderMismatchError
-from mcp_bridge.protocol.jsonrpc import quoted
+from mcp_bridge.protocol.text import quoted
 
 _PREFIX: Final = "=?base64?"
 _SUFFIX: Final = "?="

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from mcp_bridge.protocol.errors import InvalidParamsError
-from mcp_bridge.protocol.jsonrpc import quoted
+from mcp_bridge.protocol.text import quoted
 
 ACTIONS: Final = ("accept", "decline", "cancel")
 

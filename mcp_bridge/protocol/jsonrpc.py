@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from mcp_bridge.protocol.errors import InvalidRequestError, ParseError, ProtocolError
@@ -101,22 +101,6 @@ def error_response(request_id: RequestId | None, error: ProtocolError) -> bytes:
     if error.data is not None:
         members["data"] = error.data
     return encode({"jsonrpc": "2.0", "id": request_id, "error": members})
-
-
-def cut(text: str, length: int = 64) -> str:
-    """The text, cut so that an answer never repeats more than that of what was sent."""
-    return text if len(text) <= length else text[:length] + "…"
-
-
-def quoted(text: str) -> str:
-    """The text in quotation marks, cut and without a character that does not show."""
-    return cut(repr(cut(text)), 80)
-
-
-def pointer(place: Iterable[str | int]) -> str:
-    """A place in a value as a JSON pointer (RFC 6901), in which long names are cut."""
-    escaped = (cut(str(each)).replace("~", "~0").replace("/", "~1") for each in place)
-    return "".join(f"/{each}" for each in escaped)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Difference:
     names: tuple[str, ...] = field(default=(), compare=False)
 
 
-def portrait(tool: Tool) -> str:
+def canonical_definition(tool: Tool) -> str:
     """
     The tool's definition and what the code asks of a caller, as JSON text.
 
@@ -52,7 +52,7 @@ def portrait(tool: Tool) -> str:
 
 
 def fingerprint(text: str) -> str:
-    """The SHA-256 of a portrait, in hexadecimal."""
+    """The SHA-256 of a canonical_definition, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

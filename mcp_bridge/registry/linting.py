@@ -18,9 +18,9 @@ from referencing import Registry
 
 from mcp_bridge.features.tools import Tool
 from mcp_bridge.protocol import LATEST
-from mcp_bridge.protocol.jsonrpc import cut
+from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.validation.keywords import FORMATS, Bounded
-from mcp_bridge.schemas.validation.structure import Anatomy
+from mcp_bridge.schemas.validation.structure import Structure
 from mcp_bridge.schemas.validation.validator import MAX_BYTES, MAX_DEPTH
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -79,7 +79,7 @@ def _phrases(rule: Rule, tool: Tool, schemas: _Schemas) -> list[str]:
 
 def budget(tool: Tool) -> int:
     """The bytes of the tool's definition, as ``tools/list`` sends it at the latest revision."""
-    return Anatomy.size_of(tool.definition(LATEST))
+    return Structure.size_of(tool.definition(LATEST))
 
 
 def tokens(size: int) -> int:
@@ -95,7 +95,7 @@ def _combinators(tool: Tool, schemas: _Schemas) -> Iterator[str]:
 
 def _references(tool: Tool, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.items():
-        anatomy = Anatomy(schema)
+        anatomy = Structure(schema)
         for reference in dict.fromkeys([*anatomy.external, *anatomy.unresolved]):
             yield f"its {name} refers to {cut(reference, 200)!r}, which it does not hold"
 
@@ -118,7 +118,7 @@ def _hints(tool: Tool, schemas: _Schemas) -> Iterator[str]:
 
 def _defaults(tool: Tool, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.items():
-        anatomy = Anatomy(schema)
+        anatomy = Structure(schema)
         validator = Bounded(schema, registry=Registry(), format_checker=_FORMATS)
         for subschema, resolver in zip(anatomy.subschemas, anatomy.resolvers, strict=True):
             if "default" in subschema and _breaks(validator, subschema, resolver):
@@ -138,14 +138,14 @@ def _breaks(validator: Any, subschema: Mapping[str, Any], resolver: Any) -> bool
 
 def _depths(tool: Tool, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.items():
-        depth = Anatomy.depth_of(schema)
+        depth = Structure.depth_of(schema)
         if depth > MAX_DEPTH:
             yield f"its {name} is {depth} levels deep, more than {MAX_DEPTH}"
 
 
 def _sizes(tool: Tool, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.items():
-        size = Anatomy.size_of(schema)
+        size = Structure.size_of(schema)
         if size > MAX_BYTES:
             yield f"its {name} has {size} bytes, more than {MAX_BYTES}"
 

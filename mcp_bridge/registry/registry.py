@@ -151,9 +151,9 @@ class Registry:
         if known and known.discovered is discovered and known.generation == generation:
             return replace(known, reason=reason, until=until)
         settings = tool_status.read_settings()
-        if tool_status.pin(discovered, settings):
+        if tool_status.approve_first_seen(discovered, settings):
             settings = tool_status.read_settings()
-        snapshot = Snapshot(tool_status.governed(discovered, settings), discovered.messages)
+        snapshot = Snapshot(tool_status.served_tools(discovered, settings), discovered.messages)
         return _Served(discovered, snapshot, generation, reason, until)
 
 

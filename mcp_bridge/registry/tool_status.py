@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features.tools import AccessRule, Tool
-from mcp_bridge.registry.fingerprints import fingerprint, portrait
+from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 
 logger = logging.getLogger("mcp_bridge.approval")
 
@@ -29,7 +29,7 @@ logger = logging.getLogger("mcp_bridge.approval")
 APPROVAL: Final = ("approved", "fingerprint", "guarded", "approved_at", "approved_by")
 
 
-class Standing(models.TextChoices):
+class ToolStatus(models.TextChoices):
     """What the owner's settings make of a tool."""
 
     SERVED = "served", _("on")
@@ -53,49 +53,49 @@ def is_unpinned(tool: Tool, setting: Any) -> bool:
 def is_changed(tool: Tool, setting: Any) -> bool:
     """Whether the tool needs approval, or did when it was approved, and is another one now."""
     guarded = setting.guarded or needs_approval(tool)
-    return guarded and setting.fingerprint != fingerprint(portrait(tool))
+    return guarded and setting.fingerprint != fingerprint(canonical_definition(tool))
 
 
-def standing(tool: Tool | None, setting: Any) -> Standing:
+def status_of(tool: Tool | None, setting: Any) -> ToolStatus:
     """
     Where a tool stands; ``setting`` is its ToolSetting or None, ``tool`` None if it is gone.
 
     A new one stands where the next request puts it (see ``pin``).
     """
     if tool is None:
-        return Standing.GONE
+        return ToolStatus.GONE
     if setting is None or not setting.fingerprint:
         if conf.NEW_TOOLS == "disabled":
-            return Standing.NEW
+            return ToolStatus.NEW
     elif is_changed(tool, setting):
-        return Standing.CHANGED
-    return Standing.SERVED if setting is None or setting.enabled else Standing.DISABLED
+        return ToolStatus.CHANGED
+    return ToolStatus.SERVED if setting is None or setting.enabled else ToolStatus.DISABLED
 
 
-def is_served_unapproved(where: Standing, setting: Any) -> bool:
+def is_served_unapproved(where: ToolStatus, setting: Any) -> bool:
     """Whether a tool has changed and is served all the same, since DEBUG is on."""
-    return where is Standing.CHANGED and settings.DEBUG and bool(setting.enabled)
+    return where is ToolStatus.CHANGED and settings.DEBUG and bool(setting.enabled)
 
 
-def governed(tools: Iterable[Tool], found: Mapping[str, Any]) -> list[Tool]:
+def served_tools(tools: Iterable[Tool], found: Mapping[str, Any]) -> list[Tool]:
     """The tools that the owner's settings let be served, as the settings have them."""
     kept = []
     for tool in tools:
         setting = found.get(tool.name)
-        where = standing(tool, setting)
+        where = status_of(tool, setting)
         if is_served_unapproved(where, setting):
             logger.warning(
                 "The tool %r has changed since it was approved: without DEBUG it would be "
                 "withheld until somebody approves it in the admin",
                 tool.name,
             )
-        elif where is not Standing.SERVED or is_unpinned(tool, setting):
+        elif where is not ToolStatus.SERVED or is_unpinned(tool, setting):
             continue
-        kept.append(tool if setting is None else as_set(tool, setting))
+        kept.append(tool if setting is None else with_settings(tool, setting))
     return kept
 
 
-def as_set(tool: Tool, setting: Any) -> Tool:
+def with_settings(tool: Tool, setting: Any) -> Tool:
     """The tool with the owner's words, rate and groups, as it is served when it is."""
     changes: dict[str, Any] = {
         name: getattr(setting, name)
@@ -135,7 +135,7 @@ def sync(tools: Iterable[Tool]) -> None:
         on_sight = conf.NEW_TOOLS != "disabled"
         for setting in [*missing, *found.values()]:
             tool = by_name[setting.name]
-            seen = fingerprint(portrait(tool))
+            seen = fingerprint(canonical_definition(tool))
             known = bool(setting.fingerprint)
             due = not is_changed(tool, setting) if known else on_sight
             if due and setting.fingerprint != seen:
@@ -149,14 +149,14 @@ def sync(tools: Iterable[Tool]) -> None:
 
 def mark_approved(setting: Any, tool: Tool, by: Any = None) -> None:
     """Put the tool's definition into its setting as the approved one, without saving it."""
-    setting.approved = portrait(tool)
+    setting.approved = canonical_definition(tool)
     setting.fingerprint = fingerprint(setting.approved)
     setting.guarded = needs_approval(tool)
     setting.approved_at = timezone.now()
     setting.approved_by = by
 
 
-def pin(tools: Iterable[Tool], found: Mapping[str, Any]) -> bool:
+def approve_first_seen(tools: Iterable[Tool], found: Mapping[str, Any]) -> bool:
     """
     Write down at once what needs approval and is seen for the first time; whether anything was.
 

@@ -115,7 +115,7 @@ def generate(schema: Any, mode: JsonSchemaMode) -> dict[str, Any]:
 
 
 @contextmanager
-def reading() -> Iterator[None]:
+def ignore_readonly_warnings() -> Iterator[None]:
     """Have pydantic read hints without a warning of what concerns no caller."""
     with warnings.catch_warnings():
         # The dict that a procedure receives is its own, so nothing has to protect its items.

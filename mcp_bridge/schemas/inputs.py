@@ -12,7 +12,7 @@ from pydantic_core import SchemaValidator
 
 from mcp_bridge.schemas.adapters import adapted, note
 from mcp_bridge.schemas.definitions import at_root
-from mcp_bridge.schemas.generator import generate, reading
+from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
 from mcp_bridge.schemas.members import model_of
 from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature, UnsupportedSignature
 from mcp_bridge.schemas.strictness import strict_validator, takes_paths
@@ -94,7 +94,7 @@ class Inputs:
 
 def _built(parameters: list[Parameter], extra: Any) -> tuple[SchemaValidator, dict[str, Any]]:
     """What enforces some parameters, and their schema."""
-    with reading():
+    with ignore_readonly_warnings():
         model = _model(parameters, extra)
     core = model.__pydantic_core_schema__
     if takes_paths(core):

@@ -35,7 +35,7 @@ def model_of(
     name: str, config: ConfigDict, fields: Mapping[str, tuple[Any, Any]], side: Side
 ) -> type[BaseModel]:
     """A model with these fields, whose hints may hold adapted types at any depth."""
-    inside = any(holds(hint, side) for hint, _ in fields.values())
+    inside = any(contains_adapted(hint, side) for hint, _ in fields.values())
     given: dict[str, Any] = dict(fields)
     if not inside:
         given = {each: (_known(hint, config), field) for each, (hint, field) in fields.items()}
@@ -43,18 +43,20 @@ def model_of(
     # Where a name is not known, this says which; else it does nothing.
     model.model_rebuild()
     if inside:
-        model.__pydantic_core_schema__ = gathered(replaced(model.__pydantic_core_schema__, side))
+        model.__pydantic_core_schema__ = gathered(
+            swap_adapted(model.__pydantic_core_schema__, side)
+        )
     return model
 
 
 def core_schema_of(hint: Any, config: ConfigDict, side: Side) -> CoreSchema:
     """The core schema of a hint that may hold adapted types at any depth."""
     schema: CoreSchema
-    if holds(hint, side):
-        schema = gathered(replaced(_made(hint, _config(config, True)), side))
+    if contains_adapted(hint, side):
+        schema = gathered(swap_adapted(_made(hint, _config(config, True)), side))
         return schema
     known = _known(hint, config)
-    made = isinstance(known, type) and issubclass(known, _StandIn)
+    made = isinstance(known, type) and issubclass(known, _AdaptedClass)
     schema = known.schema if made else _made(known, config)
     return schema
 
@@ -67,7 +69,7 @@ def _made(hint: Any, config: ConfigDict) -> Any:
     return at_root(adapter.core_schema, lambda root: root["items_schema"][0])
 
 
-class _StandIn:
+class _AdaptedClass:
     """What pydantic reads in place of a dataclass, whose core schema is made once for all tools."""
 
     schema: ClassVar[Any]
@@ -81,17 +83,17 @@ class _StandIn:
 def _known(hint: Any, config: ConfigDict) -> Any:
     """The hint with a stand-in for each dataclass."""
     if isinstance(hint, type) and is_dataclass(hint) and not hasattr(hint, _OWN):
-        return _stand_in(hint, tuple(config.items()))
+        return _adapted_class(hint, tuple(config.items()))
     return within(hint, lambda each: _known(each, config))
 
 
 @functools.lru_cache(maxsize=256)
-def _stand_in(kind: type, config: tuple[tuple[str, Any], ...]) -> type[_StandIn]:
+def _adapted_class(kind: type, config: tuple[tuple[str, Any], ...]) -> type[_AdaptedClass]:
     given: Any = dict(config)
-    return type(kind.__name__, (_StandIn,), {"schema": _made(kind, given)})
+    return type(kind.__name__, (_AdaptedClass,), {"schema": _made(kind, given)})
 
 
-def holds(hint: Any, side: Side) -> bool:
+def contains_adapted(hint: Any, side: Side) -> bool:
     """
     Whether adapted types are left in a hint that was adapted: in members, in type aliases.
 
@@ -99,7 +101,7 @@ def holds(hint: Any, side: Side) -> bool:
     """
     plain = _plain(side, len(ADAPTERS))
     seen: dict[int, Any] = {}
-    found = _holds(hint, side, plain, seen)
+    found = _contains_adapted(hint, side, plain, seen)
     if not found:
         plain.update(each for each in seen.values() if isinstance(each, type))
     return found
@@ -111,7 +113,7 @@ def _plain(side: Side, adapters: int) -> WeakSet[type]:
     return WeakSet()
 
 
-def _holds(hint: Any, side: Side, plain: WeakSet[type], seen: dict[int, Any]) -> bool:
+def _contains_adapted(hint: Any, side: Side, plain: WeakSet[type], seen: dict[int, Any]) -> bool:
     if id(hint) in seen or (isinstance(hint, type) and hint in plain):
         return False
     seen[id(hint)] = hint
@@ -122,7 +124,7 @@ def _holds(hint: Any, side: Side, plain: WeakSet[type], seen: dict[int, Any]) ->
     else:
         bare = without_metadata(hint)
         below = [bare, get_origin(bare), *get_args(hint)]
-    return any(_holds(each, side, plain, seen) for each in below)
+    return any(_contains_adapted(each, side, plain, seen) for each in below)
 
 
 def _config(config: ConfigDict, inside: bool) -> ConfigDict:
@@ -156,13 +158,13 @@ def members_of(kind: type) -> dict[str, Any] | None:
     return None
 
 
-def replaced(schema: Any, side: Side) -> Any:
+def swap_adapted(schema: Any, side: Side) -> Any:
     """
     A core schema with that of its adapter in place of every adapted class.
 
     Raises TypeError for a bound beside such a class, which would be applied to the instance.
     """
-    change = functools.partial(replaced, side=side)
+    change = functools.partial(swap_adapted, side=side)
     if isinstance(schema, list | tuple):
         return type(schema)(map(change, schema))
     if not isinstance(schema, Mapping):

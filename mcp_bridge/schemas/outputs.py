@@ -18,10 +18,10 @@ from referencing import Registry
 from mcp_bridge.protocol.content import CallToolResult, ContentBlock
 from mcp_bridge.schemas.adapters import adapted
 from mcp_bridge.schemas.definitions import at_root
-from mcp_bridge.schemas.generator import generate, reading
+from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
 from mcp_bridge.schemas.inputs import CONFIG
 from mcp_bridge.schemas.members import core_schema_of
-from mcp_bridge.schemas.shapes import shaped
+from mcp_bridge.schemas.shapes import conform_to_hint
 from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.schemas.strictness import has_own_code, serializer, strict_validator
 from mcp_bridge.schemas.validation.keywords import Linear
@@ -78,7 +78,7 @@ class Outputs:
         if any(returns is each for each in _UNTYPED) or self.is_content:
             return
         try:
-            with reading():
+            with ignore_readonly_warnings():
                 inner = core_schema_of(adapted(returns, "result"), CONFIG, "result")
             core = at_root(inner, _wrapped)
             whole = generate(core, "serialization")
@@ -105,7 +105,7 @@ class Outputs:
             plain = self._plain(value)
         except Exception:
             # Most results need no reading, and looking for the others would cost each of them.
-            read = shaped(self._hint, value)
+            read = conform_to_hint(self._hint, value)
             if read is value:
                 raise
             plain = self._plain(read)

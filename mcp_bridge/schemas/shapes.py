@@ -19,7 +19,7 @@ from mcp_bridge.schemas.members import core_schema_of, members_of, without_metad
 _ABSENT = object()
 
 
-def shaped(hint: Any, value: Any) -> Any:
+def conform_to_hint(hint: Any, value: Any) -> Any:
     """
     The value with every adapted object in it as its hint declares it.
 
@@ -51,7 +51,7 @@ def _as_branch(branches: Collection[Any], value: Any) -> Any:
     failure: Exception | None = None
     for branch in branches:
         try:
-            read = shaped(branch, value)
+            read = conform_to_hint(branch, value)
         except ValueError as exception:
             failure = exception
             continue
@@ -66,13 +66,13 @@ def _listed(hint: Any, value: Any) -> Any:
     arguments = get_args(hint) or (Any,)
     if get_origin(hint) is not tuple or ... in arguments:
         arguments = (arguments[0],) * len(value)
-    read = [shaped(*pair) for pair in zip(arguments, value, strict=False)]
+    read = [conform_to_hint(*pair) for pair in zip(arguments, value, strict=False)]
     return value if all(map(operator.is_, read, value)) else read
 
 
 def _mapped(hint: Any, value: dict[Any, Any]) -> dict[Any, Any]:
     item = get_args(hint)[1] if len(get_args(hint)) == 2 else Any
-    return {key: shaped(item, each) for key, each in value.items()}
+    return {key: conform_to_hint(item, each) for key, each in value.items()}
 
 
 def _read(hint: Any, members: Mapping[str, Any], value: Any) -> Any:
@@ -84,7 +84,7 @@ def _read(hint: Any, members: Mapping[str, Any], value: Any) -> Any:
             # What Django raises for the empty end of a one-to-one relation is an AttributeError.
             given = None
         if given is not _ABSENT:
-            found[name] = shaped(member, given)
+            found[name] = conform_to_hint(member, given)
     return _reader(hint).validate_python(found, by_alias=True, by_name=True)
 
 
@@ -92,7 +92,7 @@ def _with_members(members: Mapping[str, Any], value: Any) -> Any:
     """The value, or a copy of it where one of its members is read into its shape."""
     if isinstance(value, dict):
         return {
-            key: shaped(members[key], each) if key in members else each
+            key: conform_to_hint(members[key], each) if key in members else each
             for key, each in value.items()
         }
     before = {name: getattr(value, name, _ABSENT) for name in members}
@@ -100,7 +100,7 @@ def _with_members(members: Mapping[str, Any], value: Any) -> Any:
         name: after
         for name, member in members.items()
         if before[name] is not _ABSENT
-        and (after := shaped(member, before[name])) is not before[name]
+        and (after := conform_to_hint(member, before[name])) is not before[name]
     }
     if not changed:
         return value

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, get_args, get_origin
 
-from mcp_bridge.features.tools import Context
+from mcp_bridge.features.context import Context
 from mcp_bridge.schemas import docstrings
 
 MISSING: Final = inspect.Parameter.empty

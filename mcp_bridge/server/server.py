@@ -17,14 +17,21 @@ from mcp_bridge.access.confirmation.approval_queue import give_back
 from mcp_bridge.access.policy import AccessPolicy, load_policy
 from mcp_bridge.access.throttling.throttles import throttled
 from mcp_bridge.audit import recorder
-from mcp_bridge.audit.recorder import Running, Unrecorded
+from mcp_bridge.audit.recorder import StartedCall, Unrecorded
 from mcp_bridge.calls.coercion import checked
 from mcp_bridge.calls.errors import unavailable
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
-from mcp_bridge.calls.running import CameToAnEnd, arun, run, to_the_end, undisturbed
+from mcp_bridge.calls.running import (
+    ClientDisconnected,
+    arun,
+    run,
+    run_to_completion,
+    shield_from_cancellation,
+)
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import InvalidArguments
-from mcp_bridge.features.tools import Context, Tool, ToolCall
+from mcp_bridge.features.context import Context
+from mcp_bridge.features.tools import Tool, ToolCall
 from mcp_bridge.protocol import (
     SUPPORTED_VERSIONS,
     InvalidParamsError,
@@ -36,8 +43,9 @@ from mcp_bridge.protocol import (
     pagination,
 )
 from mcp_bridge.protocol.content import CallToolResult
-from mcp_bridge.protocol.jsonrpc import cut, encode
+from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.protocol.revisions import Revision, negotiate
+from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.server.tools import Answers, Failure
 
@@ -77,44 +85,50 @@ class MCPServer(Answers):
     def handle(self, request: Request, context: Context) -> Result:
         """The result of one request; raises ProtocolError."""
         step = self.begin(request, context)
-        if not isinstance(step, Running):
+        if not isinstance(step, StartedCall):
             return step
         try:
             written = run(step.call, self.finish)
         except Exception as exception:
-            return self.gave_up(step, exception)
-        recorder.ended(step, Outcome.SUCCEEDED, result_bytes=len(written))
+            return self.handle_exception(step, exception)
+        recorder.finish(step, Outcome.SUCCEEDED, result_bytes=len(written))
         return written
 
     async def ahandle(self, request: Request, context: Context) -> Result:
         """The same, where coroutine functions run on the event loop of the caller."""
-        running: Running | None = None
+        running: StartedCall | None = None
         try:
-            step = await to_the_end(sync_to_async(self.begin)(request, context))
-            if not isinstance(step, Running):
+            step = await run_to_completion(sync_to_async(self.begin)(request, context))
+            if not isinstance(step, StartedCall):
                 return step
             running = step
             written = await arun(running.call, self.finish)
-        except CameToAnEnd as gone:
-            await undisturbed(sync_to_async(self.came_to)(running, gone.task))
+        except ClientDisconnected as gone:
+            await shield_from_cancellation(
+                sync_to_async(self.record_after_disconnect)(running, gone.task)
+            )
             raise
         except (asyncio.CancelledError, Exception) as raised:
             if running is None:
                 raise
             if isinstance(raised, Exception):
-                return await undisturbed(sync_to_async(self.gave_up)(running, raised))
-            await undisturbed(sync_to_async(recorder.ended)(running, Outcome.CANCELLED))
+                return await shield_from_cancellation(
+                    sync_to_async(self.handle_exception)(running, raised)
+                )
+            await shield_from_cancellation(
+                sync_to_async(recorder.finish)(running, Outcome.CANCELLED)
+            )
             raise
-        ended = sync_to_async(recorder.ended)
-        await undisturbed(ended(running, Outcome.SUCCEEDED, result_bytes=len(written)))
+        ended = sync_to_async(recorder.finish)
+        await shield_from_cancellation(ended(running, Outcome.SUCCEEDED, result_bytes=len(written)))
         return written
 
-    def begin(self, request: Request, context: Context) -> Result | Running:
+    def begin(self, request: Request, context: Context) -> Result | StartedCall:
         """The result of a request, or the call that will give it, written down as begun."""
         if request.method not in request.revision.methods:
             raise MethodNotFoundError(f"Method not found: {cut(request.method)}")
         try:
-            answer: Result | Running = getattr(self, _METHODS[request.method])(request, context)
+            answer: Result | StartedCall = getattr(self, _METHODS[request.method])(request, context)
             return answer
         except (OperationalError, InterfaceError) as exception:
             logger.exception("The database could not be asked")
@@ -179,7 +193,7 @@ class MCPServer(Answers):
             return tools, None
         return tools[:size], pagination.after(tools[size - 1].name)
 
-    def call_tool(self, request: Request, context: Context) -> Result | Running:
+    def call_tool(self, request: Request, context: Context) -> Result | StartedCall:
         """The call that is asked for, begun, or its result where it is refused."""
         tool = None
         try:
@@ -210,7 +224,7 @@ class MCPServer(Answers):
 
     def _begun(
         self, tool: Tool, arguments: dict[str, Any], request: Request, context: Context
-    ) -> Result | Running:
+    ) -> Result | StartedCall:
         """The call with its arguments checked, begun, or its result where they are refused."""
         refusal = throttled(tool, context)
         if refusal is not None:
@@ -234,7 +248,7 @@ class MCPServer(Answers):
         )
         return self._confirmed(call, request)
 
-    def _confirmed(self, call: ToolCall, request: Request) -> Result | Running:
+    def _confirmed(self, call: ToolCall, request: Request) -> Result | StartedCall:
         """The call, begun, if it has the answers it waits for; else the result that says so."""
         tool, context = call.tool, call.context
         step = self.admit(call, request.params)
@@ -242,7 +256,7 @@ class MCPServer(Answers):
             recorder.refused(ErrorCode.UNCONFIRMED, request, context, tool=tool)
             return step.written
         try:
-            return recorder.begun(step, request)
+            return recorder.start(step, request)
         except Unrecorded:
             give_back(step)
             recorder.refused(ErrorCode.UNRECORDED, request, context, tool=tool)

@@ -17,7 +17,7 @@ from django.utils.module_loading import import_string
 from mcp_bridge.access.confirmation.approval_queue import give_back
 from mcp_bridge.access.confirmation.confirm import admitted, asked
 from mcp_bridge.audit import recorder
-from mcp_bridge.audit.recorder import Running
+from mcp_bridge.audit.recorder import StartedCall
 from mcp_bridge.calls.errors import explain
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.conf import conf
@@ -60,7 +60,7 @@ class Answers:
         except (InputRequired, ToolError) as exception:
             return self.failed(call, exception)
 
-    def gave_up(self, running: Running, exception: Exception) -> bytes:
+    def handle_exception(self, running: StartedCall, exception: Exception) -> bytes:
         """The result of a call that raised, written down; a ProtocolError goes on to the client."""
         try:
             failure = self.failed(running.call, exception)
@@ -68,11 +68,11 @@ class Answers:
             # Even the text of an exception is the site's own code.
             is_told = isinstance(raised, ProtocolError)
             code = ErrorCode.PROTOCOL_ERROR if is_told else ErrorCode.FAULT
-            recorder.ended(running, Outcome.FAILED, error_code=code)
+            recorder.finish(running, Outcome.FAILED, error_code=code)
             raise
         # To ask is no failure: what the tool did so far is undone, and its repeat is another call.
         is_asking = failure.error_code == ErrorCode.UNCONFIRMED
-        recorder.ended(
+        recorder.finish(
             running,
             Outcome.REFUSED if is_asking else Outcome.FAILED,
             error_code=failure.error_code,
@@ -81,7 +81,9 @@ class Answers:
         )
         return failure.written
 
-    def came_to(self, running: Running | None, task: asyncio.Future[Any]) -> None:
+    def record_after_disconnect(
+        self, running: StartedCall | None, task: asyncio.Future[Any]
+    ) -> None:
         """
         Write down what a call came to that nobody waits for any more.
 
@@ -90,14 +92,14 @@ class Answers:
         raised = task.exception()
         if running is None:
             begun = None if raised else task.result()
-            if isinstance(begun, Running):
-                recorder.ended(begun, Outcome.CANCELLED)
+            if isinstance(begun, StartedCall):
+                recorder.finish(begun, Outcome.CANCELLED)
                 give_back(begun.call)
         elif raised is None:
-            recorder.ended(running, Outcome.SUCCEEDED, result_bytes=len(task.result()))
+            recorder.finish(running, Outcome.SUCCEEDED, result_bytes=len(task.result()))
         elif isinstance(raised, Exception):
             with suppress(Exception):
-                self.gave_up(running, raised)
+                self.handle_exception(running, raised)
 
     def finish(self, call: ToolCall, value: Any) -> bytes:
         """

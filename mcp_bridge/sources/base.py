@@ -120,7 +120,7 @@ class MarkedFunction:
             convert_error=self.convert_error,
             access=self.access,
             headers=header_parameters(by_hand or inputs.schema),
-            may_ask=bool(signature.context),
+            may_elicit=bool(signature.context),
             non_atomic=frozenset(getattr(self.function, "_non_atomic_requests", ())),
             source=where,
             options=given,

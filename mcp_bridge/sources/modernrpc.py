@@ -27,8 +27,9 @@ from modernrpc.server import RpcServer
 
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError
+from mcp_bridge.features.context import Context
 from mcp_bridge.features.marks import ToolOptions, options_of
-from mcp_bridge.features.tools import AccessRule, Context, Tool, ToolCall
+from mcp_bridge.features.tools import AccessRule, Tool, ToolCall
 from mcp_bridge.protocol import ProtocolError
 from mcp_bridge.schemas import Signature
 from mcp_bridge.sources.base import MarkedFunction, Source, first_line, location
@@ -168,7 +169,7 @@ class Procedure:
         except AuthenticationError:
             return False
         # Kept for the call, since RpcRequestContext carries what the predicate answered.
-        context.state[self] = result
+        context.scratch[self] = result
         return result
 
     def invoker(self, signature: Signature) -> Callable[[ToolCall], Any]:
@@ -195,7 +196,7 @@ class Procedure:
     def _rpc_context(self, context: Context) -> RpcRequestContext:
         handler = _json_handler(self.server)
         assert handler is not None, "a server without JSON-RPC has no tools"
-        granted = context.state.get(self, True)
+        granted = context.scratch.get(self, True)
         return RpcRequestContext(
             context.request, self.server, handler, Protocol.JSON_RPC, auth_result=granted
         )

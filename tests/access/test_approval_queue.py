@@ -15,7 +15,7 @@ from django.db import connection
 from django.utils import timezone
 
 from mcp_bridge.models import ToolSetting
-from mcp_bridge.models.pending_calls import HeldCall, UsedState
+from mcp_bridge.models.pending_calls import PendingCall, UsedState
 from mcp_bridge.protocol import LATEST
 from tests.conftest import CheckedClient, text_of
 from tests.support import confirming
@@ -24,7 +24,7 @@ from tests.support.confirming import RUNS, YES, call, refused, state_of, wipe
 from tests.support.serving import serve, set_tool
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("wiping")]
-Status = HeldCall.Status
+Status = PendingCall.Status
 wiping, asker = confirming.wiping, confirming.asker
 
 
@@ -36,19 +36,19 @@ def mute(request: Any, user: Any) -> CheckedClient:
     return CheckedClient(user=user, capabilities=url if request.param[0] == "a" else {})
 
 
-def waits(client: CheckedClient, **params: Any) -> HeldCall:
+def waits(client: CheckedClient, **params: Any) -> PendingCall:
     """The row of a call that waits."""
     result = call(client, **params)
     assert result["isError"]
     assert "needs the approval of a person" in text_of(result)
-    return HeldCall.objects.get(key__isnull=False, status=Status.WAITING)
+    return PendingCall.objects.get(key__isnull=False, status=Status.WAITING)
 
 
 def ago(seconds: float) -> datetime:
     return timezone.now() - timedelta(seconds=seconds)
 
 
-def decided(held: HeldCall, status: str = Status.APPROVED, **values: Any) -> None:
+def decided(held: PendingCall, status: str = Status.APPROVED, **values: Any) -> None:
     assert held.decide(using="default", status=status, **values)
 
 
@@ -70,12 +70,12 @@ def test_a_call_that_waits_runs_once_when_it_is_approved(mute: CheckedClient, us
 
 def test_the_address_is_that_of_the_page(mute: CheckedClient, settings: Any) -> None:
     text = text_of(call(mute))
-    assert f"waits as number {HeldCall.objects.get().pk}; this site has no page" in text
+    assert f"waits as number {PendingCall.objects.get().pk}; this site has no page" in text
     assert "whoever runs this site" in text
     assert "there" not in text
     serve_tools(settings, wipe, confirm=True, title="Wipe")
     (address,) = re.findall(r"http://testserver(/\S+/change/)\.", text_of(call(mute)))
-    assert str(HeldCall.objects.latest("pk").pk) in address
+    assert str(PendingCall.objects.latest("pk").pk) in address
 
 
 def test_an_approval_is_for_one_user_tool_and_call(mute: CheckedClient) -> None:
@@ -85,22 +85,22 @@ def test_an_approval_is_for_one_user_tool_and_call(mute: CheckedClient) -> None:
     for client, params in calls:
         assert call(client, **params)["isError"]
     assert RUNS == []
-    assert HeldCall.objects.filter(status=Status.WAITING).count() == 3
+    assert PendingCall.objects.filter(status=Status.WAITING).count() == 3
 
 
 def test_a_decision_ends_with_its_time(modern: CheckedClient) -> None:
     for status in (Status.APPROVED, Status.REFUSED):
         held = waits(modern)
         decided(held, status)
-        HeldCall.objects.filter(pk=held.pk).update(decided_at=ago(601))
+        PendingCall.objects.filter(pk=held.pk).update(decided_at=ago(601))
         again = waits(modern)
         assert (again != held, RUNS) == (True, [])
         # A second before, it counts.
         decided(again, status)
-        HeldCall.objects.filter(pk=again.pk).update(decided_at=ago(598))
+        PendingCall.objects.filter(pk=again.pk).update(decided_at=ago(598))
         assert call(modern)["isError"] is (status == Status.REFUSED)
         RUNS.clear()
-        HeldCall.objects.all().delete()
+        PendingCall.objects.all().delete()
 
 
 def test_an_approval_is_of_the_definition_that_was_called(mute: CheckedClient) -> None:
@@ -137,13 +137,13 @@ def test_an_approved_call_of_who_may_no_longer_call_is_not_run(user: Any, settin
     user.user_permissions.add(permission)
     set_tool("wipe", enabled=False)
     assert "Unknown tool" in refused(CheckedClient(user=again(pk=user.pk)), None)
-    assert HeldCall.objects.get().status == Status.APPROVED
+    assert PendingCall.objects.get().status == Status.APPROVED
 
 
 def test_a_call_that_is_repeated_while_it_waits_is_one_row(mute: CheckedClient) -> None:
-    assert len({waits(mute).pk for _ in range(3)}) == HeldCall.objects.count() == 1
+    assert len({waits(mute).pk for _ in range(3)}) == PendingCall.objects.count() == 1
     waits(mute, arguments={"name": "all"}, _meta={"progressToken": 1})
-    assert HeldCall.objects.count() == 1
+    assert PendingCall.objects.count() == 1
 
 
 def test_a_refusal_is_told_with_its_reason(mute: CheckedClient) -> None:
@@ -151,9 +151,9 @@ def test_a_refusal_is_told_with_its_reason(mute: CheckedClient) -> None:
     for _ in range(2):
         assert "The reason: Not on a Friday. Do not" in text_of(call(mute))
     for reason, told in (("Not today", "Not today. Do"), ("Why?", "Why? Do"), ("So …", "So … Do")):
-        HeldCall.objects.update(reason=reason)
+        PendingCall.objects.update(reason=reason)
         assert f"The reason: {told} not repeat it" in text_of(call(mute))
-    HeldCall.objects.update(reason="")
+    PendingCall.objects.update(reason="")
     assert "this call of wipe. Do not repeat it" in text_of(call(mute))
     assert RUNS == []
 
@@ -163,7 +163,7 @@ def test_long_arguments_are_for_the_queue_and_too_long_ones_for_nobody(
 ) -> None:
     assert waits(asker, arguments={"name": "x" * 5_000})
     assert "characters" in text_of(call(asker, arguments={"name": "x" * 70_000}))
-    assert HeldCall.objects.count() == 1
+    assert PendingCall.objects.count() == 1
 
 
 def test_a_yes_in_the_form_takes_the_call_out_of_the_queue(asker: CheckedClient, user: Any) -> None:
@@ -175,13 +175,13 @@ def test_a_yes_in_the_form_takes_the_call_out_of_the_queue(asker: CheckedClient,
 
 def test_the_queue_has_room_for_a_hundred_calls_of_a_user(modern: CheckedClient) -> None:
     waits(modern)
-    user = HeldCall.objects.get().user
-    HeldCall.objects.bulk_create(
-        HeldCall(tool="wipe", user=user, arguments="{}", key=f"{number}") for number in range(99)
+    user = PendingCall.objects.get().user
+    PendingCall.objects.bulk_create(
+        PendingCall(tool="wipe", user=user, arguments="{}", key=f"{number}") for number in range(99)
     )
     assert "wait for one already" in text_of(call(modern, arguments={"name": "more"}))
     assert "The call waits" in text_of(call(modern))
-    assert HeldCall.objects.count() == 100
+    assert PendingCall.objects.count() == 100
 
 
 def test_what_is_settled_is_pruned_and_what_matters_stays(
@@ -189,7 +189,7 @@ def test_what_is_settled_is_pruned_and_what_matters_stays(
 ) -> None:
     for name in "abcdefg":
         call(modern, arguments={"name": name})
-    held = {json.loads(each.arguments)["name"]: each for each in HeldCall.objects.all()}
+    held = {json.loads(each.arguments)["name"]: each for each in PendingCall.objects.all()}
     old, just, now = ago(91 * 86_400), ago(599), ago(0)
     decisions = {
         **{"b": (Status.APPROVED, now), "c": (Status.APPROVED, just), "d": (Status.APPROVED, old)},
@@ -197,15 +197,15 @@ def test_what_is_settled_is_pruned_and_what_matters_stays(
     }
     for name, (status, decided_at) in decisions.items():
         decided(held[name], status, reason="No.")
-        HeldCall.objects.filter(pk=held[name].pk).update(decided_at=decided_at)
-    HeldCall.objects.update(asked_at=old)
+        PendingCall.objects.filter(pk=held[name].pk).update(decided_at=decided_at)
+    PendingCall.objects.update(asked_at=old)
     used = {10: "fresh", 599: "good for now", 5_990: "kept", 6_010: "over", 91 * 86_400: "old"}
     for seconds, nonce in used.items():
         UsedState.objects.create(nonce=nonce, used_at=ago(seconds))
     left = {"90d": set("abce"), "0s": set("abce")}
     for age, kept in left.items():
         call_command("mcp_audit", "prune", older_than=age)
-        rows = HeldCall.objects.values_list("arguments", flat=True)
+        rows = PendingCall.objects.values_list("arguments", flat=True)
         assert {json.loads(row)["name"] for row in rows} == kept
         assert set(UsedState.objects.values_list("nonce", flat=True)) == {
             *("fresh", "good for now", "kept")
@@ -215,7 +215,7 @@ def test_what_is_settled_is_pruned_and_what_matters_stays(
     results = {name: call(modern, arguments={"name": name}) for name in "bcea"}
     assert [result["isError"] for result in results.values()] == [False, False, True, True]
     assert "The reason: No." in text_of(results["e"])
-    assert HeldCall.objects.get(status=Status.WAITING) == held["a"]
+    assert PendingCall.objects.get(status=Status.WAITING) == held["a"]
 
 
 def test_a_pruned_answer_is_still_used_up(asker: CheckedClient) -> None:
@@ -230,7 +230,7 @@ def test_a_yes_in_the_queue_and_one_in_the_form_are_one_yes(
 ) -> None:
     call(mute)
     state = state_of(asker)
-    decided(HeldCall.objects.get(), decided_by=user)
+    decided(PendingCall.objects.get(), decided_by=user)
     assert call(asker, inputResponses=YES, requestState=state)["isError"] is False
     assert call(mute)["isError"] is True
     assert len(RUNS) == 1
@@ -241,7 +241,7 @@ def test_a_call_that_could_not_be_recorded_leaves_its_approval(
 ) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"REQUIRED": True}}
     call(mute)
-    decided(HeldCall.objects.get(), decided_by=user)
+    decided(PendingCall.objects.get(), decided_by=user)
     with connection.cursor() as cursor:
         cursor.execute('ALTER TABLE "mcp_bridge_toolcallrecord" RENAME TO "elsewhere"')
     assert "may succeed later" in text_of(call(mute))

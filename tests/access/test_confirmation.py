@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group
 
 from mcp_bridge import Context
 from mcp_bridge.exceptions import InputRequired
-from mcp_bridge.models.pending_calls import HeldCall, UsedState
+from mcp_bridge.models.pending_calls import PendingCall, UsedState
 from mcp_bridge.protocol.input_requests import FormElicitRequest
 from tests.conftest import CheckedClient, text_of
 from tests.support import confirming
@@ -33,7 +33,7 @@ def test_the_clients_user_is_asked_in_words_and_the_call_runs_once(asker: Checke
     answer = call(asker, arguments=arguments, inputResponses=YES, requestState=state)
     assert (answer["isError"], RUNS) == (False, [("all\u202e\x07", 3)])
     assert "used before" in refused(asker, state, arguments=arguments)
-    assert not HeldCall.objects.exists()
+    assert not PendingCall.objects.exists()
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ class Robot:
 def test_who_is_no_user_of_the_site_cannot_be_asked(capabilities: Any) -> None:
     result = call(CheckedClient(user=Robot(), capabilities=capabilities), inputResponses=YES)
     assert "Call it with the credential of a user" in text_of(result)
-    assert (RUNS, HeldCall.objects.count()) == ([], 0)
+    assert (RUNS, PendingCall.objects.count()) == ([], 0)
 
 
 @pytest.mark.parametrize("capabilities", [{}, FORM])
@@ -145,7 +145,7 @@ def test_who_is_nobody_cannot_be_asked(capabilities: Any, settings: Any) -> None
     set_tool("wipe")
     result = call(CheckedClient(capabilities=capabilities), inputResponses=YES)
     assert "Call it with the credential of a user" in text_of(result)
-    assert (RUNS, HeldCall.objects.count()) == ([], 0)
+    assert (RUNS, PendingCall.objects.count()) == ([], 0)
 
 
 def test_wrong_arguments_are_told_before_anybody_is_asked(asker: CheckedClient) -> None:
@@ -161,13 +161,13 @@ def test_only_another_persons_yes_counts_where_the_site_wants_it(
         text = text_of(call(asker, **params))
         assert "The call waits" in text
         assert "by somebody else" in text
-    assert (RUNS, HeldCall.objects.get().status) == ([], "waiting")
+    assert (RUNS, PendingCall.objects.get().status) == ([], "waiting")
 
 
 def test_a_refusal_in_the_queue_is_not_overruled_in_a_form(asker: CheckedClient, user: Any) -> None:
     state = state_of(asker)
     call(CheckedClient(user=user))
-    HeldCall.objects.get().decide(using="default", status="refused", reason="Never.")
+    PendingCall.objects.get().decide(using="default", status="refused", reason="Never.")
     assert "The reason: Never." in text_of(call(asker, inputResponses=YES, requestState=state))
     assert RUNS == []
 

@@ -12,9 +12,9 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr
 
-from mcp_bridge.access.confirmation.rendering import HIDDEN, in_words
+from mcp_bridge.access.confirmation.rendering import HIDDEN, render_arguments
 from mcp_bridge.features.tools import Tool
-from mcp_bridge.models.pending_calls import HeldCall
+from mcp_bridge.models.pending_calls import PendingCall
 from mcp_bridge.protocol.content import CallToolResult
 from tests.audit.test_redaction import EXAMPLES, MARKER, SENT, SPELLINGS, values, with_secrets
 from tests.conftest import CheckedClient
@@ -53,7 +53,7 @@ def connect(login: Login, many: list[SecretStr], names: list[str], **others: Sec
 
 def read(arguments: Any, name: str = "take") -> Any:
     """What a person reads of the arguments, as the JSON that it is."""
-    return json.loads(in_words(served(name), arguments))
+    return json.loads(render_arguments(served(name), arguments))
 
 
 def shown_and_kept(asker: CheckedClient, user: Any, value: Any) -> str:
@@ -61,9 +61,9 @@ def shown_and_kept(asker: CheckedClient, user: Any, value: Any) -> str:
     arguments = {"value": value}
     result = call(asker, "take", arguments=arguments)
     (question,) = result["inputRequests"].values()
-    HeldCall.objects.all().delete()
+    PendingCall.objects.all().delete()
     call(CheckedClient(user=user), "take", arguments=arguments)
-    return question["params"]["message"] + serializers.serialize("json", HeldCall.objects.all())
+    return question["params"]["message"] + serializers.serialize("json", PendingCall.objects.all())
 
 
 def test_what_a_record_does_not_keep_nobody_is_shown(
@@ -107,13 +107,13 @@ def test_what_the_code_calls_secret_is_not_shown(settings: Any) -> None:
 @examples(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 200)
 @given(with_secrets(SENT))
 def test_a_secret_is_shown_nowhere(value: Any) -> None:
-    assert MARKER not in in_words(ANY, {"value": value})
+    assert MARKER not in render_arguments(ANY, {"value": value})
 
 
 @examples(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 200)
 @given(values(st.none() | st.booleans() | st.integers() | st.text(), names=st.sampled_from("abc")))
 def test_all_that_is_no_secret_is_read_to_the_last_character(value: Any) -> None:
-    text = in_words(ANY, {"value": value})
+    text = render_arguments(ANY, {"value": value})
     assert json.loads(text) == {"value": value}
     assert all(each.isprintable() or each == "\n" for each in text)
 
@@ -161,6 +161,6 @@ def test_what_is_nested_without_end_is_shown_all_the_same(settings: Any) -> None
 @pytest.mark.parametrize("hidden", "\u202e\u200b\u00a0\0\u3164\u2800\ufe0f\U000e0041\u034f")
 def test_a_character_that_does_not_show_is_spelled_out(hidden: str, settings: Any) -> None:
     serve(settings, take)
-    text = in_words(served("take"), {f"a{hidden}": f"b{hidden}"})
+    text = render_arguments(served("take"), {f"a{hidden}": f"b{hidden}"})
     assert hidden not in text
     assert json.loads(text) == {f"a{hidden}": f"b{hidden}"}

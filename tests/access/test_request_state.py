@@ -13,7 +13,7 @@ from django.core import signing
 from django.db import connection
 
 from mcp_bridge.models import ToolSetting
-from mcp_bridge.models.pending_calls import HeldCall
+from mcp_bridge.models.pending_calls import PendingCall
 from mcp_bridge.testing import MCPError
 from tests.calls.test_database_faults import Failing
 from tests.conftest import CheckedClient, dumps
@@ -149,7 +149,7 @@ def test_who_may_no_longer_call_has_no_use_of_a_yes(user: Any, settings: Any) ->
     again = get_user_model().objects.get
     state = state_of(CheckedClient(user=again(pk=user.pk), capabilities=FORM))
     call(CheckedClient(user=again(pk=user.pk)))
-    HeldCall.objects.get().decide(using="default", status="approved")
+    PendingCall.objects.get().decide(using="default", status="approved")
     user.user_permissions.clear()
     asker = CheckedClient(user=again(pk=user.pk), capabilities=FORM)
     for given in (state, None):
@@ -187,7 +187,7 @@ def test_whatever_fails_in_the_database_one_yes_runs_a_call_once_at_most(
             params |= {"inputResponses": YES, "requestState": state}
         else:
             call(client, **params)
-            HeldCall.objects.get(status="waiting").decide(using="default", status="approved")
+            PendingCall.objects.get(status="waiting").decide(using="default", status="approved")
         fails += 1
         failing = Failing(fails)
         with connection.execute_wrapper(failing), suppress(MCPError):
@@ -196,5 +196,5 @@ def test_whatever_fails_in_the_database_one_yes_runs_a_call_once_at_most(
             call(client, **params)
         assert len(RUNS) <= 1
         ran += len(RUNS)
-        HeldCall.objects.all().delete()
+        PendingCall.objects.all().delete()
     assert 3 < ran <= fails

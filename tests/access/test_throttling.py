@@ -47,7 +47,7 @@ class Anonymous(BaseAuthentication):
 def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every count, and the clock, at the beginning of a minute."""
     monkeypatch.setattr(Clock, "now", 1_000_000_020.0)
-    monkeypatch.setattr(counters, "_outages", type(counters._outages)(counters._Outage))
+    monkeypatch.setattr(counters, "_outages", type(counters._outages)(counters.CircuitBreaker))
     cache.clear()
     CALLS.clear()
     yield

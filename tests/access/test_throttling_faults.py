@@ -51,7 +51,7 @@ class SocketCache(BaseCache):
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where a cache may listen; what is known of other caches is forgotten."""
-    monkeypatch.setattr(counters, "_outages", type(counters._outages)(counters._Outage))
+    monkeypatch.setattr(counters, "_outages", type(counters._outages)(counters.CircuitBreaker))
     monkeypatch.setattr(SocketCache, "asked", 0)
     # Paths of sockets are short.
     monkeypatch.chdir(tmp_path)

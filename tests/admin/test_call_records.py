@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from mcp_bridge.models import HeldCall, ToolCallRecord, ToolSetting
+from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.testing import MCPClient
 from tests.audit.test_redaction import MARKER as SECRET
 from tests.audit.test_redaction import SENT, with_secrets
@@ -168,11 +168,11 @@ def everywhere(owner: Owner, caplog: pytest.LogCaptureFixture) -> list[str]:
     told = io.StringIO()
     call_command("dumpdata", stdout=told)
     addresses = [at("csv"), at("json"), at("changelist"), reverse("admin:index")]
-    addresses += [reverse("admin:mcp_bridge_heldcall_changelist") + "?status=all"]
+    addresses += [reverse("admin:mcp_bridge_pendingcall_changelist") + "?status=all"]
     addresses += [at("change", each.pk) for each in ToolCallRecord.objects.all()[:6]]
-    for held in HeldCall.objects.all():
+    for held in PendingCall.objects.all():
         addresses += [
-            reverse(f"admin:mcp_bridge_heldcall_{page}", args=[held.pk]) for page in PAGES
+            reverse(f"admin:mcp_bridge_pendingcall_{page}", args=[held.pk]) for page in PAGES
         ]
     pages = []
     for address in addresses:
@@ -224,7 +224,7 @@ def test_a_secret_is_in_no_question_and_in_nothing_that_waits(
     caplog.clear()
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "redacted"}}
     serve_tools(settings, take, confirm=True)
-    for model in (ToolCallRecord, HeldCall, LogEntry):
+    for model in (ToolCallRecord, PendingCall, LogEntry):
         model.objects.all().delete()
     owner = Owner(username=f"owner-{timezone.now().timestamp()}")
     asked = MCPClient(user=owner.user, capabilities={"elicitation": {}})
@@ -234,10 +234,10 @@ def test_a_secret_is_in_no_question_and_in_nothing_that_waits(
         assert asked.call_tool("take", arguments)["resultType"] == "input_required"
         assert SECRET not in asked.response.content.decode()
         assert "needs the approval" in waiting.call_tool("take", arguments)["content"][0]["text"]
-        held = HeldCall.objects.latest("pk")
+        held = PendingCall.objects.latest("pk")
         decision = {"_refuse": "1", "reason": "No."} if number else {"_approve": "1"}
-        owner.browser.post(reverse("admin:mcp_bridge_heldcall_change", args=[held.pk]), decision)
+        owner.browser.post(reverse("admin:mcp_bridge_pendingcall_change", args=[held.pk]), decision)
         assert waiting.call_tool("take", arguments)["isError"]
-    assert (HeldCall.objects.count(), LogEntry.objects.count()) == (len(values), len(values))
+    assert (PendingCall.objects.count(), LogEntry.objects.count()) == (len(values), len(values))
     assert ToolCallRecord.objects.filter(outcome="failed").count() == 1
     assert [page for page in everywhere(owner, caplog) if SECRET in page] == []

@@ -11,14 +11,14 @@ from django.contrib.auth import get_user_model
 from django.urls import reverse
 from django.utils import timezone
 
-from mcp_bridge.models.pending_calls import HeldCall
+from mcp_bridge.models.pending_calls import PendingCall
 from tests.conftest import CheckedClient, text_of
 from tests.support.administrator import CHANGE, VIEW, Owner, row, serve_tools
 from tests.support.serving import set_tool
 
 pytestmark = pytest.mark.django_db
 MARKER = "<script>alert(1)</script>"
-SEE, DECIDE = "view_heldcall", "change_heldcall"
+SEE, DECIDE = "view_pendingcall", "change_pendingcall"
 CALLS: list[str] = []
 
 
@@ -36,24 +36,24 @@ def caller(settings: Any) -> CheckedClient:
 
 
 @pytest.fixture
-def held(caller: CheckedClient) -> HeldCall:
+def held(caller: CheckedClient) -> PendingCall:
     assert caller.call_tool("shout", {"word": MARKER})["isError"]
-    return HeldCall.objects.get()
+    return PendingCall.objects.get()
 
 
-def page(owner: Owner, held: HeldCall | None = None, status: int = 200, **data: str) -> str:
+def page(owner: Owner, held: PendingCall | None = None, expected: int = 200, **data: str) -> str:
     """The list, or a call's page, after a decision if there is one."""
-    name = "admin:mcp_bridge_heldcall_changelist"
+    name = "admin:mcp_bridge_pendingcall_changelist"
     address = reverse(name) if held is None else reverse(f"{name[:-4]}", args=[held.pk])
     browser = owner.browser
     response = browser.post(address, data, follow=True) if data else browser.get(address)
-    assert response.status_code == status, response.status_code
+    assert response.status_code == expected, response.status_code
     text = response.content.decode()
     assert MARKER not in text
     return text
 
 
-def test_what_waits_is_listed_read_and_approved(caller: CheckedClient, held: HeldCall) -> None:
+def test_what_waits_is_listed_read_and_approved(caller: CheckedClient, held: PendingCall) -> None:
     owner = Owner(SEE, DECIDE)
     text = page(owner)
     for part in ("shout", "ada&lt;script&gt;", "{ &quot;word&quot;: &quot;&lt;script", "0\xa0min"):
@@ -72,9 +72,9 @@ def test_what_waits_is_listed_read_and_approved(caller: CheckedClient, held: Hel
     assert caller.call_tool("shout", {"word": MARKER})["isError"]
 
 
-def test_the_list_of_tools_says_that_calls_wait(caller: CheckedClient, held: HeldCall) -> None:
+def test_the_list_of_tools_says_that_calls_wait(caller: CheckedClient, held: PendingCall) -> None:
     owner = Owner(VIEW, SEE)
-    address = reverse("admin:mcp_bridge_heldcall_changelist")
+    address = reverse("admin:mcp_bridge_pendingcall_changelist")
     assert f'<a href="{address}">1 call waits for approval.</a>' in owner.get("changelist")
     assert "call waits" not in Owner(VIEW, username="other").get("changelist")
     held.decide(using="default", status="refused", decided_by=owner.user, reason="No.")
@@ -82,7 +82,7 @@ def test_the_list_of_tools_says_that_calls_wait(caller: CheckedClient, held: Hel
 
 
 def test_a_refusal_takes_a_reason_that_the_caller_reads(
-    caller: CheckedClient, held: HeldCall
+    caller: CheckedClient, held: PendingCall
 ) -> None:
     owner = Owner(SEE, DECIDE)
     for data in ({"_refuse": "1"}, {"_refuse": "1", "reason": " "}, {"reason": "x"}):
@@ -96,15 +96,15 @@ def test_a_refusal_takes_a_reason_that_the_caller_reads(
     assert "Refused: Too loud." in LogEntry.objects.get().get_change_message()
 
 
-def test_a_reason_is_kept_as_any_database_takes_it(held: HeldCall) -> None:
+def test_a_reason_is_kept_as_any_database_takes_it(held: PendingCall) -> None:
     page(Owner(SEE, DECIDE), held, _refuse="1", reason=f" \0{'x' * 3_000}")
     held.refresh_from_db()
     assert held.reason == "\ufffd" + "x" * 1_998
 
 
-def test_nothing_is_decided_by_a_link(held: HeldCall) -> None:
+def test_nothing_is_decided_by_a_link(held: PendingCall) -> None:
     owner = Owner()
-    address = reverse("admin:mcp_bridge_heldcall_change", args=[held.pk])
+    address = reverse("admin:mcp_bridge_pendingcall_change", args=[held.pk])
     for verb in ("get", "head", "options"):
         getattr(owner.browser, verb)(address, {"_approve": "1"})
     owner.browser.get(f"{address}?_approve=1&_refuse=1&reason=x")
@@ -113,8 +113,8 @@ def test_nothing_is_decided_by_a_link(held: HeldCall) -> None:
     assert (held.status, LogEntry.objects.count()) == ("waiting", 0)
 
 
-def test_who_is_no_longer_on_the_staff_decides_nothing(held: HeldCall) -> None:
-    address = reverse("admin:mcp_bridge_heldcall_change", args=[held.pk])
+def test_who_is_no_longer_on_the_staff_decides_nothing(held: PendingCall) -> None:
+    address = reverse("admin:mcp_bridge_pendingcall_change", args=[held.pk])
     for gone in ("is_active", "is_staff"):
         owner = Owner(SEE, DECIDE, username=gone)
         get_user_model().objects.filter(pk=owner.user.pk).update(**{gone: False})
@@ -132,7 +132,7 @@ def test_ones_own_call_is_for_oneself_to_approve_unless_the_site_wants_four_eyes
     for four_eyes in (False, True):
         settings.MCP_BRIDGE = {"FOUR_EYES": four_eyes}
         assert own.call_tool("shout", {"word": "a"})["isError"]
-        held = HeldCall.objects.get(status="waiting")
+        held = PendingCall.objects.get(status="waiting")
         assert ("your own call" in page(owner, held)) is four_eyes
         assert ("your own call" in page(owner, held, _approve="1")) is four_eyes
         assert own.call_tool("shout", {"word": "a"})["isError"] is four_eyes
@@ -141,30 +141,30 @@ def test_ones_own_call_is_for_oneself_to_approve_unless_the_site_wants_four_eyes
     assert own.call_tool("shout", {"word": "a"})["isError"] is False
     # Refusing it is as good as not making it.
     own.call_tool("shout", {"word": "b"})
-    held = HeldCall.objects.get(status="waiting")
+    held = PendingCall.objects.get(status="waiting")
     assert "The call is refused" in page(owner, held, _refuse="1", reason="Never mind.")
 
 
-def test_who_may_do_what(held: HeldCall) -> None:
+def test_who_may_do_what(held: PendingCall) -> None:
     viewer = Owner(SEE, username="viewer")
     assert "_approve" not in page(viewer, held)
-    page(viewer, held, status=403, _approve="1")
+    page(viewer, held, expected=403, _approve="1")
     stranger = Owner(VIEW, CHANGE, username="stranger")
-    page(stranger, status=403)
-    page(stranger, held, status=403)
-    page(stranger, held, status=403, _approve="1")
+    page(stranger, expected=403)
+    page(stranger, held, expected=403)
+    page(stranger, held, expected=403, _approve="1")
     owner = Owner()
     owner.browser.handler.enforce_csrf_checks = True
-    page(owner, held, status=403, _approve="1")
+    page(owner, held, expected=403, _approve="1")
     held.refresh_from_db()
     assert held.status == "waiting"
     held.delete()
     held.pk = 999_999
-    page(Owner(username="other"), held, status=404)
+    page(Owner(username="other"), held, expected=404)
 
 
 @pytest.mark.parametrize("change", [{"enabled": False}, {"description": "Louder."}])
-def test_what_has_changed_is_not_approved(change: dict[str, Any], held: HeldCall) -> None:
+def test_what_has_changed_is_not_approved(change: dict[str, Any], held: PendingCall) -> None:
     set_tool("shout", **change)
     owner = Owner(SEE, DECIDE)
     assert "It cannot be approved" in page(owner, held)
@@ -181,11 +181,11 @@ def test_a_trial_is_agreed_to_by_the_person_who_makes_it(caller: CheckedClient) 
     owner.get("changelist")
     tried = row("shout").pk
     owner.post("try", tried, **{"arguments-word": "a"})
-    assert (CALLS, HeldCall.objects.count()) == ([], 0)
+    assert (CALLS, PendingCall.objects.count()) == ([], 0)
     for count in (1, 2):
         owner.post("try", tried, **{"arguments-word": "a", "_confirmed": "1"})
         assert ["a"] * count == CALLS
-    statuses = HeldCall.objects.values_list("status", "user", "decided_by")
+    statuses = PendingCall.objects.values_list("status", "user", "decided_by")
     assert set(statuses) == {("done", owner.user.pk, owner.user.pk)}
 
 
@@ -195,7 +195,7 @@ def test_a_trial_is_not_held_up_by_a_decision_whose_time_is_over(caller: Checked
     client = CheckedClient(user=owner.user)
     assert client.call_tool("shout", {"word": "a"})["isError"]
     past = timezone.now() - timedelta(days=1)
-    HeldCall.objects.update(status="approved", decided_by=owner.user, decided_at=past)
+    PendingCall.objects.update(status="approved", decided_by=owner.user, decided_at=past)
     owner.post("try", row("shout").pk, **{"arguments-word": "a", "_confirmed": "1"})
     assert CALLS == ["a"]
 
@@ -208,14 +208,14 @@ def test_a_trial_waits_for_another_person_where_the_site_wants_it(
     settings.MCP_BRIDGE = {"FOUR_EYES": True}
     data = {"arguments-word": "a", "_confirmed": "1"}
     assert "The call waits for it at" in owner.post("try", row("shout").pk, **data)
-    assert (CALLS, HeldCall.objects.get().status) == ([], "waiting")
+    assert (CALLS, PendingCall.objects.get().status) == ([], "waiting")
 
 
-def test_a_refusal_holds_in_a_trial(caller: CheckedClient, held: HeldCall) -> None:
+def test_a_refusal_holds_in_a_trial(caller: CheckedClient, held: PendingCall) -> None:
     owner = Owner()
-    HeldCall.objects.all().delete()
+    PendingCall.objects.all().delete()
     CheckedClient(user=owner.user).call_tool("shout", {"word": "a"})
-    HeldCall.objects.get().decide(using="default", status="refused", reason="No.")
+    PendingCall.objects.get().decide(using="default", status="refused", reason="No.")
     data = {"arguments-word": "a", "_confirmed": "1"}
     assert "The reason: No." in owner.post("try", row("shout").pk, **data)
     assert CALLS == []

@@ -85,7 +85,7 @@ def test_opening_the_list_writes_the_rows(owner: Owner) -> None:
     assert found == {
         "name": "alpha",
         "enabled": "",
-        "standing": "on",
+        "status": "on",
         "who_can_see_it": "every user (1 user)",
         "last_called": "-",
         "calls_in_a_week": "0 calls",
@@ -110,13 +110,13 @@ def test_each_standing_is_said_and_filtered(settings: Any) -> None:
     ToolSetting.objects.filter(name="gamma").update(enabled=False)
     ToolSetting.objects.create(name="was_here")
     page = owner.get("changelist")
-    assert '<a href="?standing=waiting">2 tools wait for approval.</a>' in page
-    assert {name: cells(page, name)["standing"] for name in ("alpha", "beta", "gamma")} == {
+    assert '<a href="?status=waiting">2 tools wait for approval.</a>' in page
+    assert {name: cells(page, name)["status"] for name in ("alpha", "beta", "gamma")} == {
         "alpha": "new, waits for approval",
         "beta": "changed, waits for approval",
         "gamma": "off",
     }
-    assert cells(page, "was_here")["standing"] == "no longer in the code"
+    assert cells(page, "was_here")["status"] == "no longer in the code"
     assert cells(page, "was_here")["who_can_see_it"] == "nobody"
     assert (
         cells(page, "gamma")["who_can_see_it"] == "nobody now; when it is on: every user (1 user)"
@@ -130,7 +130,7 @@ def test_each_standing_is_said_and_filtered(settings: Any) -> None:
         "served": [],
         "gone": ["was_here"],
     }.items():
-        owner.get("changelist", standing=wanted, _facets="True")
+        owner.get("changelist", status=wanted, _facets="True")
         assert [each.name for each in owner.response.context["cl"].result_list] == names
 
 
@@ -166,7 +166,7 @@ def test_a_cleared_tick_switches_off_and_is_logged(owner: Owner) -> None:
     assert "1 tool was changed successfully." in page
     assert [tool["name"] for tool in client.list_tools()] == ["beta", "gamma"]
     assert logged() == [("alpha", "Changed Enabled.")]
-    assert cells(page, "alpha")["standing"] == "off"
+    assert cells(page, "alpha")["status"] == "off"
     tick(owner, alpha=True)
     assert len(client.list_tools()) == 3
 
@@ -192,9 +192,9 @@ def test_who_may_only_look_changes_nothing(site: Any) -> None:
     assert 'type="checkbox"' not in page
     assert "clear its tick" not in page
     assert "What a user sees" not in page
-    reader.post("changelist", _save="Save", status=403)
+    reader.post("changelist", _save="Save", expected=403)
     reader.act("switch_off", "alpha")
-    reader.save("alpha", status=403)
+    reader.save("alpha", expected=403)
     assert row("alpha").enabled
     assert not LogEntry.objects.exists()
 
@@ -210,9 +210,9 @@ def test_others_are_refused_everywhere(site: Any) -> None:
         "try": (key,),
         "sees": (),
     }.items():
-        outsider.get(page, *args, status=403)
-    outsider.post("try", key, status=403)
-    outsider.post("approve", key, status=403)
+        outsider.get(page, *args, expected=403)
+    outsider.post("try", key, expected=403)
+    outsider.post("approve", key, expected=403)
     outsider.browser.logout()
     for page, args in {"changelist": (), "try": (key,), "sees": ()}.items():
         assert outsider.browser.get(address(page, *args)).url.startswith("/admin/login/")
@@ -222,14 +222,14 @@ def test_nothing_is_added_and_only_what_is_gone_deleted(owner: Owner) -> None:
     owner.get("changelist")
     with pytest.raises(NoReverseMatch):
         address("nothing")
-    owner.get("add", status=403)
-    owner.get("delete", row("alpha").pk, status=403)
+    owner.get("add", expected=403)
+    owner.get("delete", row("alpha").pk, expected=403)
     gone = ToolSetting.objects.create(name="was_here")
     assert "Delete" in owner.get("change", gone.pk)
     owner.post("delete", gone.pk, post="yes")
     assert not ToolSetting.objects.filter(name="was_here").exists()
     kept = ToolSetting.objects.create(name="was_here")
-    Owner(VIEW, CHANGE, username="other").get("delete", kept.pk, status=403)
+    Owner(VIEW, CHANGE, username="other").get("delete", kept.pk, expected=403)
 
 
 def test_the_list_costs_the_same_however_many_tools_there_are(settings: Any) -> None:
@@ -248,7 +248,7 @@ def test_the_list_costs_the_same_however_many_tools_there_are(settings: Any) -> 
             each.groups.add(group)
         owner.get("changelist")
         with CaptureQueriesContext(connection) as queries:
-            owner.get("changelist", standing="served")
+            owner.get("changelist", status="served")
         assert owner.response.context["cl"].result_count == count
         return len(queries)
 

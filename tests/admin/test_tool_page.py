@@ -14,7 +14,7 @@ from pydantic import Field
 
 from mcp_bridge.admin.differences import changes
 from mcp_bridge.models import ToolSetting
-from mcp_bridge.registry.fingerprints import portrait
+from mcp_bridge.registry.fingerprints import canonical_definition
 from mcp_bridge.testing import MCPClient
 from tests.support.administrator import CHANGE, VIEW, Owner, row, serve_tools
 from tests.support.serving import served
@@ -133,7 +133,7 @@ def test_a_change_is_read_and_approved(owner: Owner, settings: Any) -> None:
     assert "<ins>10</ins>" in text
     assert MARKER not in text
     text = owner.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
-    assert "Approved: wipe. Its standing: on." in text
+    assert "Approved: wipe. Its status: on." in text
     assert len(listed(owner)) == 1
     assert row("wipe").approved_by == owner.user
     assert f"by {owner.user}" in page(owner)
@@ -166,10 +166,10 @@ def test_approving_takes_the_permission_to_change_a_post_and_a_csrf_token(
     assert "What has changed" in text
     assert "You may not approve it" in text
     assert "fingerprint" not in text
-    reader.post("approve", key, fingerprint=given, status=403)
-    owner.get("approve", key, status=405)
+    reader.post("approve", key, fingerprint=given, expected=403)
+    owner.get("approve", key, expected=405)
     owner.browser.handler.enforce_csrf_checks = True
-    owner.post("approve", key, fingerprint=given, status=403)
+    owner.post("approve", key, fingerprint=given, expected=403)
     assert row("wipe").approved_by is None
     Owner(CHANGE, username="chief").post("approve", key, fingerprint=given)
     assert row("wipe").approved_by.username == "chief"
@@ -189,7 +189,7 @@ def test_a_new_tool_is_shown_in_parts(settings: Any) -> None:
     text = page(owner)
     assert "new, waits for approval; off" in text
     text = owner.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
-    assert "Its standing: off." in text
+    assert "Its status: off." in text
 
 
 def test_under_debug_a_changed_tool_is_served_and_that_is_said(owner: Owner, settings: Any) -> None:
@@ -209,8 +209,8 @@ def test_a_tool_that_is_gone_has_a_page(owner: Owner) -> None:
     owner.get("try", gone.pk)
     owner.post("approve", gone.pk, fingerprint="")
     for nothing in (0, "x"):
-        owner.post("approve", nothing, status=404)
-        owner.get("try", nothing, status=404)
+        owner.post("approve", nothing, expected=404)
+        owner.get("try", nothing, expected=404)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_long_texts_are_compared_quickly(size: int) -> None:
 
 
 def test_every_new_definition_has_something_to_read(owner: Owner) -> None:
-    assert changes("", portrait(served("wipe")))
+    assert changes("", canonical_definition(served("wipe")))
     assert get_user_model().objects.count() == 1
 
 

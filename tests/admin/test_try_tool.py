@@ -114,7 +114,7 @@ def test_a_tool_that_one_may_not_use_is_refused(settings: Any) -> None:
 def test_trying_takes_a_csrf_token(settings: Any) -> None:
     owner = opened(settings)
     owner.browser.handler.enforce_csrf_checks = True
-    owner.post("try", row("shout").pk, **{"arguments-word": "a"}, status=403)
+    owner.post("try", row("shout").pk, **{"arguments-word": "a"}, expected=403)
     assert CALLS == []
 
 
@@ -146,7 +146,7 @@ def test_seeing_takes_the_permission_to_view_users(settings: Any) -> None:
         ("c", [VIEW, "view_user"], 200),
         ("d", [VIEW, "change_user"], 200),
     ):
-        Owner(*codenames, username=name).get("sees", status=status, user=ada.pk)
+        Owner(*codenames, username=name).get("sees", expected=status, user=ada.pk)
 
 
 def test_many_users_are_not_all_named(settings: Any) -> None:

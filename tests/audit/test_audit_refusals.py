@@ -12,7 +12,7 @@ from django.core.cache import cache
 
 from mcp_bridge.access.policy import AccessPolicy
 from mcp_bridge.models import ToolCallRecord, ToolSetting
-from mcp_bridge.models.pending_calls import HeldCall
+from mcp_bridge.models.pending_calls import PendingCall
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.tokens.models import Token
 from tests.conftest import CheckedClient, dumps, text_of
@@ -86,7 +86,7 @@ def test_each_refusal_is_one_record(
     ]
     for values, mark, client, params, before, why in kinds:
         cache.clear()
-        for rows in (HeldCall.objects, ToolSetting.objects):
+        for rows in (PendingCall.objects, ToolSetting.objects):
             rows.all().delete()
         ToolCallRecord.objects.all().delete()
         serving(asynchronous, mark, **values)

@@ -17,15 +17,15 @@ from mcp_bridge.audit.redaction import (
     HIDDEN,
     SENSITIVE,
     SENSITIVE_WORDS,
-    Secrets,
-    secrets_of,
+    SensitiveFields,
+    redact_to_json,
+    sensitive_fields,
     storable,
-    told,
 )
 from tests.support.serving import serve, served
 
 MARKER = "MARKER-7f3a"
-BY_MARKS = Secrets(parts=None)
+BY_MARKS = SensitiveFields(parts=None)
 SPELLINGS = [
     "password",
     "PASSWORD",
@@ -95,18 +95,18 @@ def with_secrets(draw: st.DrawFn, scalars: st.SearchStrategy[Any] = SCALARS) -> 
 @examples(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 200)
 @given(with_secrets(), st.integers(256, 2000))
 def test_what_has_the_name_of_a_secret_is_not_kept(value: Any, limit: int) -> None:
-    text = told(value, limit=limit, secrets=Secrets())
+    text = redact_to_json(value, limit=limit, secrets=SensitiveFields())
     assert MARKER not in text
     assert len(text.encode()) <= limit
     assert "\0" not in text
     # What was kept is JSON, and keeping it again changes nothing that is hidden.
-    assert MARKER not in told(json.loads(text), limit=limit, secrets=Secrets())
+    assert MARKER not in redact_to_json(json.loads(text), limit=limit, secrets=SensitiveFields())
 
 
 @examples(max_examples=100, deadline=None)
 @given(values(SCALARS), st.integers(256, 400), st.booleans())
 def test_what_is_kept_is_bounded_json(value: Any, limit: int, by_name: bool) -> None:
-    text = told(value, limit=limit, secrets=Secrets() if by_name else BY_MARKS)
+    text = redact_to_json(value, limit=limit, secrets=SensitiveFields() if by_name else BY_MARKS)
     assert len(text.encode()) <= limit
     json.loads(text)
 
@@ -124,20 +124,22 @@ def test_text_is_made_storable(text: str, length: int) -> None:
     "harmless", ["page", "keyboard", "author", "footpath", "passenger", "spinner", "opinion", "id"]
 )
 def test_other_names_are_left_alone(harmless: str) -> None:
-    assert json.loads(told({harmless: "said"}, limit=1000, secrets=Secrets())) == {harmless: "said"}
+    assert json.loads(
+        redact_to_json({harmless: "said"}, limit=1000, secrets=SensitiveFields())
+    ) == {harmless: "said"}
 
 
 def test_further_names_are_the_sites_own() -> None:
     value = {"IBAN": MARKER, "bank-iban": MARKER, "password": "x"}
     with override_settings(MCP_BRIDGE={"AUDIT": {"SENSITIVE_NAMES": ["iban", "_"]}}):
-        kept = told({**value, "name": "x"}, limit=1000, secrets=secrets_of(None))
+        kept = redact_to_json({**value, "name": "x"}, limit=1000, secrets=sensitive_fields(None))
     assert json.loads(kept) == {**dict.fromkeys(value, HIDDEN), "name": "x"}
-    assert json.loads(told(value, limit=1000, secrets=BY_MARKS)) == value
+    assert json.loads(redact_to_json(value, limit=1000, secrets=BY_MARKS)) == value
 
 
 def test_strings_of_json_are_read() -> None:
     value = {"a": json.dumps({"password": MARKER, "b": 1}), "c": '{"password": "' + MARKER}
-    kept = json.loads(told(value, limit=1000, secrets=Secrets()))
+    kept = json.loads(redact_to_json(value, limit=1000, secrets=SensitiveFields()))
     assert json.loads(kept["a"]) == {"password": HIDDEN, "b": 1}
     assert kept["c"] == HIDDEN
 
@@ -151,5 +153,7 @@ def test_a_schema_can_call_all_secret_that_it_does_not_name(settings: Any) -> No
     serve(settings, connect)
     value = {"user": "ada", "look": {"user": "x"}, "door": MARKER, "more": {"user": MARKER}}
     for by_name in (True, False):
-        kept = told(value, limit=1000, secrets=secrets_of(served("connect"), by_name=by_name))
+        kept = redact_to_json(
+            value, limit=1000, secrets=sensitive_fields(served("connect"), by_name=by_name)
+        )
         assert json.loads(kept) == {**value, "door": HIDDEN, "more": HIDDEN}

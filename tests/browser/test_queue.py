@@ -14,7 +14,7 @@ from playwright.sync_api import Page
 
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.models import ToolCallRecord, ToolSetting
-from mcp_bridge.models.pending_calls import HeldCall
+from mcp_bridge.models.pending_calls import PendingCall
 from mcp_bridge.testing import MCPError
 from mcp_bridge.tokens.models import Token
 from testproject.newsroom.models import Article
@@ -24,7 +24,7 @@ from tests.browser.test_admin import Visit, tool
 from tests.conftest import CheckedClient, text_of
 from tests.support.wire import ERAS
 
-QUEUE, RECORDS = "/admin/mcp_bridge/heldcall/", "/admin/mcp_bridge/toolcallrecord/"
+QUEUE, RECORDS = "/admin/mcp_bridge/pendingcall/", "/admin/mcp_bridge/toolcallrecord/"
 
 
 class Editor(CheckedClient):
@@ -153,7 +153,7 @@ def test_the_queue_lists_what_waits_until_it_is_decided(visit: Visit, live_serve
     page.get_by_role("link", name="approved, not repeated yet").click()
     rows.filter(has_text=first.slug).wait_for()
     assert rows.count() == 1
-    HeldCall.objects.update(decided_at=timezone.now() - timedelta(minutes=11))
+    PendingCall.objects.update(decided_at=timezone.now() - timedelta(minutes=11))
     rows.get_by_role("link").click()
     page.get_by_text("it waits anew").wait_for()
     assert editor.waits(first) != addresses[0]
@@ -173,7 +173,7 @@ def test_pages_are_legible_and_accessible(
     ):
         pages[f"queue-{status}"] = address = editor.waits(article)
         if status != "waiting":
-            held = HeldCall.objects.get(pk=address.split("/")[-3])
+            held = PendingCall.objects.get(pk=address.split("/")[-3])
             held.decide(using="default", status=status, reason=reason, decided_by=admin)
     pages["record-one"] = f"{RECORDS}{ToolCallRecord.objects.latest('pk').pk}/change/"
     for name, address in pages.items():

@@ -70,7 +70,7 @@ def test_input_required_result_list_roots(context: Context) -> list[str]:
 def test_input_required_result_request_state(context: Context) -> str:
     """Keep a word from one round to the next."""
     answers(context, "state-ok", confirm=form("Please confirm", "ok", "boolean"))
-    return str(context.input_state)
+    return str(context.tool_state)
 
 
 @questions.register_procedure

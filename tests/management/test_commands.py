@@ -68,7 +68,7 @@ def test_mcp_tools_says_what_the_owner_has_switched_off() -> None:
     assert out.count("state:") == 1
     lines = out.splitlines()
     assert "    state:  off" in lines[lines.index("add") :][:5]
-    told = {tool["name"]: tool["standing"] for tool in json.loads(run("mcp_tools", "--json")[0])}
+    told = {tool["name"]: tool["status"] for tool in json.loads(run("mcp_tools", "--json")[0])}
     assert (told["add"], told["echo"]) == ("disabled", "served")
 
 

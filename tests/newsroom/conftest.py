@@ -13,7 +13,7 @@ from django.test import Client
 from django.test.utils import override_settings
 from django.utils import timezone
 
-from mcp_bridge.models.pending_calls import HeldCall
+from mcp_bridge.models.pending_calls import PendingCall
 from tests.conftest import CheckedClient
 
 
@@ -29,7 +29,7 @@ class Desk(CheckedClient):
             return self.post(
                 "tools/call", **params, inputResponses={"confirm": yes}, requestState=state
             )
-        waiting = HeldCall.objects.filter(tool=name, status="waiting")
+        waiting = PendingCall.objects.filter(tool=name, status="waiting")
         if result["isError"] and waiting.update(status="approved", decided_at=timezone.now()):
             return self.post("tools/call", **params)
         return result

@@ -122,9 +122,9 @@ def approve() -> int:
     from django.contrib.auth.models import Group
     from django.utils import timezone
 
-    from mcp_bridge.models.pending_calls import HeldCall
+    from mcp_bridge.models.pending_calls import PendingCall
 
-    waiting = HeldCall.objects.filter(status="waiting")
+    waiting = PendingCall.objects.filter(status="waiting")
     waiting.update(status="approved", decided_at=timezone.now())
     return Group.objects.filter(name__startswith="run ").count()
 
@@ -135,10 +135,10 @@ def clean() -> None:
     from django.contrib.auth.models import Group
 
     from mcp_bridge.models import ToolSetting
-    from mcp_bridge.models.pending_calls import HeldCall, UsedState
+    from mcp_bridge.models.pending_calls import PendingCall, UsedState
 
     ToolSetting.objects.filter(name="race").delete()
-    for rows in (HeldCall.objects, UsedState.objects, Group.objects, get_user_model().objects):
+    for rows in (PendingCall.objects, UsedState.objects, Group.objects, get_user_model().objects):
         rows.all().delete()
 
 

@@ -25,7 +25,7 @@ from mcp_bridge.protocol import (
     aanswer,
     answer,
     errors,
-    fail,
+    internal_error,
     refuse,
 )
 from mcp_bridge.protocol.requests import CLIENT_CAPABILITIES, PROTOCOL_VERSION
@@ -188,7 +188,7 @@ def test_references_differ() -> None:
         try:
             raise OSError
         except OSError:
-            texts.add(fail("It").message)
+            texts.add(internal_error("It").message)
     assert len(texts) == 50
 
 

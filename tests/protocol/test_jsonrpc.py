@@ -8,6 +8,7 @@ import pytest
 
 from mcp_bridge.protocol import InvalidRequestError, MethodNotFoundError, ParseError, jsonrpc
 from mcp_bridge.protocol.jsonrpc import MAX_DEPTH, MAX_DIGITS, MAX_ID, MAX_ID_LENGTH
+from mcp_bridge.protocol.text import cut
 
 EMOJI = "\N{GRINNING FACE}"
 
@@ -192,4 +193,4 @@ def test_data_is_part_of_an_error_only_where_there_is_some() -> None:
 
 @pytest.mark.parametrize(("length", "kept"), [(0, 0), (64, 64), (65, 65), (10**6, 65)])
 def test_text_is_repeated_only_to_a_limit(length: int, kept: int) -> None:
-    assert len(jsonrpc.cut("x" * length)) == kept
+    assert len(cut("x" * length)) == kept

@@ -11,9 +11,9 @@ from django.core.management import call_command
 from django.db import OperationalError, connection
 
 from mcp_bridge.models import ToolSetting
-from mcp_bridge.registry.fingerprints import Difference, differences, portrait
+from mcp_bridge.registry.fingerprints import Difference, canonical_definition, differences
 from mcp_bridge.registry.registry import registry
-from mcp_bridge.registry.tool_status import Standing, mark_approved, standing, sync
+from mcp_bridge.registry.tool_status import ToolStatus, mark_approved, status_of, sync
 from mcp_bridge.testing import MCPError
 from tests.conftest import CheckedClient
 from tests.support.serving import serve, served
@@ -98,7 +98,7 @@ def test_what_needs_no_approval_may_change(settings: Any, user: Any) -> None:
         sync(registry.discovered)
         assert is_served(user)
         setting = ToolSetting.objects.get(name="wipe")
-        assert setting.approved == portrait(served("wipe"))
+        assert setting.approved == canonical_definition(served("wipe"))
         assert setting.approved_by is None
 
 
@@ -117,7 +117,7 @@ def test_every_new_tool_waits_where_the_owner_says_so(settings: Any, user: Any) 
     serve_as_wipe(settings, wipe)
     assert not is_served(user)
     sync(registry.discovered)
-    assert standing(served("wipe"), ToolSetting.objects.get(name="wipe")) is Standing.NEW
+    assert status_of(served("wipe"), ToolSetting.objects.get(name="wipe")) is ToolStatus.NEW
     assert not is_served(user)
     approve()
     assert is_served(user)
@@ -162,17 +162,17 @@ def test_a_new_tool_of_a_running_site_is_pinned_by_its_first_request(
     assert is_served(user)
     setting = ToolSetting.objects.get(name="wipe")
     assert setting.guarded
-    assert setting.approved == portrait(served("wipe"))
+    assert setting.approved == canonical_definition(served("wipe"))
 
 
 def test_a_new_tool_stands_where_the_next_request_will_put_it(settings: Any, user: Any) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
     for setting in (None, ToolSetting.objects.create(name="wipe")):
-        assert standing(served("wipe"), setting) is Standing.SERVED
+        assert status_of(served("wipe"), setting) is ToolStatus.SERVED
     assert is_served(user)
-    assert standing(served("wipe"), ToolSetting(name="wipe", enabled=False)) is Standing.DISABLED
+    assert status_of(served("wipe"), ToolSetting(name="wipe", enabled=False)) is ToolStatus.DISABLED
     settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled"}
-    assert standing(served("wipe"), None) is Standing.NEW
+    assert status_of(served("wipe"), None) is ToolStatus.NEW
 
 
 def test_what_is_written_down_stays_as_it_is(settings: Any) -> None:

@@ -206,8 +206,8 @@ def gather(context: Context) -> str:
     }
     missing = {key: requests[key] for key in requests if key not in context.input_responses}
     if missing:
-        raise InputRequired(missing, state=[context.input_state, len(missing)])
-    return json.dumps([context.input_state, sorted(context.input_responses)])
+        raise InputRequired(missing, state=[context.tool_state, len(missing)])
+    return json.dumps([context.tool_state, sorted(context.input_responses)])
 
 
 GIVEN: dict[str, Any] = {

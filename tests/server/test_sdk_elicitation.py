@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from mcp_bridge import Context
 from mcp_bridge.elicitation import elicit
-from mcp_bridge.models.pending_calls import HeldCall
+from mcp_bridge.models.pending_calls import PendingCall
 from mcp_bridge.tokens.models import Token
 from tests.support.confirming import RUNS, wipe
 from tests.support.serving import serve
@@ -73,7 +73,7 @@ def test_a_legacy_client_is_sent_to_the_queue(live_server: Any, user: Any, setti
     serve(settings, wipe, confirm=True)
     result, asked = talk(live_server, user, "wipe", "legacy", name="all")
     assert (result.is_error, asked, RUNS) == (True, [], [])
-    HeldCall.objects.get().decide(using="default", status="approved")
+    PendingCall.objects.get().decide(using="default", status="approved")
     assert not talk(live_server, user, "wipe", "legacy", name="all")[0].is_error
     assert RUNS == [("all", 1)]
     serve(settings, greet)

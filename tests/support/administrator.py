@@ -42,24 +42,24 @@ class Owner:
         self.browser = Client()
         self.browser.force_login(self.user)
 
-    def get(self, page: str, *args: Any, status: int = 200, **query: Any) -> str:
-        return self._text(self.browser.get(address(page, *args), query), status)
+    def get(self, page: str, *args: Any, expected: int = 200, **query: Any) -> str:
+        return self._text(self.browser.get(address(page, *args), query), expected)
 
-    def post(self, page: str, *args: Any, status: int = 200, **data: Any) -> str:
-        return self._text(self.browser.post(address(page, *args), data, follow=True), status)
+    def post(self, page: str, *args: Any, expected: int = 200, **data: Any) -> str:
+        return self._text(self.browser.post(address(page, *args), data, follow=True), expected)
 
-    def _text(self, response: Any, status: int) -> str:
+    def _text(self, response: Any, expected: int) -> str:
         self.response: HttpResponse = response
-        assert response.status_code == status, response.status_code
+        assert response.status_code == expected, response.status_code
         return str(response.content.decode())
 
-    def save(self, name: str, *, status: int = 200, **values: Any) -> str:
+    def save(self, name: str, *, expected: int = 200, **values: Any) -> str:
         """Save a tool's page with these values; a box that is not named is not ticked."""
-        return self.post("change", row(name).pk, status=status, _save="Save", **values)
+        return self.post("change", row(name).pk, expected=expected, _save="Save", **values)
 
-    def act(self, action: str, *names: str, status: int = 200) -> str:
+    def act(self, action: str, *names: str, expected: int = 200) -> str:
         chosen = [row(name).pk for name in names]
-        return self.post("changelist", action=action, _selected_action=chosen, status=status)
+        return self.post("changelist", action=action, _selected_action=chosen, expected=expected)
 
 
 def address(page: str, *args: Any) -> str:

@@ -10,13 +10,14 @@ from django.db import IntegrityError, router, transaction
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
-from mcp_bridge.access.confirmation.rendering import in_words
+from mcp_bridge.access.confirmation.rendering import render_arguments
 from mcp_bridge.access.confirmation.request_state import binding
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError
-from mcp_bridge.features.tools import Context, Tool, ToolCall
-from mcp_bridge.protocol.jsonrpc import cut
-from mcp_bridge.registry.fingerprints import fingerprint, portrait
+from mcp_bridge.features.context import Context
+from mcp_bridge.features.tools import Tool, ToolCall
+from mcp_bridge.protocol.text import cut
+from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 
 # More than a person reads; who has so many waiting has to wait.
 MOST_WAITING: Final = 100
@@ -44,7 +45,7 @@ def give_back(call: ToolCall) -> None:
         used.update(status=status.APPROVED, key=binding(call), used_at=None)
 
 
-def held(call: ToolCall, arguments: str) -> ToolError:
+def enqueue(call: ToolCall, arguments: str) -> ToolError:
     """The error that says that the call waits for a person; it waits from now on, if it did not."""
     name = call.tool.name
     if len(arguments) > MAX_ARGUMENTS:
@@ -98,7 +99,7 @@ def approve_own(tool: Tool, arguments: dict[str, Any], context: Context) -> None
         return
     call = ToolCall(tool=tool, arguments={}, context=context, sent=arguments)
     model, rows = _model(), _rows()
-    text = in_words(tool, arguments)
+    text = render_arguments(tool, arguments)
     _found(call)
     row, _ = rows.get_or_create(key=binding(call), defaults=_values(call, text))
     row.decide(using=rows.db, status=model.Status.APPROVED, decided_by=context.user)
@@ -139,7 +140,7 @@ def _values(call: ToolCall, arguments: str) -> dict[str, Any]:
     client = call.context.client_info.get("name")
     return {
         "tool": call.tool.name,
-        "fingerprint": fingerprint(portrait(call.tool)),
+        "fingerprint": fingerprint(canonical_definition(call.tool)),
         "arguments": arguments,
         "user": call.context.user,
         "client": cut(repr(client)[1:-1], 120) if isinstance(client, str) else "",
@@ -155,7 +156,7 @@ def _because(reason: str) -> str:
 def _at(call: ToolCall, row: Any) -> str:
     """Where the call waits and what the user has to do; a site without the admin has no page."""
     try:
-        path = reverse("admin:mcp_bridge_heldcall_change", args=[row.pk])
+        path = reverse("admin:mcp_bridge_pendingcall_change", args=[row.pk])
     except NoReverseMatch:
         return (
             f"as number {row.pk}; this site has no page to approve it. Tell the user to ask "
@@ -168,7 +169,7 @@ def _at(call: ToolCall, row: Any) -> str:
 
 def _model() -> Any:
     # Imported by its name: tools are also used where the app is not installed.
-    return cast("Any", apps.get_model("mcp_bridge", "HeldCall"))
+    return cast("Any", apps.get_model("mcp_bridge", "PendingCall"))
 
 
 def _rows() -> Any:

@@ -16,8 +16,8 @@ from django.contrib.auth import get_user_model
 from django.utils.translation import gettext
 
 from mcp_bridge.access.confirmation import approval_queue, request_state
-from mcp_bridge.access.confirmation.rendering import in_words
-from mcp_bridge.access.confirmation.request_state import Round
+from mcp_bridge.access.confirmation.rendering import render_arguments
+from mcp_bridge.access.confirmation.request_state import RequestState
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import InputRequired, ToolError
 from mcp_bridge.features.tools import ToolCall
@@ -41,15 +41,15 @@ def admitted(call: ToolCall, params: Mapping[str, Any]) -> ToolCall:
     state, responses = read_answers(params)
     if state is None:
         return _confirmed(call, None)
-    before = request_state.opened(state, call)
+    before = request_state.unsign(state, call)
     given = {key: responses[key] for key in before.asked if key in responses}
     for key, response in given.items():
         check_response(key, before.asked[key], response)
-    request_state.use_up(before)
+    request_state.consume(before)
     if before.confirming:
         return _confirmed(call, given.get(CONFIRM, {}))
     context = replace(
-        call.context, input_responses={**before.answers, **given}, input_state=before.state
+        call.context, input_responses={**before.answers, **given}, tool_state=before.state
     )
     call = replace(call, context=context, confirmed=before.confirmed)
     return call if before.confirmed else _confirmed(call, None)
@@ -68,7 +68,7 @@ def asked(call: ToolCall, required: InputRequired) -> dict[str, Any]:
         needed = dict.fromkeys(lacking or ["elicitation"])
         raise context.lacking(*needed)
     kept = {key: each for key, each in context.input_responses.items() if key not in requests}
-    after = Round(
+    after = RequestState(
         asked={key: each.method for key, each in requests.items()},
         answers=kept,
         state=required.state,
@@ -78,7 +78,7 @@ def asked(call: ToolCall, required: InputRequired) -> dict[str, Any]:
     return {
         "resultType": "input_required",
         **({"inputRequests": {key: each.definition() for key, each in requests.items()}}),
-        "requestState": request_state.sealed(after, call),
+        "requestState": request_state.sign(after, call),
     }
 
 
@@ -114,12 +114,12 @@ def _confirmed(call: ToolCall, answer: Mapping[str, Any] | None) -> ToolCall:
     approval = approval_queue.taken(call)
     if approval is not None:
         return replace(call, confirmed=True, approval=approval)
-    text = in_words(tool, call.sent)
+    text = render_arguments(tool, call.sent)
     form = _form(call, text)
     declared = call.context.client_capabilities if call.context.revision.input_required else {}
     if may_agree and len(text) <= MAX_FORM and form.is_declared(declared):
         raise _Confirmation({CONFIRM: form})
-    raise approval_queue.held(call, text)
+    raise approval_queue.enqueue(call, text)
 
 
 def _form(call: ToolCall, arguments: str) -> FormElicitRequest:

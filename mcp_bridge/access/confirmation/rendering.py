@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mcp_bridge.audit.redaction import Secrets, secrets_of
+from mcp_bridge.audit.redaction import SensitiveFields, sensitive_fields
 from mcp_bridge.features.tools import Tool
 
 HIDDEN: Final = "•••"
@@ -24,9 +24,9 @@ _BLANK: Final = re.compile(
 )
 
 
-def in_words(tool: Tool, arguments: Mapping[str, Any]) -> str:
+def render_arguments(tool: Tool, arguments: Mapping[str, Any]) -> str:
     """The arguments as indented JSON in which every character shows; secrets are replaced."""
-    text = json.dumps(_shown(arguments, secrets_of(tool)), indent=2, ensure_ascii=False)
+    text = json.dumps(_shown(arguments, sensitive_fields(tool)), indent=2, ensure_ascii=False)
     # What JSON has in strings is escaped already, so that a new line is one of the indented text.
     return "\n".join(map(_visible, text.split("\n")))
 
@@ -38,7 +38,7 @@ def _visible(line: str) -> str:
     return line.translate({ord(each): json.dumps(each)[1:-1] for each in hidden})
 
 
-def _shown(value: Any, secrets: Secrets, inside: int = 0) -> Any:
+def _shown(value: Any, secrets: SensitiveFields, inside: int = 0) -> Any:
     """The value without its secrets; ``inside`` is in how many strings of JSON it stands."""
     if isinstance(value, Mapping):
         return {
@@ -50,7 +50,7 @@ def _shown(value: Any, secrets: Secrets, inside: int = 0) -> Any:
     return _text(value, secrets, inside) if isinstance(value, str) else value
 
 
-def _text(text: str, secrets: Secrets, inside: int) -> str:
+def _text(text: str, secrets: SensitiveFields, inside: int) -> str:
     """The text as it was sent, unless it is JSON with secrets in it."""
     if inside == _MOST_INSIDE:
         return HIDDEN if secrets.are_named_in(text) else text

@@ -23,13 +23,13 @@ from django.db import IntegrityError, router, transaction
 from mcp_bridge.conf import conf
 from mcp_bridge.features.tools import ToolCall
 from mcp_bridge.protocol import InvalidParamsError
-from mcp_bridge.registry.fingerprints import fingerprint, portrait
+from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 
 _SALT: Final = "mcp_bridge.confirmation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class RequestState:
     """
     One round of a call.
 
@@ -53,19 +53,19 @@ def binding(call: ToolCall) -> str:
     parts = [
         str(user.pk) if known else None,
         call.tool.name,
-        fingerprint(portrait(call.tool)),
+        fingerprint(canonical_definition(call.tool)),
         call.sent,
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def sealed(after: Round, call: ToolCall) -> str:
+def sign(after: RequestState, call: ToolCall) -> str:
     """The round as a text for the client. Raises TypeError for a state that is no JSON."""
     content = {**asdict(after), "binding": binding(call)}
     return TimestampSigner(salt=_SALT).sign_object(content, compress=True)
 
 
-def opened(text: str, call: ToolCall) -> Round:
+def unsign(text: str, call: ToolCall) -> RequestState:
     """What the server has sealed for this call. Raises InvalidParamsError for anything else."""
     try:
         content = TimestampSigner(salt=_SALT).unsign_object(
@@ -80,10 +80,10 @@ def opened(text: str, call: ToolCall) -> Round:
             "it belongs to another call: the user, the tool, its definition and the arguments "
             "must all be the same"
         )
-    return Round(**content)
+    return RequestState(**content)
 
 
-def use_up(before: Round) -> None:
+def consume(before: RequestState) -> None:
     """
     Write down that the round was answered, before anything runs on the strength of it.
 

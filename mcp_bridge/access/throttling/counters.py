@@ -28,7 +28,7 @@ PAUSE: Final = 1.0
 _SILENCE: Final = 60.0
 
 
-def counted(cache: Any, about: str, seconds: int, now: float) -> tuple[int, float]:
+def increment(cache: Any, about: str, seconds: int, now: float) -> tuple[int, float]:
     """
     How many there have been, with this one, in the window of ``now``; and how long it still lasts.
 
@@ -56,7 +56,7 @@ def _incremented(cache: Any, key: str, seconds: int) -> int:
         return int(cache.incr(key))
 
 
-class _Outage:
+class CircuitBreaker:
     """What this process knows of a cache that does not answer."""
 
     def __init__(self) -> None:
@@ -85,10 +85,10 @@ class _Outage:
 
 
 # By the cache's identity: proxies of caches cannot be hashed.
-_outages: defaultdict[int, _Outage] = defaultdict(_Outage)
+_outages: defaultdict[int, CircuitBreaker] = defaultdict(CircuitBreaker)
 
 
-def asked(throttle: BaseThrottle, ask: Callable[[], bool]) -> bool | None:
+def count_or_none(throttle: BaseThrottle, ask: Callable[[], bool]) -> bool | None:
     """What ``ask`` says, which counts with the throttle; None where the cache does not answer."""
     outage = _outages[id(getattr(throttle, "cache", None))]
     if not outage.lets_ask():
@@ -107,7 +107,7 @@ def asked(throttle: BaseThrottle, ask: Callable[[], bool]) -> bool | None:
     return allowed
 
 
-def alone(throttle: Any, ask: Callable[[], bool]) -> bool:
+def count_locally(throttle: Any, ask: Callable[[], bool]) -> bool:
     """What ``ask`` says when this process counts by itself; a throttle that cannot is passed."""
     throttle.cache = LocMemCache("mcp_bridge.throttling", {"OPTIONS": {"MAX_ENTRIES": 10_000}})
     try:

@@ -20,10 +20,11 @@ from django.utils.module_loading import import_string
 from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle, SimpleRateThrottle
 
-from mcp_bridge.access.throttling.counters import PAUSE, alone, asked, counted
+from mcp_bridge.access.throttling.counters import PAUSE, count_locally, count_or_none, increment
 from mcp_bridge.conf import conf
+from mcp_bridge.features.context import Context
 from mcp_bridge.features.rates import Rate, parse_rate
-from mcp_bridge.features.tools import Context, Tool
+from mcp_bridge.features.tools import Tool
 from mcp_bridge.protocol.content import CallToolResult
 
 # Where the seconds to wait stand in a refused call's _meta.
@@ -82,12 +83,12 @@ class ToolRateThrottle(BaseThrottle):
         about = repr((*self.get_caller(context), tool.name))
 
         def within() -> bool:
-            count, self._left = counted(self.cache, about, rate.seconds, self.timer())
+            count, self._left = increment(self.cache, about, rate.seconds, self.timer())
             return count <= rate.calls
 
-        allowed = asked(self, within)
+        allowed = count_or_none(self, within)
         if allowed is None and not is_closed(tool):
-            return alone(self, within)
+            return count_locally(self, within)
         return allowed
 
     def wait(self) -> float | None:
@@ -146,14 +147,14 @@ def _uncounted(tool: Tool) -> CallToolResult:
 
 
 def _refusal(text: str, wait: float | None) -> CallToolResult:
-    seconds = whole(wait)
+    seconds = retry_after_seconds(wait)
     if seconds is None:
         return CallToolResult.error(text)
     text += f" Retry after {seconds} second{'s' * (seconds > 1)}."
     return CallToolResult.error(text, {RETRY_KEY: seconds})
 
 
-def whole(wait: float | None) -> int | None:
+def retry_after_seconds(wait: float | None) -> int | None:
     """The seconds to wait as a whole number, as HTTP and a model want it."""
     return None if wait is None else max(1, math.ceil(wait))
 
@@ -225,7 +226,7 @@ class _Exact(_Addressed, SimpleRateThrottle):
         if key is None:
             return True
         read: Any = self
-        count, self._left = counted(self.cache, key, read.duration, self.timer())
+        count, self._left = increment(self.cache, key, read.duration, self.timer())
         return bool(count <= read.num_requests)
 
     def wait(self) -> float:

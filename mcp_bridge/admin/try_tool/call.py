@@ -11,7 +11,7 @@ from django.http import HttpRequest
 
 import mcp_bridge
 from mcp_bridge.access.confirmation.approval_queue import approve_own
-from mcp_bridge.features.tools import Context
+from mcp_bridge.features.context import Context
 from mcp_bridge.protocol import LATEST, Request, Result, answer
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.protocol.requests import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION

@@ -13,7 +13,8 @@ from django.utils.timezone import get_current_timezone_name, is_naive, make_awar
 
 from mcp_bridge.admin.schema_tables import as_json, choice, kinds_of
 from mcp_bridge.protocol import ProtocolError
-from mcp_bridge.protocol.jsonrpc import cut, decode
+from mcp_bridge.protocol.jsonrpc import decode
+from mcp_bridge.protocol.text import cut
 
 # What a field gives that was left empty: nothing is sent.
 ABSENT: Final = object()

@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 
 from mcp_bridge.admin.schema_tables import as_json, in_words, kinds_of, opened, spelled
 from mcp_bridge.admin.try_tool.fields import ABSENT, ArgumentField, argument_field, read_json
-from mcp_bridge.protocol.jsonrpc import pointer
+from mcp_bridge.protocol.text import pointer
 
 MAX_FIELDS: Final = 200
 # Objects further in than this are written as JSON.

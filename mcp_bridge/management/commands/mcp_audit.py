@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from mcp_bridge.calls.outcomes import Outcome
 from mcp_bridge.management.tables import TablesCommand
-from mcp_bridge.models import HeldCall, ToolCallRecord, UsedState
+from mcp_bridge.models import PendingCall, ToolCallRecord, UsedState
 
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGE: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
@@ -48,7 +48,7 @@ class Command(TablesCommand):
             self.stdout.write(f'{count} started before {before:%Y-%m-%d %H:%M}: now "unknown".')
             return
         records = _deleted(old)
-        calls = _deleted(HeldCall.settled(before, using=router.db_for_write(HeldCall)))
+        calls = _deleted(PendingCall.settled(before, using=router.db_for_write(PendingCall)))
         states = UsedState.forget(using=router.db_for_write(UsedState))
         self.stdout.write(
             f"{records} records and {calls} decided calls from before {before:%Y-%m-%d %H:%M} "

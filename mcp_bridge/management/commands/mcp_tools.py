@@ -56,14 +56,14 @@ class Command(TablesCommand):
             self._report(found, tools, LEVELS[options["fail_level"]])
             return
         settings = tool_status.read_settings()
-        standings = {
-            tool.name: tool_status.standing(tool, settings.get(tool.name)) for tool in tools
+        statuses = {
+            tool.name: tool_status.status_of(tool, settings.get(tool.name)) for tool in tools
         }
         if options["json"]:
-            told = [{**_described(tool), "standing": standings[tool.name]} for tool in tools]
+            told = [{**_described(tool), "status": statuses[tool.name]} for tool in tools]
             self.stdout.write(json.dumps(told, indent=2))
             return
-        self._table(tools, standings)
+        self._table(tools, statuses)
         whose = "" if user is None else f" for {user}"
         self.stdout.write(f"\n{len(tools)} of {len(discovered)} tools{whose}.")
         for message in discovered.messages:
@@ -86,16 +86,16 @@ class Command(TablesCommand):
         if grave:
             raise CommandError(f"{grave} of {len(told)} findings must be mended.")
 
-    def _table(self, tools: Iterable[Tool], standings: Mapping[str, tool_status.Standing]) -> None:
+    def _table(self, tools: Iterable[Tool], statuses: Mapping[str, tool_status.ToolStatus]) -> None:
         for tool in tools:
             hints = ", ".join(name for name, is_so in tool.annotations.items() if is_so)
-            is_served = standings[tool.name] is tool_status.Standing.SERVED
+            is_served = statuses[tool.name] is tool_status.ToolStatus.SERVED
             self.stdout.write(self.style.MIGRATE_HEADING(tool.name))
             self.stdout.write(f"    source: {tool.source}\n    access: {access(tool)}")
             if hints:
                 self.stdout.write(f"    hints:  {hints}")
             if not is_served:
-                self.stdout.write(f"    state:  {standings[tool.name].label}")
+                self.stdout.write(f"    state:  {statuses[tool.name].label}")
 
 
 def access(tool: Tool) -> str:

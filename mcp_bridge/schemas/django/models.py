@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
-from mcp_bridge.protocol.jsonrpc import cut, quoted
+from mcp_bridge.protocol.text import cut, quoted
 from mcp_bridge.schemas.adapters import Adapter
 from mcp_bridge.schemas.django.hints import After
 from mcp_bridge.schemas.members import BESIDE

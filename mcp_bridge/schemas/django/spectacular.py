@@ -22,7 +22,7 @@ from rest_framework.views import APIView
 
 from mcp_bridge.schemas.django.hints import After
 from mcp_bridge.schemas.generator import simplify
-from mcp_bridge.schemas.validation.validator import Handmade, Uncheckable
+from mcp_bridge.schemas.validation.validator import SchemaValidator, UncheckableError
 
 Direction = Literal["request", "response"]
 
@@ -148,12 +148,12 @@ class Conforming:
     """What has a value conform to a schema, with all that breaks it as argument errors."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        self.handmade = Handmade(schema, "schema by drf-spectacular")
+        self.handmade = SchemaValidator(schema, "schema by drf-spectacular")
 
     def checked(self, value: Any) -> Any:
         try:
             violations = self.handmade.violations(value)
-        except Uncheckable as why:
+        except UncheckableError as why:
             raise ValueError(str(why)) from why
         found: list[InitErrorDetails] = []
         for each in violations:

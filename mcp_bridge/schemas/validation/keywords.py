@@ -17,7 +17,7 @@ from jsonschema.validators import extend
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 from referencing.jsonschema import DRAFT202012
 
-from mcp_bridge.protocol.jsonrpc import quoted
+from mcp_bridge.protocol.text import quoted
 from mcp_bridge.schemas.validation.budget import current, spend
 
 Keyword = Callable[[Any, Any, Any, Any], Iterable[ValidationError] | None]

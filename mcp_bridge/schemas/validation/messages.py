@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from jsonschema.exceptions import ValidationError
 
-from mcp_bridge.protocol.jsonrpc import cut
+from mcp_bridge.protocol.text import cut
 
 _LONG: Final = 100
 _MANY: Final = 50

@@ -17,7 +17,7 @@ _SINGLE: Final = ("not", "if", "then", "else")
 _REFERENCES: Final = ("$ref", "$dynamicRef")
 
 
-class Anatomy:
+class Structure:
     """
     The parts of a schema (2020-12), found without fetching anything.
 

@@ -20,13 +20,20 @@ from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError
 from referencing import Registry
 
-from mcp_bridge.protocol.jsonrpc import cut, pointer
+from mcp_bridge.protocol.text import cut, pointer
 from mcp_bridge.schemas.validation.budget import Budget, TooMuchWork, allow
 from mcp_bridge.schemas.validation.keywords import FORMATS, Bounded, matcher
 from mcp_bridge.schemas.validation.messages import explain, quiet
-from mcp_bridge.schemas.validation.structure import Anatomy
+from mcp_bridge.schemas.validation.structure import Structure
 
-__all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_SUBSCHEMAS", "Handmade", "Uncheckable", "Violation"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "MAX_SUBSCHEMAS",
+    "SchemaValidator",
+    "UncheckableError",
+    "Violation",
+]
 
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
@@ -41,7 +48,7 @@ _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 logger = logging.getLogger("mcp_bridge.schemas")
 
 
-class Uncheckable(Exception):
+class UncheckableError(Exception):
     """An instance cannot be checked; the text is a sentence for who sent it."""
 
 
@@ -54,7 +61,7 @@ class Violation:
     message: str
 
 
-class Handmade:
+class SchemaValidator:
     """
     A JSON Schema (2020-12) that somebody wrote, ready to be enforced; ``format`` is asserted.
 
@@ -69,7 +76,7 @@ class Handmade:
         _check_size(plain, name)
         _check_dialect(plain, name)
         _check_valid(plain, name)
-        anatomy = Anatomy(plain)
+        anatomy = Structure(plain)
         _check_anatomy(anatomy, name)
         _check_patterns(anatomy, name)
         dynamic = any("$dynamicRef" in each for each in anatomy.subschemas)
@@ -80,7 +87,7 @@ class Handmade:
         """
         What breaks the schema, in the order of the paths; at most a thousand of them.
 
-        Raises Uncheckable where that cannot be told, which is logged once for each schema.
+        Raises UncheckableError where that cannot be told, which is logged once for each schema.
         """
         # A context of its own, so that what one check may cost is no other's concern.
         return copy_context().run(self._violations, instance)
@@ -95,10 +102,12 @@ class Handmade:
             ]
         except TooMuchWork as exception:
             self._log(exception)
-            raise Uncheckable("cannot be checked: it is too large or too deep; send less") from None
+            raise UncheckableError(
+                "cannot be checked: it is too large or too deep; send less"
+            ) from None
         except Exception as exception:
             self._log(exception)
-            raise Uncheckable("could not be checked; send simpler values") from exception
+            raise UncheckableError("could not be checked; send simpler values") from exception
         return sorted(found, key=lambda each: [str(key) for key in each.path])
 
     def _log(self, exception: Exception) -> None:
@@ -119,7 +128,7 @@ def _plain(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _check_size(plain: dict[str, Any], name: str) -> None:
-    size, depth = Anatomy.size_of(plain), Anatomy.depth_of(plain)
+    size, depth = Structure.size_of(plain), Structure.depth_of(plain)
     if size > MAX_BYTES:
         raise ValueError(f"its {name} has {size} bytes, and at most {MAX_BYTES} are allowed")
     if depth > MAX_DEPTH:
@@ -145,7 +154,7 @@ def _check_valid(plain: dict[str, Any], name: str) -> None:
         raise ValueError(f"its {name} is not valid at {place}: {text}") from error
 
 
-def _check_anatomy(anatomy: Anatomy, name: str) -> None:
+def _check_anatomy(anatomy: Structure, name: str) -> None:
     if anatomy.count > MAX_SUBSCHEMAS:
         raise ValueError(
             f"its {name} has {anatomy.count} subschemas, and at most {MAX_SUBSCHEMAS} are allowed"
@@ -162,7 +171,7 @@ def _check_anatomy(anatomy: Anatomy, name: str) -> None:
         raise ValueError(f"its {name} has a $ref that leads back to itself")
 
 
-def _check_patterns(anatomy: Anatomy, name: str) -> None:
+def _check_patterns(anatomy: Structure, name: str) -> None:
     by_name = [each for each in anatomy.subschemas if "patternProperties" in each]
     if by_name and any("unevaluatedProperties" in each for each in anatomy.subschemas):
         raise ValueError(

@@ -50,7 +50,7 @@ def ask(toolbox: Toolbox, config: Path, method: str, *options: str) -> dict[str,
     ended = toolbox.run(
         *(toolbox.package("mcp-inspector"), "--cli", "--config", config, "--server", "site"),
         *("--stored-auth-only", "--format", "json", "--method", method, *options),
-        # Secrets kept in memory, and a HOME of its own: it looks for a keychain otherwise.
+        # SensitiveFields kept in memory, and a HOME of its own: it looks for a keychain otherwise.
         env={"MCP_INSPECTOR_SECRET_STORE": "memory", "HOME": str(config.parent)},
         timeout=60,
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, computed_field
 
-from mcp_bridge.schemas.validation.validator import MAX_STEPS, Handmade, Uncheckable
+from mcp_bridge.schemas.validation.validator import MAX_STEPS, SchemaValidator, UncheckableError
 from tests.conftest import CheckedClient, calls, text_of
 from tests.support.serving import giving, serve, taking
 
@@ -86,12 +86,12 @@ def test_the_worst_cases_are_settled_by_little_work(
     schema: Any, value: Any, outcome: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_bridge.schemas.validation.validator.MAX_STEPS", STEPS)
-    handmade = Handmade(schema, "input_schema")
+    validator = SchemaValidator(schema, "input_schema")
 
     def told() -> int | str:
         try:
-            return len(handmade.violations({"value": value}))
-        except Uncheckable as why:
+            return len(validator.violations({"value": value}))
+        except UncheckableError as why:
             return str(why)
 
     # A pattern that takes exponential time does not show in this number, but does not end either.

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from mcp_bridge.schemas.validation.validator import Handmade
+from mcp_bridge.schemas.validation.validator import SchemaValidator
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "50"))
 NAMES = st.sampled_from(["a", "b"])
@@ -68,7 +68,7 @@ def test_same_values_are_accepted_as_by_jsonschema(schema: Any, values: list[Any
     whole = {"type": "object", "properties": {"value": schema}}
     # The one pair of keywords that is refused.
     assume(not all(word in str(schema) for word in ("patternProp", "unevaluated")))
-    handmade, plain = Handmade(whole, "input_schema"), Draft202012Validator(whole)
+    validator, plain = SchemaValidator(whole, "input_schema"), Draft202012Validator(whole)
     for value in values:
         sent = {"value": value}
-        assert plain.is_valid(sent) is (handmade.violations(sent) == [])
+        assert plain.is_valid(sent) is (validator.violations(sent) == [])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.schemas.validation.validator import Handmade
+from mcp_bridge.schemas.validation.validator import SchemaValidator
 from tests.support.serving import messages, serve, taking
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -25,7 +25,7 @@ def nested(levels: int) -> Any:
 
 def told(schema: dict[str, Any], value: Any) -> list[str]:
     """What is said of the value of the one parameter."""
-    found = Handmade(of(**schema), "input_schema").violations({"value": value})
+    found = SchemaValidator(of(**schema), "input_schema").violations({"value": value})
     assert all(each.path[:1] == ("value",) and len(each.message) <= 301 for each in found)
     return [each.message for each in found]
 
@@ -78,7 +78,7 @@ REFUSED = {
 @pytest.mark.parametrize(("schema", "why"), REFUSED.values(), ids=REFUSED)
 def test_schema_is_refused_with_the_reason(schema: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match="^its input_schema ") as raised:
-        Handmade({"type": "object", **schema}, "input_schema")
+        SchemaValidator({"type": "object", **schema}, "input_schema")
     assert why in str(raised.value)
     assert len(str(raised.value)) < 500
 
@@ -98,7 +98,7 @@ def test_schema_is_refused_with_the_reason(schema: dict[str, Any], why: str) -> 
     ],
 )
 def test_schema_within_the_bounds_is_taken(schema: dict[str, Any]) -> None:
-    assert Handmade({"type": "object", **schema}, "input_schema").violations({}) == []
+    assert SchemaValidator({"type": "object", **schema}, "input_schema").violations({}) == []
 
 
 def test_refusal_is_a_system_check_that_names_the_dialect(settings: Any) -> None:
@@ -115,7 +115,7 @@ def test_nothing_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", reached)
     monkeypatch.setattr(socket.socket, "connect", reached)
     with pytest.raises(ValueError, match="nothing is fetched"):
-        Handmade(of(**{"$dynamicRef": "https://example.com/a#b"}), "input_schema")
+        SchemaValidator(of(**{"$dynamicRef": "https://example.com/a#b"}), "input_schema")
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ class Command(BaseCommand):
         desk = f"{url}/admin/mcp_bridge"
         self._say(f"its tools       {desk}/toolsetting/    for admin")
         self._say(f"its calls       {desk}/toolcallrecord/    for admin, with a chart of each day")
-        self._say(f"what waits      {desk}/heldcall/    for admin to approve or refuse")
+        self._say(f"what waits      {desk}/pendingcall/    for admin to approve or refuse")
         self._say(f"database        {articles} articles in an SQLite file that goes with the demo")
         self._head("A token for each role")
         for username, (role, _) in USERS.items():
