@@ -12,11 +12,15 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from mcp_bridge.protocol.errors import InvalidRequestError, ParseError, ProtocolError
 
-RequestId = str | int
+# A JSON object; its values are JSON values, which readers narrow as they need.
+JSONObject: TypeAlias = Mapping[str, Any]
+# A JSON Schema (2020-12) that is an object.
+JSONSchema: TypeAlias = Mapping[str, Any]
+RequestId: TypeAlias = str | int
 
 MAX_DEPTH: Final = 64
 MAX_ID_LENGTH: Final = 256
