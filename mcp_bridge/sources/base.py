@@ -123,6 +123,7 @@ class MarkedFunction:
             may_elicit=bool(signature.context),
             non_atomic=frozenset(getattr(self.function, "_non_atomic_requests", ())),
             source=where,
+            code=getattr(inspect.unwrap(self.function), "__code__", None),
             options=given,
         )
 
