@@ -73,16 +73,14 @@ class CallTransactions:
         stack.enter_context(transaction.atomic(using=alias))
         self._raised_before[alias] = _database_error(alias)
 
-    def _used(
-        self, alias: str, execute: Callable[..., Any], *statement: Any
-    ) -> Any:  # See Django, "Database instrumentation".
-        connection = connections[alias]
-        if alias in self._on_first_query:
+    def _used(self, alias: str, execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        """Begin the transaction at a first query (Django, "Database instrumentation")."""
+        # A transaction that the tool itself begins is undone by a question that leaves it.
+        is_own = connections[alias].in_atomic_block or sql.startswith("BEGIN")
+        if alias in self._on_first_query and not is_own:
             self._on_first_query.discard(alias)
-            # In a transaction of the tool's own, that one is undone by the question itself.
-            if not connection.in_atomic_block:
-                self._begin(alias, self._stack)
-        return execute(*statement)
+            self._begin(alias, self._stack)
+        return execute(sql, *rest)
 
     def settle(self, result: CallToolResult) -> None:
         """

@@ -234,7 +234,12 @@ def _start(
         is_resumable = tool.options.confirm or answers is not None
         if not is_resumable:
             _count(tool, context)
-        call = _checked(tool, arguments, context)
+        try:
+            call = _checked(tool, arguments, context)
+        except CallRefused:
+            if is_resumable:
+                _count(tool, context)
+            raise
         if is_resumable:
             call = resume(call, answers)
             if tool.options.confirm and not call.confirmed:
