@@ -49,14 +49,14 @@ def answer(
     handle: Callable[[Request], Result],
     *,
     headers: Headers | None = None,
-    server_info: Callable[[], JSONObject] = dict,
+    server_info: JSONObject | None = None,
 ) -> Reply:
     """
     Return the reply to what is in ``body``, a message or a batch of them.
 
     ``handle`` returns the result of one request or raises ProtocolError; anything else that it
     raises is logged, and the client reads one sentence. ``headers`` is None on a transport
-    without headers (MCP, "stdio"). ``server_info`` returns the server's Implementation, which each
+    without headers (MCP, "stdio"). ``server_info`` is the server's Implementation, which each
     modern result carries in its ``_meta``.
     """
     exchange = Exchange(body, headers, server_info)
@@ -73,7 +73,7 @@ async def aanswer(
     handle: Callable[[Request], Awaitable[Result]],
     *,
     headers: Headers | None = None,
-    server_info: Callable[[], JSONObject] = dict,
+    server_info: JSONObject | None = None,
 ) -> Reply:
     """Do the same as ``answer``, for a ``handle`` that is a coroutine function."""
     exchange = Exchange(body, headers, server_info)
@@ -104,7 +104,7 @@ class Exchange:
     """One POST: the messages in it, and the responses gathered so far."""
 
     def __init__(
-        self, body: bytes, headers: Headers | None, server_info: Callable[[], JSONObject]
+        self, body: bytes, headers: Headers | None, server_info: JSONObject | None
     ) -> None:
         self._body = body
         self._headers = headers
@@ -135,13 +135,13 @@ class Exchange:
 
     def put_result(self, request: Request, result: Result) -> None:
         """Answer a request with its result."""
-        revision, meta = request.revision, {}
-        if revision.modern:
-            meta = {requests.SERVER_INFO: self._server_info()}
+        meta: JSONObject = {}
+        if request.revision.modern and self._server_info is not None:
+            meta = {requests.SERVER_INFO: self._server_info}
         if isinstance(result, Mapping):
             written = jsonrpc.encode({**result, "_meta": meta} if meta else result)
         else:
-            written = result.to_json(revision, jsonrpc.encode(meta) if meta else b"{}")
+            written = result.to_json(request.revision, jsonrpc.encode(meta) if meta else b"{}")
         self._responses.append(jsonrpc.result_response(request.id, written))
 
     def put_failure(self, request: Request, exception: Exception) -> None:

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from django.utils.functional import Promise
-
 from mcp_bridge.conf import conf
 from mcp_bridge.features.context import Context
 from mcp_bridge.protocol import SUPPORTED_VERSIONS, InvalidParamsError, Request
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.protocol.revisions import Revision, negotiate
 from mcp_bridge.server.methods import Endpoint, Method, Methods, Send
-
-
-def server_info() -> JSONObject:
-    """Return this server's Implementation (MCP schema), in the active language."""
-    info = conf.SERVER_INFO.items()
-    return {name: str(each) if isinstance(each, Promise) else each for name, each in info}
 
 
 def initialize(endpoint: Endpoint, request: Request, context: Context, send: Send) -> JSONObject:
@@ -32,7 +24,7 @@ def initialize(endpoint: Endpoint, request: Request, context: Context, send: Sen
     return {
         "protocolVersion": negotiate(requested).version,
         "capabilities": endpoint.capabilities,
-        "serverInfo": server_info(),
+        "serverInfo": endpoint.server_info,
         **_instructions(),
     }
 

@@ -18,10 +18,16 @@ Send: TypeAlias = Callable[[JSONObject], None]
 
 @dataclass(slots=True)
 class Endpoint:
-    """What an endpoint serves: the tools of a snapshot, under a policy; and its capabilities."""
+    """
+    What an endpoint serves: the tools of a snapshot, under a policy.
+
+    ``server_info`` is MCP's Implementation of this server, in the active language;
+    ``capabilities`` are its ServerCapabilities.
+    """
 
     snapshot: Snapshot
     policy: AccessPolicy
+    server_info: JSONObject
     capabilities: JSONObject
 
 

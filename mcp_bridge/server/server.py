@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from asgiref.sync import sync_to_async
+from django.utils.functional import Promise
 
 from mcp_bridge.access.policy import AccessPolicy, load_policy
 from mcp_bridge.calls.cancellation import run_to_completion
 from mcp_bridge.calls.errors import reraise
+from mcp_bridge.conf import conf
 from mcp_bridge.features.context import Context
 from mcp_bridge.protocol import MethodNotFoundError, Request, Result
 from mcp_bridge.protocol.jsonrpc import JSONObject
@@ -37,6 +38,9 @@ class MCPServer(Endpoint):
         self.snapshot = snapshot if snapshot is not None else registry.snapshot
         self.policy = policy or load_policy()
         self.capabilities = self.server_capabilities
+        info = conf.SERVER_INFO.items()
+        # Lazy translations, in the language of the request.
+        self.server_info = {name: str(v) if isinstance(v, Promise) else v for name, v in info}
 
     def handle(self, request: Request, context: Context, send: Send = drop) -> Result:
         """
@@ -63,8 +67,3 @@ class MCPServer(Endpoint):
         if request.method not in request.revision.methods:
             raise MethodNotFoundError(f"Method not found: {cut(request.method)}")
         return self.methods[request.method]
-
-    @staticmethod
-    def server_info() -> Mapping[str, object]:
-        """Return this server's Implementation (MCP schema), in the active language."""
-        return lifecycle.server_info()

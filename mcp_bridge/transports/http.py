@@ -84,19 +84,17 @@ def check_media(request: HttpRequest) -> None:
 def read_body(request: HttpRequest) -> bytes:
     """Return the body, read no further than MAX_BODY_BYTES. Raises InvalidRequestError."""
     limit = conf.MAX_BODY_BYTES
-    too_large = PayloadTooLargeError(f"Request too large: a body has at most {limit} bytes.")
     try:
         declared = int(request.META.get("CONTENT_LENGTH") or 0)
     except ValueError:
         raise InvalidRequestError("Invalid request: Content-Length is not a number.") from None
-    if declared > limit:
-        raise too_large
     try:
-        body = request.read(limit + 1)
+        # Not a byte of a body that says to be too large.
+        body = b"" if declared > limit else request.read(limit + 1)
     except (UnreadablePostError, RequestDataTooBig, OSError):
         raise InvalidRequestError("Invalid request: the body could not be read.") from None
-    if len(body) > limit:
-        raise too_large
+    if max(declared, len(body)) > limit:
+        raise PayloadTooLargeError(f"Request too large: a body has at most {limit} bytes.")
     if len(body) < declared:
         raise InvalidRequestError("Invalid request: the body is shorter than Content-Length says.")
     # A procedure may look at request.body, which Django refuses once the stream was read.
