@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from asgiref.sync import iscoroutinefunction
 from django.core import checks
@@ -86,13 +86,11 @@ class ModernRPCSource(Source):
         for path in paths:
             try:
                 server = import_string(path)
+                if not isinstance(server, RpcServer):
+                    raise TypeError(f"it is a {type(server).__name__}, not an RpcServer")
+                servers.append(server)
             except Exception as exception:
                 self._bad_server(path, first_line(exception))
-                continue
-            if isinstance(server, RpcServer):
-                servers.append(server)
-            else:
-                self._bad_server(path, f"it is a {type(server).__name__}, not an RpcServer")
         return servers
 
     def _bad_server(self, path: object, why: str) -> None:
@@ -195,7 +193,8 @@ class Procedure:
             return function(*positional, **keywords)
 
         async def ainvoke(call: ToolCall) -> object:
-            return await invoke(call)
+            pending: Any = invoke(call)
+            return await pending
 
         return ainvoke if iscoroutinefunction(function) else invoke
 

@@ -13,21 +13,11 @@ from pydantic import AfterValidator, BaseModel, ValidationError
 from pydantic_core import InitErrorDetails
 
 from mcp_bridge.schemas.adapters import Adapter
+from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.django.choices import describe
-from mcp_bridge.schemas.django.hints import (
-    annotated,
-    argument_error,
-    bounded,
-    hints_by_class,
-    list_of,
-    model_with,
-    nearest,
-    or_none,
-    sent_values,
-)
 from mcp_bridge.schemas.django.models import related_key_hint
 
-_HINTS: Final = hints_by_class(forms)
+_HINTS: Final = hints.by_class(forms)
 
 
 class FormAdapter(Adapter):
@@ -44,7 +34,7 @@ class FormAdapter(Adapter):
         }
 
         def bind(values: BaseModel) -> forms.BaseForm:
-            sent = sent_values(values)
+            sent = hints.sent_values(values)
             data = {}
             for name, value in sent.items():
                 if value is not None:
@@ -58,8 +48,8 @@ class FormAdapter(Adapter):
                 raise ValidationError.from_exception_data(hint.__name__, list(_errors(form, sent)))
             return form
 
-        shape = model_with(hint.__name__, hint.__dict__.get("__doc__"), fields)
-        return annotated(shape, *metadata, AfterValidator(bind))
+        shape = hints.model_with(hint.__name__, hint.__dict__.get("__doc__"), fields)
+        return hints.annotated(shape, *metadata, AfterValidator(bind))
 
     def result(self, hint: object, metadata: tuple[object, ...]) -> object:
         if isinstance(hint, type) and issubclass(hint, forms.BaseForm):
@@ -72,7 +62,7 @@ def _errors(form: forms.BaseForm, sent: Mapping[str, object]) -> Iterator[InitEr
         path = (name,) if name in form.fields else ()
         for error in errors:
             for message in error.messages:
-                yield argument_error(error.code, message, path, sent.get(name))
+                yield hints.argument_error(error.code, message, path, sent.get(name))
 
 
 def _declared(name: str, field: forms.Field) -> tuple[object, dict[str, object]]:
@@ -84,37 +74,36 @@ def _declared(name: str, field: forms.Field) -> tuple[object, dict[str, object]]
         return hint, options
     if hint is bool and not isinstance(field, forms.NullBooleanField):
         return hint, {**options, "default": False}
-    return or_none(hint), {**options, "default": None}
+    return hints.or_none(hint), {**options, "default": None}
 
 
 def _hint(name: str, field: forms.Field) -> object:
     if isinstance(field, forms.ModelChoiceField):
         key = related_key_hint(field, field.to_field_name)
-        return list_of(key) if isinstance(field, forms.ModelMultipleChoiceField) else key
+        return hints.list_of(key) if isinstance(field, forms.ModelMultipleChoiceField) else key
     if isinstance(field, forms.ChoiceField):
         values = tuple(value for value, _ in _choices(field))
         choice: object = Literal[values] if values else str
         if not isinstance(field, forms.MultipleChoiceField):
             return choice
-        return bounded(list_of(choice), min_length=1 if field.required else None)
-    hint = nearest(_HINTS, field)
+        return hints.with_bounds(hints.list_of(choice), field, 1 if field.required else None)
+    hint = hints.nearest(_HINTS, field)
     if hint is None:
         raise TypeError(f"the form field {name!r} is a {type(field).__name__}: no JSON fills it")
     if hint is bool and field.required and not isinstance(field, forms.NullBooleanField):
         # A required box is one that has to be ticked.
         return Literal[True]
-    if isinstance(field, forms.CharField) and hint not in (Any, uuid.UUID):
-        least = field.min_length or (1 if field.required else None)
-        return bounded(hint, min_length=least, max_length=field.max_length)
-    return bounded(hint, ge=getattr(field, "min_value", None), le=getattr(field, "max_value", None))
+    if hint in (Any, uuid.UUID):
+        # Their fields are of texts, which may have a length; JSON values and UUIDs have none.
+        return hint
+    is_filled = isinstance(field, forms.CharField) and field.required
+    return hints.with_bounds(hint, field, 1 if is_filled else None)
 
 
 def _choices(field: forms.Field) -> Sequence[tuple[object, object]]:
     """Return the choices that are known before a call; those of a function or query are not."""
-    if not isinstance(field, forms.ChoiceField) or isinstance(field, forms.ModelChoiceField):
-        return []
-    choices: Any = field.choices
+    choices: Any = field.choices if isinstance(field, forms.ChoiceField) else []
     if isinstance(choices, BaseChoiceIterator):
         return []
-    flat: Any = flatten_choices(choices)
+    flat: Iterator[tuple[object, object]] = flatten_choices(choices)
     return [each for each in flat if each[0] not in ("", None)]

@@ -31,8 +31,15 @@ def annotated(hint: object, *metadata: object) -> object:
     return Annotated[(hint, *metadata)] if metadata else hint
 
 
-def bounded(hint: object, **bounds: object) -> object:
-    """Return the hint with the bounds of pydantic's ``Field`` that are known: not None, no code."""
+def with_bounds(hint: object, field: object, least: int | None = None) -> object:
+    """Return the hint with a field's bounds; ``least`` is the least length if it has none."""
+    bounds = {
+        "ge": getattr(field, "min_value", None),
+        "le": getattr(field, "max_value", None),
+        "min_length": getattr(field, "min_length", None) or least,
+        "max_length": getattr(field, "max_length", None),
+    }
+    # Code that returns a bound is run by the form or serializer, with each value.
     known: dict[str, Any] = {
         name: bound for name, bound in bounds.items() if bound is not None and not callable(bound)
     }
@@ -71,7 +78,7 @@ _HINTS: Final[Mapping[str, object]] = {
 }
 
 
-def hints_by_class(module: types.ModuleType) -> dict[type, object]:
+def by_class(module: types.ModuleType) -> dict[type, object]:
     """Return the hints of the values of fields, for the fields of forms or of serializers."""
     return {getattr(module, name): hint for name, hint in _HINTS.items()}
 

@@ -18,7 +18,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 
 from mcp_bridge.protocol.text import cut, quoted
 from mcp_bridge.schemas.adapters import Adapter
-from mcp_bridge.schemas.django.hints import annotated, bounded, list_of, nearest
+from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.members import BESIDE
 
 _HINTS: Final[Mapping[type, object]] = {
@@ -76,11 +76,12 @@ class ModelAdapter(Adapter):
         # Constraints are of the value that is sent; other metadata is of the instance.
         constraints = [each for each in metadata if isinstance(each, _CONSTRAINTS)]
         others = [each for each in metadata if not isinstance(each, (*_CONSTRAINTS, Lookup))]
-        if not several:
-            return annotated(finder.key, *constraints, AfterValidator(finder.one), *others)
-        # Other metadata of an item would be applied before there is an instance.
-        key = annotated(finder.key, *(each for each in inner if isinstance(each, _CONSTRAINTS)))
-        return annotated(list_of(key), *constraints, AfterValidator(finder.every), *others)
+        sent, find = finder.key, AfterValidator(finder.one)
+        if several:
+            # Other metadata of an item would be applied before there is an instance.
+            kept = [each for each in inner if isinstance(each, _CONSTRAINTS)]
+            sent, find = hints.list_of(hints.annotated(sent, *kept)), AfterValidator(finder.every)
+        return hints.annotated(sent, *constraints, find, *others)
 
     def result(self, hint: object, metadata: tuple[object, ...]) -> object:
         if _is_model(hint):
@@ -119,7 +120,7 @@ class Finder:
         self.noun = str(model._meta.verbose_name_raw)
         article = "an" if self.noun[:1].lower() in "aeiou" else "a"
         text = f"The {self.words} of {article} {self.noun}."
-        self.key = annotated(key_hint(field), Field(description=text))
+        self.key = hints.annotated(key_hint(field), Field(description=text))
 
     def one(self, key: object) -> models.Model:
         """Return the instance; raises PydanticCustomError if there is none."""
@@ -159,10 +160,10 @@ def key_hint(field: Any) -> object:
     """Return the hint of a model field's values; raises TypeError where JSON has none."""
     if field.remote_field is not None:
         return key_hint(field.target_field)
-    hint = nearest(_HINTS, field)
+    hint = hints.nearest(_HINTS, field)
     if hint is None:
         raise TypeError(f"{field.model.__name__}.{field.name} has no type that JSON can name")
-    return bounded(str, max_length=field.max_length or None) if hint is str else hint
+    return hints.with_bounds(str, field) if hint is str else hint
 
 
 def related_key_hint(field: Any, name: str | None) -> object:

@@ -19,20 +19,8 @@ from rest_framework.settings import api_settings
 from typing_extensions import TypedDict
 
 from mcp_bridge.schemas.adapters import Adapter
+from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.django.choices import describe
-from mcp_bridge.schemas.django.hints import (
-    FIELDS_CONFIG,
-    annotated,
-    argument_error,
-    bounded,
-    formatted,
-    hints_by_class,
-    list_of,
-    model_with,
-    nearest,
-    or_none,
-    sent_values,
-)
 from mcp_bridge.schemas.django.models import related_key_hint
 from mcp_bridge.schemas.django.spectacular import (
     Direction,
@@ -44,7 +32,7 @@ from mcp_bridge.schemas.django.spectacular import (
 _Serializer: TypeAlias = "serializers.Serializer[Any]"
 _Field: TypeAlias = "serializers.Field[Any, Any, Any, Any]"
 
-_WRITTEN: Final = {**hints_by_class(serializers), serializers.URLField: formatted("uri")}
+_WRITTEN: Final = {**hints.by_class(serializers), serializers.URLField: hints.formatted("uri")}
 _READ: Final[Mapping[type, type]] = {
     serializers.BooleanField: bool,
     serializers.CharField: str,
@@ -73,13 +61,14 @@ class SerializerAdapter(Adapter):
         shape = _shape(kind(), "request")
 
         def validated(values: object) -> serializers.BaseSerializer[Any]:
-            serializer = kind(data=sent_values(values), many=many)
+            serializer = kind(data=hints.sent_values(values), many=many)
             if not serializer.is_valid():
                 errors = list(_errors(serializer.errors, ()))
                 raise ValidationError.from_exception_data(kind.__name__, errors)
             return serializer
 
-        return annotated(list_of(shape) if many else shape, *metadata, AfterValidator(validated))
+        sent = hints.list_of(shape) if many else shape
+        return hints.annotated(sent, *metadata, AfterValidator(validated))
 
     def result(self, hint: object, metadata: tuple[object, ...]) -> object:
         kind, many = _kind(hint)
@@ -95,8 +84,8 @@ class SerializerAdapter(Adapter):
                 value = kind(value, many=many)
             return value.data
 
-        returned: Any = list_of(shape) if many else shape
-        return annotated(Any, PlainSerializer(represented, return_type=returned), *metadata)
+        returned: Any = hints.list_of(shape) if many else shape
+        return hints.annotated(Any, PlainSerializer(represented, return_type=returned), *metadata)
 
 
 def _kind(hint: object) -> tuple[type[_Serializer] | None, bool]:
@@ -118,7 +107,7 @@ def _errors(errors: object, path: tuple[str | int, ...]) -> Iterator[InitErrorDe
             inner = isinstance(each, Mapping | list)
             yield from _errors(each, (*path, index) if inner else path)
     else:
-        yield argument_error(getattr(errors, "code", None), str(errors), path)
+        yield hints.argument_error(getattr(errors, "code", None), str(errors), path)
 
 
 def _shape(serializer: _Serializer, direction: Direction) -> object:
@@ -141,11 +130,11 @@ def _shape(serializer: _Serializer, direction: Direction) -> object:
             for name, field in fields.items()
             if not field.read_only and not isinstance(field, serializers.HiddenField)
         }
-        return model_with(name, doc, taken)
+        return hints.model_with(name, doc, taken)
     make: Any = TypedDict
     shown = {name: _read(name, each) for name, each in fields.items() if not each.write_only}
     shape = make(name, shown)
-    shape.__pydantic_config__ = FIELDS_CONFIG
+    shape.__pydantic_config__ = hints.FIELDS_CONFIG
     shape.__doc__ = doc
     return shape
 
@@ -167,8 +156,8 @@ def _read(name: str, field: _Field) -> object:
     columns = {each.name: each for each in model._meta.fields} if model is not None else {}
     never_null = field.source in columns and not columns[field.source].null
     if field.allow_null or (field.read_only and not never_null):
-        hint = or_none(hint)
-    hint = annotated(hint, Field(**_options(name, field)))
+        hint = hints.or_none(hint)
+    hint = hints.annotated(hint, Field(**_options(name, field)))
     return hint if field.required or field.read_only else NotRequired[hint]
 
 
@@ -199,9 +188,8 @@ def _hint(field: _Field, direction: Direction) -> object:
 def _structured(field: _Field, direction: Direction) -> object:
     """Return the hint of a field that is alike in both directions but for its items, or None."""
     if isinstance(field, serializers.ListSerializer | serializers.ListField):
-        least = getattr(field, "min_length", None) or (None if field.allow_empty else 1)
-        items = list_of(_nullable_hint(field.child, direction))
-        return bounded(items, min_length=least, max_length=getattr(field, "max_length", None))
+        items = hints.list_of(_nullable_hint(field.child, direction))
+        return hints.with_bounds(items, field, None if field.allow_empty else 1)
     if isinstance(field, serializers.Serializer):
         return _shape(field, direction)
     if isinstance(field, serializers.DictField):
@@ -211,10 +199,10 @@ def _structured(field: _Field, direction: Direction) -> object:
         choice: object = Literal[values] if field.choices else Any
         if not isinstance(field, serializers.MultipleChoiceField):
             return choice
-        return bounded(list_of(choice), min_length=None if field.allow_empty else 1)
+        return hints.with_bounds(hints.list_of(choice), field, None if field.allow_empty else 1)
     if isinstance(field, serializers.ManyRelatedField):
-        items = list_of(_hint(field.child_relation, direction))
-        return bounded(items, min_length=None if field.allow_empty else 1)
+        items = hints.list_of(_hint(field.child_relation, direction))
+        return hints.with_bounds(items, field, None if field.allow_empty else 1)
     if isinstance(field, serializers.PrimaryKeyRelatedField | serializers.SlugRelatedField):
         name = getattr(field, "slug_field", None)
         # The type at the end of a path through relations is left to the database.
@@ -225,37 +213,35 @@ def _structured(field: _Field, direction: Direction) -> object:
 
 def _nullable_hint(field: Any, direction: Direction) -> object:
     hint = _hint(field, direction)
-    return or_none(hint) if field.allow_null else hint
+    return hints.or_none(hint) if field.allow_null else hint
 
 
 def _written_value(field: _Field) -> object:
-    hint = nearest(_WRITTEN, field)
+    hint = hints.nearest(_WRITTEN, field)
     if hint is None and not isinstance(field, serializers.FileField):
         hint = inferred_hint(field, "request")
     if hint is None:
         kind = type(field).__name__
         raise TypeError(f"the field {field.field_name!r} is a {kind}: no JSON fills it")
-    if isinstance(field, serializers.CharField):
-        least = field.min_length or (None if field.allow_blank else 1)
-        return bounded(hint, min_length=least, max_length=field.max_length)
-    return bounded(hint, ge=getattr(field, "min_value", None), le=getattr(field, "max_value", None))
+    blank = not isinstance(field, serializers.CharField) or field.allow_blank
+    return hints.with_bounds(hint, field, None if blank else 1)
 
 
 def _read_value(field: _Field) -> object:
     if isinstance(field, serializers.SerializerMethodField):
         method = getattr(field.parent, field.method_name or f"get_{field.field_name}")
         return typing.get_type_hints(method).get("return", Any)
-    date = nearest(_DATES, field)
+    date = hints.nearest(_DATES, field)
     if date is not None:
         name, setting = date
         # The format may be the site's own, and None leaves the value to the renderer.
         used = getattr(field, "format", getattr(api_settings, setting))
         if used is None:
             return Any
-        return formatted(name) if used.lower() == ISO_8601 else str
+        return hints.formatted(name) if used.lower() == ISO_8601 else str
     if isinstance(field, serializers.UUIDField):
-        return formatted("uuid") if field.uuid_format == "hex_verbose" else Any
+        return hints.formatted("uuid") if field.uuid_format == "hex_verbose" else Any
     if isinstance(field, serializers.DecimalField):
         as_text = getattr(field, "coerce_to_string", api_settings.COERCE_DECIMAL_TO_STRING)
         return str if as_text else Any
-    return nearest(_READ, field) or inferred_hint(field, "response") or Any
+    return hints.nearest(_READ, field) or inferred_hint(field, "response") or Any

@@ -21,7 +21,7 @@ from rest_framework.settings import api_settings
 from rest_framework.views import APIView
 
 from mcp_bridge.protocol.jsonrpc import JSONSchema
-from mcp_bridge.schemas.django.hints import annotated, argument_error, or_none
+from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.generator import simplify
 from mcp_bridge.schemas.validation.validator import SchemaValidator, UncheckableError
 
@@ -138,13 +138,15 @@ def _hint(schema: dict[str, Any], direction: Direction) -> object:
         except UncheckableError as exception:
             raise ValueError(str(exception)) from exception
         if violations:
-            errors = [argument_error(each.keyword, each.message, each.path) for each in violations]
+            errors = [
+                hints.argument_error(each.keyword, each.message, each.path) for each in violations
+            ]
             raise ValidationError.from_exception_data("schema", errors)
         return value
 
-    hint = annotated(Any, AfterValidator(conform), WithJsonSchema(whole))
+    hint = hints.annotated(Any, AfterValidator(conform), WithJsonSchema(whole))
     # Whether null may be sent is decided by the serializer.
-    return or_none(hint) if nullable and direction == "response" else hint
+    return hints.or_none(hint) if nullable and direction == "response" else hint
 
 
 def _json_schema(schema: JSONSchema, direction: Direction) -> dict[str, Any]:
