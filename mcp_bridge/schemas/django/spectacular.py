@@ -49,19 +49,17 @@ def override_hint(field: object, direction: Direction) -> object:
     from drf_spectacular import extensions
     from drf_spectacular.drainage import has_override
 
+    if isinstance(field, serializers.Serializer) and not has_override(field, "field"):
+        with _collected_warnings():
+            extension = extensions.OpenApiSerializerExtension.get_match(field)
+        return extension and _mapped(extension.map_serializer, direction)
     method = None
     if isinstance(field, serializers.SerializerMethodField):
         method = getattr(field.parent, field.method_name or "", None)
-    if has_override(field, "field") or has_override(method, "field"):
-        return inferred_hint(field, direction)
     with _collected_warnings():
-        if isinstance(field, serializers.Serializer):
-            whole = extensions.OpenApiSerializerExtension.get_match(field)
-            mapping = whole.map_serializer if whole else None
-        else:
-            part = extensions.OpenApiSerializerFieldExtension.get_match(field)
-            mapping = part.map_serializer_field if part else None
-    return None if mapping is None else _mapped(mapping, direction)
+        matched = extensions.OpenApiSerializerFieldExtension.get_match(field)
+    described = matched or has_override(field, "field") or has_override(method, "field")
+    return inferred_hint(field, direction) if described else None
 
 
 def override_value(serializer: object, name: str, default: T) -> T:
@@ -99,7 +97,7 @@ def _mapped(mapping: Callable[[Any, Direction], JSONSchema | None], direction: D
     whole = {**schema, "$defs": auto_schema.registry.build({}).get("schemas", {})}
     # As JSON has it: decimals as numbers, and texts that are translated when they are read.
     text = json.dumps(
-        whole, default=lambda each: (float if isinstance(each, Decimal) else str)(each)
+        whole, default=lambda each: float(each) if isinstance(each, Decimal) else str(each)
     )
     return _hint(json.loads(text), direction)
 
