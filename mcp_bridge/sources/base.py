@@ -34,16 +34,6 @@ class Source(ABC):
         self.tools()
         return self.messages
 
-    def left_out(self, name: str, where: str, why: str) -> None:
-        """Add the message that a marked function is not served, and why."""
-        self.messages.append(
-            checks.Error(
-                f"{name} ({where}) is marked as a tool but not served: {why}.",
-                hint="Change the function, or take the mark off.",
-                id="mcp_bridge.E006",
-            )
-        )
-
 
 def first_line(exception: Exception) -> str:
     """Return the first line of an exception's text without its full stop, or its class's name."""

@@ -37,7 +37,7 @@ class MarkedFunction:
     skip: Collection[str] = ()
 
     def tool(self, source: Source) -> Tool | None:
-        """Return the tool, or None where there can be none: ``source.messages`` then says why."""
+        """Return the tool, or None where there can be none: ``source.messages`` has the reason."""
         where = location(self.function)
         try:
             signature = Signature.of(self.function, skip=self.skip)
@@ -48,7 +48,14 @@ class MarkedFunction:
             encode(tool.definition(LATEST))
         except Exception as exception:
             # Types describe themselves with code of the site's own, which may raise anything.
-            source.left_out(self.name, where, first_line(exception))
+            source.messages.append(
+                checks.Error(
+                    f"{self.name} ({where}) is marked as a tool but not served: "
+                    f"{first_line(exception)}.",
+                    hint="Change the function, or take the mark off.",
+                    id="mcp_bridge.E006",
+                )
+            )
             return None
         source.messages += [
             checks.Warning(

@@ -123,17 +123,18 @@ def _shape(serializer: _Serializer, direction: Direction) -> object:
     text = override_value(serializer, "description", type(serializer).__dict__.get("__doc__"))
     doc = None if text is None else str(text)
     excluded = override_value(serializer, "exclude_fields", ())
-    fields = {name: each for name, each in serializer.fields.items() if name not in excluded}
+    fields = {key: each for key, each in serializer.fields.items() if key not in excluded}
     if direction == "request":
         taken = {
-            name: _written(name, field)
-            for name, field in fields.items()
+            key: _written(key, field)
+            for key, field in fields.items()
             if not field.read_only and not isinstance(field, serializers.HiddenField)
         }
         return hints.model_with(name, doc, taken)
     make: Any = TypedDict
-    shown = {name: _read(name, each) for name, each in fields.items() if not each.write_only}
-    shape = make(name, shown)
+    shape = make(
+        name, {key: _read(key, each) for key, each in fields.items() if not each.write_only}
+    )
     shape.__pydantic_config__ = hints.FIELDS_CONFIG
     shape.__doc__ = doc
     return shape
