@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 from django.apps import apps
 from django.contrib.auth import get_user_model
@@ -40,6 +40,10 @@ from mcp_bridge.registry.registry import has_settings, registry
 from mcp_bridge.signals import tool_call_finished, tool_call_refused, tool_call_started
 
 logger = logging.getLogger("mcp_bridge.audit")
+
+# Set in a context's scratch space where the refusal repeats one of the same window of time: the
+# first of them is on record, so that many refused calls do not fill the table.
+REPEATED: Final = "mcp_bridge.repeated"
 
 
 class Unrecorded(Exception):
@@ -117,7 +121,7 @@ def refused(
     if error_code == ErrorCode.UNKNOWN_TOOL:
         error_code = _why_unseen(_text(request.params.get("name")))
     # A database that has just failed is not asked again: its client waits for an answer.
-    if error_code != ErrorCode.UNAVAILABLE:
+    if error_code != ErrorCode.UNAVAILABLE and REPEATED not in context.scratch:
         record = _record(context, request.params, Outcome.REFUSED, tool)
         if record is not None:
             _is_written(record, error_code=error_code, reference=reference)
@@ -129,7 +133,8 @@ def refused(
 def request_refused(error: ProtocolError, request: Any) -> None:
     """The same for an HttpRequest whose message is not read: no credential, too many requests."""
     name = request.META.get("HTTP_MCP_NAME", "")
-    if error.refusal != ErrorCode.UNAUTHENTICATED or conf.audit("UNAUTHENTICATED"):
+    wanted = error.refusal != ErrorCode.UNAUTHENTICATED or conf.audit("UNAUTHENTICATED")
+    if wanted and not error.repeated:
         record = _record(None, {"name": name}, Outcome.REFUSED, None, request)
         if record is not None:
             _is_written(record, error_code=error.refusal)

@@ -147,6 +147,20 @@ def test_basic_authentication_of_an_inactive_user_is_401(ada: Any, settings: Any
     assert refused(client).status_code == 401
 
 
+class DirectoryAway(exceptions.APIException):
+    """The directory of users does not answer."""
+
+    status_code = 503
+
+    def __init__(self, detail: str, wait: float | None = None) -> None:
+        super().__init__(detail)
+        self.wait = wait
+
+
+class Teapot(exceptions.APIException):
+    status_code = 418
+
+
 class KeyAuthentication(BaseAuthentication):
     """An API key in a header of its own, as third-party classes have it."""
 
@@ -163,6 +177,14 @@ class KeyAuthentication(BaseAuthentication):
                 raise exceptions.PermissionDenied("Not from here.")
             case "throttled":
                 raise exceptions.Throttled(wait=3)
+            case "away":
+                raise DirectoryAway("SECRET-MARKER")
+            case "away for long":
+                raise DirectoryAway("SECRET-MARKER", wait=89.5)
+            case "error":
+                raise exceptions.APIException("SECRET-MARKER")
+            case "teapot":
+                raise Teapot("SECRET-MARKER")
             case "broken":
                 raise AttributeError("SECRET-MARKER")
         return get_user_model().objects.get(username=key), self
@@ -196,15 +218,36 @@ def test_classes_are_asked_in_their_order(settings: Any) -> None:
 
 @pytest.mark.usefixtures("ada", "guarded")
 @pytest.mark.parametrize(
-    ("key", "status"), [("not authenticated", 401), ("forbidden", 403), ("throttled", 403)]
+    ("key", "status", "code", "retry"),
+    [
+        ("not authenticated", 401, 401, None),
+        ("forbidden", 403, 403, None),
+        ("teapot", 403, 403, None),
+        ("throttled", 429, 429, "3"),
+        ("away", 503, -32603, "1"),
+        ("away for long", 503, -32603, "90"),
+        ("error", 200, -32603, None),
+    ],
 )
-def test_what_a_class_raises_decides_the_status(key: str, status: int, settings: Any) -> None:
+def test_what_a_class_raises_decides_the_status(
+    key: str,
+    status: int,
+    code: int,
+    retry: str | None,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     authenticated_by(settings, KEY)
     client = CheckedClient()
     client.headers["X-Key"] = key
     response = refused(client, "tools/call", name="whoami")
     assert (response.status_code, CALLS) == (status, [])
+    assert response.json()["error"]["code"] == code
+    assert response.get("Retry-After") == retry
     assert ("WWW-Authenticate" in response) == (status == 401)
+    assert b"SECRET-MARKER" not in response.content
+    # The administrator reads in the log why nobody can log in.
+    assert ("SECRET-MARKER" in caplog.text) == (code == -32603)
 
 
 @pytest.mark.usefixtures("ada", "guarded")

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,7 +52,7 @@ class SocketCache(BaseCache):
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where a cache may listen; what is known of other caches is forgotten."""
-    monkeypatch.setattr(counters, "_outages", type(counters._outages)(counters.CircuitBreaker))
+    monkeypatch.setattr(counters, "_breakers", defaultdict(counters.CircuitBreaker))
     monkeypatch.setattr(SocketCache, "asked", 0)
     # Paths of sockets are short.
     monkeypatch.chdir(tmp_path)
@@ -63,7 +64,7 @@ def down(settings: Any, place: Path) -> Iterator[None]:
     """Nothing listens there."""
     settings.CACHES = {"default": {"BACKEND": f"{__name__}.SocketCache", "LOCATION": "socket"}}
     yield
-    counters.LocMemCache("mcp_bridge.throttling", {}).clear()
+    counters._local.clear()
 
 
 @pytest.fixture
@@ -185,7 +186,7 @@ def test_a_redis_that_is_stopped_continues_and_dies(
         time.sleep(counters.PAUSE)
         # What it counted before it was stopped, and what reached it when it went on.
         assert allowed(modern, most=50) <= 20
-    counters.LocMemCache("mcp_bridge.throttling", {}).clear()
+    counters._local.clear()
     assert allowed(modern, most=1) == 1
 
 
