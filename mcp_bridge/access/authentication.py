@@ -7,25 +7,18 @@ from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
-from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest, QueryDict
 from django.utils.module_loading import import_string
 from django.views import View
-from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import APIException, NotAuthenticated, PermissionDenied
 from rest_framework.negotiation import DefaultContentNegotiation
-from rest_framework.request import Request
+from rest_framework.request import ForcedAuthentication, Request
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
-from mcp_bridge.access.throttling.counters import count_locally, count_or_none, is_repeated
-from mcp_bridge.access.throttling.throttles import (
-    UNCOUNTED,
-    ToolRateThrottle,
-    is_closed,
-    request_throttles,
-    retry_after_seconds,
-)
+from mcp_bridge.access.throttling import counters, throttles
+from mcp_bridge.access.throttling.throttles import ToolRateThrottle, retry_after_seconds
 from mcp_bridge.calls.errors import uncounted
 from mcp_bridge.conf import conf
 from mcp_bridge.features.context import Context
@@ -67,25 +60,26 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
     """
     authenticators = [import_string(path)() for path in conf.AUTHENTICATION_CLASSES]
     wrapped = MessageRequest(request, authenticators=authenticators, negotiator=_NO_NEGOTIATION)
-    user, auth = AnonymousUser(), None
+    user: User | AnonymousUser = AnonymousUser()
+    auth: object = None
     try:
         # Those of the request, since DRF's test tools put their own in the place of ours.
         for authenticator in wrapped.authenticators or ():
             found = authenticator.authenticate(wrapped)
             if found is not None:
-                user, auth = found
+                user, auth = cast("tuple[User, object]", found)
                 break
+        # Sets those of ``request`` as well.
+        wrapped.user, wrapped.auth = user, auth
+        if not anonymous and not user.is_authenticated:
+            raise _unauthorized(wrapped)
     except APIException as exception:
         # Nobody is known, whom a middleware may think to know: throttles count the address.
         wrapped.user, wrapped.auth = AnonymousUser(), None
-        raise _protocol_error(exception, wrapped, authenticators) from exception
+        raise _protocol_error(exception, wrapped) from exception
     finally:
         # DRF's request refers to itself here, which would keep the body until a collection.
         wrapped.parser_context.clear()
-    request.user = user
-    request.auth = auth  # type: ignore[attr-defined]
-    if not anonymous and not user.is_authenticated:
-        raise _unauthorized(wrapped, authenticators)
 
 
 def throttle(request: HttpRequest, view: View) -> None:
@@ -96,8 +90,10 @@ def throttle(request: HttpRequest, view: View) -> None:
     cannot count and THROTTLE_WITHOUT_CACHE is "closed", and the error of its status for an
     APIException of a class. Any other error of a class is raised as it is.
     """
-    throttles = request_throttles()
-    if not throttles:
+    classes = map(import_string, conf.THROTTLE_CLASSES)
+    make = throttles.make_throttle
+    counting = [make(each) for each in classes if not issubclass(each, ToolRateThrottle)]
+    if not counting:
         return
     wrapped = MessageRequest(request, negotiator=_NO_NEGOTIATION)
     # Neither is there where a credential could not be read.
@@ -105,43 +101,36 @@ def throttle(request: HttpRequest, view: View) -> None:
     wrapped.auth = getattr(request, "auth", None)
     refusing = []
     try:
-        for each in throttles:
+        for each in counting:
             # A class may ask the view for its throttle_scope, and for no more of an APIView.
             count = partial(each.allow_request, wrapped, cast("APIView", view))
-            allowed = count_or_none(each, count)
+            allowed = counters.count_or_none(each, count)
             if allowed is None:
-                if is_closed():
+                if throttles.is_closed():
                     raise uncounted()
-                request.META[UNCOUNTED] = True
-                allowed = count_locally(each, count)
+                request.META[throttles.UNCOUNTED] = True
+                allowed = counters.count_locally(each, count)
             if not allowed:
                 refusing.append(each)
-        # The longest, as DRF has it; a class need not know how long.
-        waits = [wait for each in refusing if (wait := each.wait()) is not None]
+        if refusing:
+            # The longest, as DRF has it; a class need not know how long.
+            waits = [wait for each in refusing if (wait := each.wait()) is not None]
+            raise _too_many_requests(wrapped, max(waits, default=None), refusing)
     except APIException as exception:
         raise _protocol_error(exception, wrapped) from exception
     finally:
+        # Some hold themselves, as DRF's request does.
+        for each in counting:
+            vars(each).clear()
         wrapped.parser_context.clear()
-    if refusing:
-        raise _too_many_requests(wrapped, max(waits, default=None), refusing)
 
 
-def _protocol_error(
-    exception: APIException, request: Request, authenticators: Sequence[BaseAuthentication] = ()
-) -> ProtocolError:
+def _protocol_error(exception: APIException, request: Request) -> ProtocolError:
     """Return the error of the exception's HTTP status, without details that are not for clients."""
     wait = getattr(exception, "wait", None)
     match exception.status_code:
-        case 401 if isinstance(exception, NotAuthenticated):
-            return _unauthorized(request, authenticators)
         case 401:
-            challenge = _challenge(request, authenticators)
-            text = "The credential is not valid or no longer so."
-            if challenge.startswith("Bearer"):
-                challenge += ', error="invalid_token"'
-                if request.META.get("HTTP_AUTHORIZATION", "").split(" ")[0].lower() != "bearer":
-                    text += " Send it as `Authorization: Bearer TOKEN`."
-            return UnauthorizedError(text, challenge)
+            return _unauthorized(request, invalid=not isinstance(exception, NotAuthenticated))
         case 429:
             return _too_many_requests(request, wait)
         case 502 | 503 | 504:
@@ -159,26 +148,29 @@ def _too_many_requests(
     request: Request, wait: float | None, refusing: Sequence[BaseThrottle] = ()
 ) -> TooManyRequestsError:
     """Return the error, which is recorded where it is the caller's first of the window."""
-    caller = Context(user=request.user, request=request, revision=LATEST, auth=request.auth)
-    seconds = retry_after_seconds(wait)
+    context = Context(user=request.user, request=request, revision=LATEST, auth=request.auth)
     return TooManyRequestsError(
         "Too many requests: wait before the next.",
-        seconds,
-        repeated=is_repeated(refusing, ToolRateThrottle().get_caller(caller), seconds),
+        retry_after_seconds(wait),
+        repeated=counters.is_repeated(refusing, ToolRateThrottle().get_caller(context)),
     )
 
 
-def _unauthorized(
-    request: Request, authenticators: Sequence[BaseAuthentication]
-) -> UnauthorizedError:
-    """Return the error for no credential, whose challenge names none (RFC 6750, section 3.1)."""
-    return UnauthorizedError(
-        "Authentication required: send a credential in the Authorization header.",
-        _challenge(request, authenticators),
+def _unauthorized(request: Request, *, invalid: bool = False) -> UnauthorizedError:
+    """Return the error for no or an invalid credential, with the challenge that DRF chooses."""
+    headers = (
+        each.authenticate_header(request)
+        for each in request.authenticators or ()
+        if not isinstance(each, ForcedAuthentication)
     )
-
-
-def _challenge(request: Request, authenticators: Sequence[BaseAuthentication]) -> str:
-    """Return the first authentication class's WWW-Authenticate, as DRF chooses it."""
-    headers = (each.authenticate_header(request) for each in authenticators)
-    return str(next(filter(None, headers), 'Bearer realm="mcp"'))
+    challenge = str(next(filter(None, headers), 'Bearer realm="mcp"'))
+    if not invalid:
+        # The challenge names no error then (RFC 6750, section 3.1).
+        text = "Authentication required: send a credential in the Authorization header."
+        return UnauthorizedError(text, challenge)
+    text = "The credential is not valid or no longer so."
+    if challenge.startswith("Bearer"):
+        challenge += ', error="invalid_token"'
+        if request.META.get("HTTP_AUTHORIZATION", "").split(" ")[0].lower() != "bearer":
+            text += " Send it as `Authorization: Bearer TOKEN`."
+    return UnauthorizedError(text, challenge)

@@ -74,7 +74,9 @@ def _class_error(path: str) -> checks.Error | None:
             text = "is no subclass of BaseThrottle"
     except Exception as exception:
         text = f"cannot be used ({type(exception).__name__}: {exception})"
-    return text and checks.Error(
+    if text is None:
+        return None
+    return checks.Error(
         f"MCP_BRIDGE['THROTTLE_CLASSES'] names {path!r}, which {text}.",
         hint="Give the path of a DRF throttle class, and its scope a rate in "
         "MCP_BRIDGE['THROTTLE_RATES'].",

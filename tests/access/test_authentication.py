@@ -107,7 +107,7 @@ def test_a_credential_that_does_not_hold_is_401_although_something_is_public(
 
 
 @pytest.mark.usefixtures("guarded")
-def test_a_user_that_some_middleware_found_does_not_count(ada: Any) -> None:
+def test_a_user_of_a_middleware_does_not_count(ada: Any) -> None:
     client = CheckedClient()
     client.http.force_login(ada)
     assert refused(client).status_code == 401
@@ -115,7 +115,7 @@ def test_a_user_that_some_middleware_found_does_not_count(ada: Any) -> None:
 
 
 @pytest.mark.usefixtures("guarded")
-def test_token_comes_before_the_user_that_some_middleware_found(ada: Any) -> None:
+def test_a_token_comes_before_the_user_of_a_middleware(ada: Any) -> None:
     bob = get_user_model().objects.create_user("bob")
     client = CheckedClient(token=Token.objects.issue(user=bob, name="test")[1])
     client.http.force_login(ada)
@@ -229,7 +229,7 @@ def test_classes_are_asked_in_their_order(settings: Any) -> None:
         ("error", 200, -32603, None),
     ],
 )
-def test_what_a_class_raises_decides_the_status(
+def test_an_exception_of_a_class_keeps_its_status(
     key: str,
     status: int,
     code: int,
@@ -251,7 +251,7 @@ def test_what_a_class_raises_decides_the_status(
 
 
 @pytest.mark.usefixtures("ada", "guarded")
-def test_a_class_that_breaks_lets_nobody_in_and_says_nothing(settings: Any) -> None:
+def test_an_error_of_a_class_is_logged_and_lets_nobody_in(settings: Any) -> None:
     authenticated_by(settings, KEY)
     client = CheckedClient()
     client.headers["X-Key"] = "broken"

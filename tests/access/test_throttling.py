@@ -1,4 +1,4 @@
-"""How often callers may call: exact counts, whose they are, and what is said over the limit."""
+"""Rates of tools: exact counts, of whom, and the result over the limit."""
 
 from __future__ import annotations
 
@@ -168,14 +168,16 @@ def test_each_user_has_a_count_of_its_own(user: Any, limit: Callable[..., None])
     assert allowed(MCPClient(user=other)) == 3
 
 
-def test_each_credential_has_one_where_that_is_asked(user: Any, limit: Callable[..., None]) -> None:
+def test_credential_rate_throttle_counts_each_credential(
+    user: Any, limit: Callable[..., None]
+) -> None:
     limit({"tools": "3/min"}, THROTTLE_CLASSES=[f"{__name__}.TimedCredential"])
     secrets = [Token.objects.issue(user=user, name=name)[1] for name in "ab"]
     assert [allowed(MCPClient(token=each)) for each in (*secrets, secrets[0])] == [3, 3, 0]
     assert allowed(MCPClient(user=user)) == 3
 
 
-def test_without_a_user_it_is_the_credentials_then_the_addresss(
+def test_without_a_user_the_credential_counts_then_the_address(
     limit: Callable[..., None], settings: Any
 ) -> None:
     limit({"tools": "3/min"}, public=True, AUTHENTICATION_CLASSES=[f"{__name__}.Anonymous"])
@@ -186,7 +188,7 @@ def test_without_a_user_it_is_the_credentials_then_the_addresss(
     limit({"tools": "3/min"}, public=True)
     client = MCPClient()
     assert allowed(client) == 3
-    # What the client says of itself does not make it another one, but what a proxy says does.
+    # A header of the client does not change its address, but one of a proxy does.
     client.headers["X-Forwarded-For"] = "203.0.113.9"
     assert allowed(client) == 0
     settings.REST_FRAMEWORK = {"NUM_PROXIES": 1}
@@ -196,7 +198,7 @@ def test_without_a_user_it_is_the_credentials_then_the_addresss(
     assert allowed(client) == 3
 
 
-def test_nothing_is_counted_or_told_of_an_unseen_tool(
+def test_calls_of_an_unseen_tool_are_not_counted(
     modern: CheckedClient, user: Any, limit: Callable[..., None]
 ) -> None:
     limit({"tools": "1/min"})
@@ -278,12 +280,12 @@ def test_one_row_for_all_refusals_of_a_window(user: Any, limit: Callable[..., No
 
 
 def in_threads(ask: Callable[[], bool | None]) -> list[bool | None]:
-    """What is said to 8 threads that ask 40 times each."""
-    said: list[bool | None] = []
+    """The answers to 8 threads that ask 40 times each."""
+    answers: list[bool | None] = []
 
     def work() -> None:
         for _ in range(40):
-            said.append(ask())
+            answers.append(ask())
         caches.close_all()
 
     threads = [threading.Thread(target=work) for _ in range(8)]
@@ -291,7 +293,7 @@ def in_threads(ask: Callable[[], bool | None]) -> list[bool | None]:
         thread.start()
     for thread in threads:
         thread.join()
-    return said
+    return answers
 
 
 def test_threads_count_exactly(limit: Callable[..., None]) -> None:
@@ -316,7 +318,7 @@ def test_a_rate_that_is_not_there_lets_no_call_through(
     assert CALLS == []
 
 
-def test_a_credential_is_told_by_what_does_not_change() -> None:
+def test_a_credential_has_the_same_identity_in_every_request() -> None:
     nameless = type("Key", (), {})
     assert throttles._identify(nameless()) == throttles._identify(nameless()) == "Key"
     assert throttles._identify(Token(pk=5)) == "Token 5"

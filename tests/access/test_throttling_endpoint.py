@@ -1,4 +1,4 @@
-"""How often the endpoint may be asked, by any throttle class of DRF's kind."""
+"""Rates of requests, by any DRF throttle class."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from django.contrib.auth import get_user_model
 from django.core.cache import cache
 from django.core.cache.backends.base import BaseCache
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.module_loading import import_string
 from rest_framework.exceptions import Throttled
 from rest_framework.throttling import (
     BaseThrottle,
@@ -32,7 +33,7 @@ anew, limit = tools.anew, tools.limit
 
 
 class Refusing(BaseThrottle):
-    """Refuses all, without a word on when to come back."""
+    """Refuses all, and does not know when to retry."""
 
     def allow_request(self, request: Any, view: Any) -> bool:
         CALLS.append(f"{request.user} {view.request.path}")
@@ -66,10 +67,10 @@ def test_the_endpoint_answers_429(
     assert client.send(b"no JSON").status_code == 429
 
 
-def test_who_tries_tokens_is_counted_by_address(limit: Callable[..., None], user: Any) -> None:
+def test_a_wrong_token_is_counted_by_address(limit: Callable[..., None], user: Any) -> None:
     limit({"anon": "2/min"}, THROTTLE_CLASSES=[f"{DRF}.AnonRateThrottle"])
     wrong = MCPClient(token="mcp_wrong")
-    # A session of the browser does not make it somebody.
+    # A session of the browser is no credential here.
     wrong.http.force_login(user)
     statuses = []
     for _ in range(3):
@@ -80,7 +81,7 @@ def test_who_tries_tokens_is_counted_by_address(limit: Callable[..., None], user
     assert MCPClient(user=user).list_tools()
 
 
-def test_a_class_of_ones_own_sees_the_request_and_the_view(
+def test_a_site_class_gets_the_request_and_the_view(
     modern: CheckedClient, limit: Callable[..., None]
 ) -> None:
     limit(THROTTLE_CLASSES=[f"{__name__}.Refusing", f"{__name__}.Refusing"])
@@ -223,7 +224,7 @@ class Thrice(BaseThrottle):
 @pytest.mark.parametrize(
     "kind", [f"{DRF}.AnonRateThrottle", f"{DRF}.UserRateThrottle", f"{__name__}.Thrice"]
 )
-def test_no_header_makes_somebody_another_address(
+def test_no_header_changes_the_address(
     kind: str, limit: Callable[..., None], settings: Any
 ) -> None:
     limit({"anon": "3/day", "user": "3/day"}, public=True, THROTTLE_CLASSES=[kind])
@@ -331,7 +332,7 @@ def test_threads_count_requests_exactly(
     request = type("Request", (), {"user": user, "META": {"REMOTE_ADDR": "127.0.0.1"}})()
 
     def ask() -> bool:
-        (throttle,) = throttles.request_throttles()
+        throttle = throttles.make_throttle(import_string(path))
         return throttle.allow_request(request, None)
 
     counted = in_threads(ask)

@@ -8,6 +8,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from traceback import walk_tb
 from typing import Final
 
@@ -20,8 +21,6 @@ logger = logging.getLogger("mcp_bridge.throttling")
 # After an error of a cache, in seconds: how long it is not asked, and how long nothing is logged.
 PAUSE: Final = 1.0
 _SILENCE: Final = 60.0
-# For how long a refusal counts as the caller's last one where nobody knows when to retry.
-_MINUTE: Final = 60
 
 # The counts of this process while the cache does not answer, and its latest refusals.
 _local: Final = LocMemCache("mcp_bridge.throttling", {"OPTIONS": {"MAX_ENTRIES": 10_000}})
@@ -59,34 +58,12 @@ def _key(*about: object) -> str:
     return f"mcp_bridge.throttling:{hashlib.sha256(repr(about).encode()).hexdigest()}"
 
 
+@dataclass
 class CircuitBreaker:
-    """Keeps the requests of this process from waiting for a cache that does not answer."""
+    """Until when this process does not ask a cache, and when it last logged an error of it."""
 
-    def __init__(self) -> None:
-        self._until: float | None = None
-        self._warned = -math.inf
-
-    def allows(self) -> bool:
-        """Return whether to ask the cache: after an error one request a second asks for all."""
-        now = time.monotonic()
-        if self._until is None:
-            return True
-        if now < self._until:
-            return False
-        self._until = now + PAUSE
-        return True
-
-    def trip(self) -> None:
-        """Stop asking the cache for PAUSE seconds, and log the exception being handled."""
-        now = time.monotonic()
-        self._until = now + PAUSE
-        if now - self._warned >= _SILENCE:
-            self._warned = now
-            logger.warning("Calls cannot be counted: the cache does not answer", exc_info=True)
-
-    def reset(self) -> None:
-        """Ask the cache again for every request."""
-        self._until = None
+    until: float = -math.inf
+    warned: float = -math.inf
 
 
 # By the cache's identity, since proxies of caches cannot be hashed; a throttle that names no cache
@@ -98,20 +75,28 @@ def count_or_none(throttle: BaseThrottle, count: Callable[[], bool]) -> bool | N
     """
     Return what ``count`` returns, or None while the throttle's cache does not answer.
 
-    Raises what ``count`` raises, but for exceptions of a cache.
+    After an error it is not asked for PAUSE seconds, and then by one request for all. Raises what
+    ``count`` raises, but for exceptions of a cache.
     """
     breaker = _breakers[id(getattr(throttle, "cache", type(throttle)))]
-    if not breaker.allows():
+    now = time.monotonic()
+    if now < breaker.until:
         return None
+    if breaker.until > -math.inf:
+        breaker.until = now + PAUSE
     try:
         # A class of the site's own may return a value of any kind.
         allowed = bool(count())
     except Exception as exception:
         if not _is_of_cache(exception):
             raise
-        breaker.trip()
+        now = time.monotonic()
+        breaker.until = now + PAUSE
+        if now - breaker.warned >= _SILENCE:
+            breaker.warned = now
+            logger.warning("Calls cannot be counted: the cache does not answer", exc_info=True)
         return None
-    breaker.reset()
+    breaker.until = -math.inf
     return allowed
 
 
@@ -142,16 +127,14 @@ def _is_of_cache(exception: Exception) -> bool:
     return any(isinstance(frame.f_locals.get("self"), BaseCache) for frame in frames)
 
 
-def is_repeated(
-    refusing: Iterable[BaseThrottle], caller: tuple[str, ...], wait: int | None
-) -> bool:
+def is_repeated(refusing: Iterable[BaseThrottle], caller: tuple[str, ...]) -> bool:
     """
     Return whether the caller was refused before in the same window, which needs no new record.
 
-    Throttles that count exactly know it; for others this process remembers its refusals of
-    ``caller`` for the ``wait``, in seconds, or for a minute.
+    Throttles that count exactly know it; where none does, this process remembers its refusal of
+    ``caller`` for a minute.
     """
     known = [each.repeated for each in refusing if hasattr(each, "repeated")]
     if known:
         return all(known)
-    return not _local.add(_key("refusal", *caller), True, timeout=wait or _MINUTE)
+    return not _local.add(_key("refusal", *caller), True, timeout=60)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
-from weakref import proxy
 
 from django.core.cache import cache as default_cache
 from django.core.cache.backends.base import BaseCache
@@ -22,13 +22,7 @@ from rest_framework.request import Request
 from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle, SimpleRateThrottle
 
-from mcp_bridge.access.throttling.counters import (
-    PAUSE,
-    count_locally,
-    count_or_none,
-    increment,
-    is_repeated,
-)
+from mcp_bridge.access.throttling import counters
 from mcp_bridge.audit.recorder import REPEATED
 from mcp_bridge.conf import conf
 from mcp_bridge.features.context import Context
@@ -42,15 +36,6 @@ RETRY_KEY: Final = "mcp-bridge/retryAfter"
 EVERY_TOOL: Final = "tools"
 # Set in the META of a request that a throttle let pass uncounted; no header can have that name.
 UNCOUNTED: Final = "mcp_bridge.uncounted"
-
-_BY_HEADERS: Final = BaseThrottle().get_ident
-
-
-def get_address(request: HttpRequest | Request | None) -> str:
-    """Return the caller's address; X-Forwarded-For counts only where NUM_PROXIES is set."""
-    if request is None or api_settings.NUM_PROXIES is None:
-        return str(getattr(request, "META", {}).get("REMOTE_ADDR"))
-    return str(_BY_HEADERS(request))  # type: ignore[arg-type]
 
 
 class ToolRateThrottle(BaseThrottle):
@@ -76,16 +61,11 @@ class ToolRateThrottle(BaseThrottle):
         and ValueError for a rate that is none.
         """
         rates, mark = conf.THROTTLE_RATES, tool.options.throttle
-        if tool.rate:
-            text: str | None = tool.rate
-        elif tool.name in rates:
-            text = rates[tool.name]
-        elif mark and "/" not in mark:
+        text = tool.rate or rates.get(tool.name, mark or rates.get(EVERY_TOOL))
+        if mark and text == mark and "/" not in mark:
             if mark not in rates:
                 raise ImproperlyConfigured(f"THROTTLE_RATES has no {mark!r}, as {tool.name} asks.")
             text = rates[mark]
-        else:
-            text = mark or rates.get(EVERY_TOOL)
         return None if text is None else parse_rate(text)
 
     def get_caller(self, context: Context) -> tuple[str, str]:
@@ -98,23 +78,26 @@ class ToolRateThrottle(BaseThrottle):
         return "address", self.get_ident(context.request)
 
     def get_ident(self, request: HttpRequest | Request | None) -> str:
-        return get_address(request)
+        """Return the caller's address; X-Forwarded-For counts only where NUM_PROXIES is set."""
+        if request is None or api_settings.NUM_PROXIES is None:
+            return str(getattr(request, "META", {}).get("REMOTE_ADDR"))
+        return str(super().get_ident(request))  # type: ignore[arg-type]
 
     def allow_call(self, tool: Tool, context: Context) -> bool | None:
         """Count a call; return whether it may run, or None where it could not be counted."""
         self.rate = rate = self.get_rate(tool)
         if rate is None:
             return True
-        about = (_path(type(self)), *self.get_caller(context), tool.name)
+        about = (type(self), *self.get_caller(context), tool.name)
 
         def count() -> bool:
-            number, self._left = increment(self.cache, about, rate.seconds, self.timer())
+            number, self._left = counters.increment(self.cache, about, rate.seconds, self.timer())
             self.repeated = number > rate.calls + 1
             return number <= rate.calls
 
-        allowed = count_or_none(self, count)
+        allowed = counters.count_or_none(self, count)
         if allowed is None and not is_closed(tool):
-            return count_locally(self, count)
+            return counters.count_locally(self, count)
         return allowed
 
     def wait(self) -> float | None:
@@ -133,55 +116,28 @@ class CredentialRateThrottle(ToolRateThrottle):
 
 def _identify(auth: object) -> str:
     """Return a text that is the same for every request with this credential."""
-    key = getattr(auth, "pk", None)
+    kind, key = type(auth), getattr(auth, "pk", None)
     if key is not None:
-        return f"{type(auth).__qualname__} {key}"
-    if type(auth).__str__ is object.__str__ and type(auth).__repr__ is object.__repr__:
-        # Its text would be its place in memory, another one each time.
-        return type(auth).__qualname__
-    return str(auth)
+        return f"{kind.__qualname__} {key}"
+    # The text that Python makes of an object is its place in memory, another one each time.
+    unnamed = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
+    return kind.__qualname__ if unnamed else str(auth)
 
 
-def _path(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
+def _count_request(throttle: Any) -> bool:
+    """Count a request under the key of one of DRF's throttles; return whether it may go on."""
+    about = (type(throttle), throttle.key)
+    count, left = counters.increment(throttle.cache, about, throttle.duration, throttle.timer())
+    vars(throttle).update(repeated=count > throttle.num_requests + 1, wait=lambda: left)
+    return bool(count <= throttle.num_requests)
 
 
-class ExactCounter:
-    """
-    Counts, as ToolRateThrottle does, for a throttle of DRF's kind that leaves counting to DRF.
-
-    DRF reads a history and writes it back: of requests at the same moment it counts one. These
-    methods take the places of the throttle's own, on that instance alone, so that all else that its
-    class does stays as it is.
-    """
-
-    def __init__(self, throttle: SimpleRateThrottle) -> None:
-        # They hold one another, which would keep both until a collection.
-        self._throttle: Any = proxy(throttle)
-        self._left = 0.0
-        vars(throttle).update(throttle_success=self.count, wait=self.wait)
-        if type(throttle).allow_request is SimpleRateThrottle.allow_request:
-            vars(throttle)["allow_request"] = self.allow_request
-
-    def allow_request(self, request: Request, view: object) -> bool:
-        """Do what DRF's method does, but for reading a history, which is always empty."""
-        throttle = self._throttle
-        if throttle.rate is None:
-            return True
-        throttle.key = throttle.get_cache_key(request, view)
-        return throttle.key is None or self.count()
-
-    def count(self) -> bool:
-        """Count a request under the throttle's key; return whether it may go on."""
-        throttle = self._throttle
-        about = (_path(throttle.__class__), throttle.key)
-        number, self._left = increment(throttle.cache, about, throttle.duration, throttle.timer())
-        throttle.repeated = number > throttle.num_requests + 1
-        return bool(number <= throttle.num_requests)
-
-    def wait(self) -> float:
-        """Return the seconds to the next window."""
-        return self._left
+def _allow_request(throttle: Any, request: Request, view: object) -> bool:
+    """Do what DRF's allow_request does, but for reading the history, which is always empty."""
+    if throttle.rate is None:
+        return True
+    throttle.key = throttle.get_cache_key(request, view)
+    return throttle.key is None or _count_request(throttle)
 
 
 def make_throttle(kind: type[BaseThrottle]) -> BaseThrottle:
@@ -189,29 +145,26 @@ def make_throttle(kind: type[BaseThrottle]) -> BaseThrottle:
     Return a new throttle of a DRF class, with the rates, keys and addresses of this endpoint.
 
     It looks for its rate in THROTTLE_RATES first, and counts under other keys than in the site's
-    own views, since two rates cannot share one history. All this is set on the instance, before
-    DRF's ``__init__`` reads it: methods that the class overrides stay. Raises what its
-    ``__init__`` raises, as ImproperlyConfigured for a scope without a rate.
+    own views, since two rates cannot share one history. Where the class leaves counting to DRF,
+    it counts as ToolRateThrottle does: DRF reads a history and writes it back, so that of requests
+    at the same moment it counts one. All this is set on the instance, before DRF's ``__init__``
+    reads it: methods that the class overrides stay. Raises what ``__init__`` raises, as
+    ImproperlyConfigured for a scope without a rate.
     """
     throttle = kind.__new__(kind)
+    own: dict[str, object] = vars(throttle)
     if kind.get_ident is BaseThrottle.get_ident:
-        vars(throttle)["get_ident"] = get_address
+        own["get_ident"] = ToolRateThrottle().get_ident
     if isinstance(throttle, SimpleRateThrottle):
-        vars(throttle).update(
-            THROTTLE_RATES={**throttle.THROTTLE_RATES, **conf.THROTTLE_RATES},
-            cache_format=f"mcp_{throttle.cache_format}",
-        )
+        own["THROTTLE_RATES"] = {**throttle.THROTTLE_RATES, **conf.THROTTLE_RATES}
+        own["cache_format"] = f"mcp_{throttle.cache_format}"
         counting = ("throttle_success", "throttle_failure", "wait")
         if all(getattr(kind, name) is getattr(SimpleRateThrottle, name) for name in counting):
-            ExactCounter(throttle)
+            own["throttle_success"] = partial(_count_request, throttle)
+            if kind.allow_request is SimpleRateThrottle.allow_request:
+                own["allow_request"] = partial(_allow_request, throttle)
     kind.__init__(throttle)
     return throttle
-
-
-def request_throttles() -> list[BaseThrottle]:
-    """Return new throttles of the classes in THROTTLE_CLASSES that count requests."""
-    classes = map(import_string, conf.THROTTLE_CLASSES)
-    return [make_throttle(each) for each in classes if not issubclass(each, ToolRateThrottle)]
 
 
 def throttled(tool: Tool, context: Context) -> CallToolResult | None:
@@ -233,19 +186,21 @@ def throttled(tool: Tool, context: Context) -> CallToolResult | None:
         uncounted |= allowed is None
     if uncounted:
         text = f"The tool {tool.name} cannot be called just now: the site cannot count its calls."
-        wait, refusing = retry_after_seconds(PAUSE), []
+        wait: float | None = counters.PAUSE
     elif refusing:
         longest = max(refusing, key=lambda throttle: throttle.wait() or 0)
-        said = f"{tool.name} may be called {longest.rate}." if longest.rate else f"{tool.name}."
-        text, wait = f"Too many calls: {said}", retry_after_seconds(longest.wait())
+        rate = f" may be called {longest.rate}" if longest.rate else ""
+        text, wait = f"Too many calls: {tool.name}{rate}.", longest.wait()
     else:
         return None
-    if is_repeated(refusing, (*ToolRateThrottle().get_caller(context), tool.name), wait):
+    caller = (*ToolRateThrottle().get_caller(context), tool.name)
+    if counters.is_repeated([] if uncounted else refusing, caller):
         context.scratch[REPEATED] = True
-    if wait is None:
+    seconds = retry_after_seconds(wait)
+    if seconds is None:
         return CallToolResult.error(text)
-    text += f" Retry after {wait} second{'s' * (wait > 1)}."
-    return CallToolResult.error(text, {RETRY_KEY: wait})
+    text += f" Retry after {seconds} second{'s' * (seconds > 1)}."
+    return CallToolResult.error(text, {RETRY_KEY: seconds})
 
 
 def retry_after_seconds(wait: float | None) -> int | None:
