@@ -41,8 +41,8 @@ from mcp_bridge.signals import tool_call_finished, tool_call_refused, tool_call_
 
 logger = logging.getLogger("mcp_bridge.audit")
 
-# Set in a context's scratch space where the refusal repeats one of the same window of time: the
-# first of them is on record, so that many refused calls do not fill the table.
+# The key in a context's scratch space of whether its last refusal for too many calls repeats one of
+# the same window of time: the first is on record, so that many do not fill the table.
 REPEATED: Final = "mcp_bridge.repeated"
 
 
@@ -121,7 +121,8 @@ def refused(
     if error_code == ErrorCode.UNKNOWN_TOOL:
         error_code = _why_unseen(_text(request.params.get("name")))
     # A database that has just failed is not asked again: its client waits for an answer.
-    if error_code != ErrorCode.UNAVAILABLE and REPEATED not in context.scratch:
+    repeated = error_code == ErrorCode.THROTTLED and context.scratch.get(REPEATED)
+    if error_code != ErrorCode.UNAVAILABLE and not repeated:
         record = _record(context, request.params, Outcome.REFUSED, tool)
         if record is not None:
             _is_written(record, error_code=error_code, reference=reference)

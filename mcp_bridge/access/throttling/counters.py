@@ -134,7 +134,7 @@ def is_repeated(refusing: Iterable[BaseThrottle], caller: tuple[str, ...]) -> bo
     Throttles that count exactly know it; where none does, this process remembers its refusal of
     ``caller`` for a minute.
     """
-    known = [each.repeated for each in refusing if hasattr(each, "repeated")]
+    known = {getattr(each, "repeated", None) for each in refusing} - {None}
     if known:
         return all(known)
     return not _local.add(_key("refusal", *caller), True, timeout=60)

@@ -43,14 +43,14 @@ class ToolRateThrottle(BaseThrottle):
     Count the calls of each tool by each caller, exactly, in fixed windows.
 
     ``cache`` is where it counts and ``timer`` its clock, as in DRF's SimpleRateThrottle. Of the
-    last call, ``rate`` is the tool's rate, and ``repeated`` whether it was refused after another
-    refusal of the same window. Each subclass has counts of its own.
+    last call, ``rate`` is the tool's rate, and ``repeated`` whether another one of the same window
+    was refused before it. Each subclass has counts of its own.
     """
 
     cache: BaseCache = default_cache
     timer: Callable[[], float] = staticmethod(time.time)
     rate: Rate | None = None
-    repeated = False
+    repeated: bool | None = None
     _left = 0.0
 
     def get_rate(self, tool: Tool) -> Rate | None:
@@ -171,7 +171,7 @@ def throttled(tool: Tool, context: Context) -> CallToolResult | None:
     """
     Count a call of the tool; return the result to send in its place, or None where it may run.
 
-    A refusal that repeats one of the same window is marked in ``context.scratch``, so that it is
+    Whether the refusal repeats one of the same window is kept in ``context.scratch``, so that it is
     not recorded again. An error of a throttle, which is not one of its cache, is raised.
     """
     uncounted = is_irreversible(tool) and UNCOUNTED in getattr(context.request, "META", ())
@@ -194,8 +194,7 @@ def throttled(tool: Tool, context: Context) -> CallToolResult | None:
     else:
         return None
     caller = (*ToolRateThrottle().get_caller(context), tool.name)
-    if counters.is_repeated([] if uncounted else refusing, caller):
-        context.scratch[REPEATED] = True
+    context.scratch[REPEATED] = counters.is_repeated([] if uncounted else refusing, caller)
     seconds = retry_after_seconds(wait)
     if seconds is None:
         return CallToolResult.error(text)
