@@ -80,7 +80,7 @@ class PendingCallAdmin(admin.ModelAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        title = {"title": _("Held calls")}
+        title = {"title": _("Pending calls")}
         return super().changelist_view(request, {**title, **(extra_context or {})})
 
     def change_view(
@@ -111,7 +111,7 @@ class PendingCallAdmin(admin.ModelAdmin):
         waits = pending.status == Status.WAITING
         context = {
             **self.admin_site.each_context(request),
-            "title": gettext("Held call"),
+            "title": gettext("Pending call"),
             "opts": self.opts,
             "media": self.media,
             "original": pending,

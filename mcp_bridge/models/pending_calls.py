@@ -58,8 +58,8 @@ class PendingCall(models.Model):
     used_at = models.DateTimeField(_("run"), null=True)
 
     class Meta:
-        verbose_name = _("held call")
-        verbose_name_plural = _("held calls")
+        verbose_name = _("pending call")
+        verbose_name_plural = _("pending calls")
         ordering = ["-asked_at", "-pk"]
         # Rows come from calls.
         default_permissions = ("view", "change", "delete")

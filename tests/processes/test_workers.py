@@ -1,4 +1,4 @@
-"""Several processes, and several threads of one, obey the owner's settings alike."""
+"""Several processes, and several threads of one, obey the administrators' settings alike."""
 
 from __future__ import annotations
 
