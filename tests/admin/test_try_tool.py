@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.contrib import admin
 from django.contrib.auth import get_user_model
-from django.urls import path, reverse
 
 from mcp_bridge import Context, ToolError
-from mcp_bridge.admin.tool_settings import ToolSettingAdmin
 from mcp_bridge.models import ToolSetting
 from tests.support.administrator import VIEW, Administrator, row, serve_tools
 
@@ -158,21 +155,3 @@ def test_many_users_are_not_all_named(settings: Any) -> None:
     assert "every user (26 users)" in text
     assert text.count("sees/?user=") == 20
     assert "and more" in text
-
-
-def test_the_pages_work_in_another_admin_site(settings: Any) -> None:
-    staff = admin.AdminSite(name="staff")
-    staff.register(ToolSetting, ToolSettingAdmin)
-    serve_tools(settings, shout, confirm=True)
-    settings.ROOT_URLCONF.urlpatterns.insert(0, path("staff/", staff.urls))
-    administrator = Administrator()
-    administrator.browser.get(reverse("staff:mcp_bridge_toolsetting_changelist"))
-    ToolSetting.objects.filter(name="shout").update(fingerprint="another")
-    key = row("shout").pk
-    for page, args in {"changelist": (), "change": (key,), "try": (key,), "sees": ()}.items():
-        address = reverse(f"staff:mcp_bridge_toolsetting_{page}", args=args)
-        text = administrator.browser.get(address).content.decode()
-        assert "/staff/mcp_bridge/toolsetting/" in text
-        assert "/admin/mcp_bridge/toolsetting/" not in text
-    address = reverse("staff:mcp_bridge_toolsetting_approve", args=[key])
-    assert administrator.browser.post(address).url == f"/staff/mcp_bridge/toolsetting/{key}/change/"
