@@ -76,7 +76,7 @@ def test_tools_alone_have_all_their_pages(settings: Any, name: str, default: boo
         assert "/own/mcp_bridge/toolsetting/" in text
         assert "pendingcall" not in text
         assert "toolcallrecord" not in text
-        assert "call waits" not in text
+        assert "1 call waits" not in text
     for page, args in {"history": (key,)}.items():
         site.get(f"toolsetting_{page}", *args)
     change = f"/own/mcp_bridge/toolsetting/{key}/change/"
