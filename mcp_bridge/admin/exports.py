@@ -8,26 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
+from mcp_bridge.models import ToolCallRecord
+
 Rows = Iterable[tuple[object, ...]]
 
-FIELDS: Final = (
-    "id",
-    "started_at",
-    "tool",
-    "user_id",
-    "user_name",
-    "credential",
-    "client_name",
-    "client_version",
-    "revision",
-    "outcome",
-    "error_code",
-    "reference",
-    "duration_ms",
-    "arguments_bytes",
-    "result_bytes",
-    "remote_address",
-    "arguments",
+# All columns, the longest one last.
+FIELDS: Final = sorted(
+    (field.attname for field in ToolCallRecord._meta.concrete_fields),
+    key=lambda name: name == "arguments",
 )
 # The characters with which spreadsheets begin a formula.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")

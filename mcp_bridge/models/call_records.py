@@ -63,9 +63,7 @@ class ToolCallRecord(models.Model):
             models.Index(fields=["started_at"], name="mcp_record_time"),
             models.Index(fields=["tool", "started_at"], name="mcp_record_tool"),
             models.Index(
-                fields=["started_at"],
-                condition=Q(outcome=Outcome.STARTED),
-                name="mcp_record_open",
+                fields=["started_at"], condition=Q(outcome=Outcome.STARTED), name="mcp_record_open"
             ),
         ]
 

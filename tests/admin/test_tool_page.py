@@ -271,6 +271,12 @@ def test_a_place_is_told_in_words(path: list[str], what: str) -> None:
     assert change.what == what
 
 
+def test_scopes_are_not_shown() -> None:
+    one, other = (json.dumps({"scopes": scopes, "name": "a"}) for scopes in (["read"], ["write"]))
+    assert changes(one, other) == []
+    assert [change.path for change in changes("", one)] == ["name"]
+
+
 @pytest.mark.parametrize("size", [10, 5_000])
 def test_long_texts_are_compared_quickly(size: int) -> None:
     old, new = ("\n".join(f"{word} {n}" for n in range(size)) for word in ("one", "two"))

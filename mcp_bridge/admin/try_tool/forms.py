@@ -38,6 +38,7 @@ class Node:
     ``name`` is a field for the members that the schema does not name.
     """
 
+    form: forms.Form
     name: str | None
     key: str
     place: tuple[str, ...]
@@ -47,22 +48,19 @@ class Node:
     when_empty: object = ABSENT
     members: tuple[Node, ...] | None = None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """A node for a template: a bound field, or a fieldset with parts."""
-
-    title: str
-    name: str
-    required: bool
-    help: str
-    id: str
-    field: forms.BoundField | None = None
-    parts: list[Part] | None = None
+    @property
+    def field(self) -> forms.BoundField:
+        """The bound field of a node without members."""
+        return self.form[self.key]
 
     @property
-    def is_checkbox(self) -> bool:
-        return self.field is not None and self.field.widget_type == "checkbox"
+    def id(self) -> str:
+        return f"id_{self.form.add_prefix(self.key)}"
+
+    @property
+    def label(self) -> str:
+        """The name as people can read it; empty without a name."""
+        return "" if self.name is None else spelled(self.name)
 
 
 class ArgumentsForm(forms.Form):
@@ -83,25 +81,21 @@ class ArgumentsForm(forms.Form):
         self._schema = schema
         self._left = MAX_FIELDS
         root, seen = opened(schema, schema)
-        self._nodes = tuple(self._members(root, (), seen, certain=True))
+        self.nodes = tuple(self._members(root, (), seen, certain=True))
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments to send. Only for a form that is valid."""
-        return self._object(self._nodes)
+        return self._object(self.nodes)
 
     def add_tool_errors(self, errors: Iterable[JSONObject]) -> None:
         """Put each error of ``_meta["mcp-bridge/errors"]`` at its field, or at the form's top."""
-        fields = {pointer(node.place): node.key for node in _leaves(self._nodes) if node.name}
+        fields = {pointer(node.place): node.key for node in _leaves(self.nodes) if node.name}
         for error in errors:
             path, message = str(error.get("path", "")), str(error.get("message", ""))
             found = [each for each in fields if path == each or path.startswith(f"{each}/")]
             nearest = max(found, key=len, default="")
             rest = path.removeprefix(nearest)
             self.add_error(fields.get(nearest), f"{rest}: {message}" if rest else message)
-
-    def parts(self) -> list[Part]:
-        """Return the parts that a template shows, in the order of the schema."""
-        return [self._part(node) for node in self._nodes]
 
     def _members(
         self, schema: JSONSchema, place: tuple[str, ...], seen: frozenset[str], certain: bool
@@ -122,6 +116,7 @@ class ArgumentsForm(forms.Form):
             field.help_text = f'Write a JSON object, such as {{"name": "value"}}.{kind}'
             yield self._leaf(
                 field,
+                form=self,
                 name=None,
                 key=".".join([*map(_encoded, place), "*"]),
                 place=place,
@@ -140,6 +135,7 @@ class ArgumentsForm(forms.Form):
         words = describe_type(schema, self._schema, seen)
         known, seen = opened(schema, self._schema, seen)
         options: dict[str, Any] = {
+            "form": self,
             "name": place[-1],
             "key": ".".join(map(_encoded, place)),
             "place": place,
@@ -170,7 +166,7 @@ class ArgumentsForm(forms.Form):
 
     def _leaf(self, field: ArgumentField, **options: Any) -> Node:
         self.fields[options["key"]] = field
-        return Node(**options, help=field.help_text, when_empty=field.when_empty)
+        return Node(**options, help=str(field.help_text), when_empty=field.when_empty)
 
     def _is_group(self, schema: JSONSchema, place: tuple[str, ...], required: bool) -> bool:
         """Return whether the members of a schema have fields of their own."""
@@ -198,24 +194,12 @@ class ArgumentsForm(forms.Form):
             self.cleaned_data.get(each.key, ABSENT) is not ABSENT for each in _leaves([node])
         )
 
-    def _part(self, node: Node) -> Part:
-        shown: dict[str, Any] = {
-            "title": node.title,
-            "name": "" if node.name is None else spelled(node.name),
-            "required": node.required,
-            "help": node.help,
-            "id": f"id_{self.add_prefix(node.key)}",
-        }
-        if node.members is None:
-            return Part(**shown, field=self[node.key])
-        return Part(**shown, parts=[self._part(each) for each in node.members])
-
 
 def _filled(nodes: Iterable[Node], given: JSONObject) -> dict[str, Any]:
     """Return the object of values given by key, with the ``when_empty`` of absent ones."""
     found: dict[str, Any] = {}
     for node in nodes:
-        value = given.get(node.key, ABSENT)
+        value: Any = given.get(node.key, ABSENT)
         value = node.when_empty if value is ABSENT else value
         if value is not ABSENT:
             # A member with a field of its own comes before one written among the others.
