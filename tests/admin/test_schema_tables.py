@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.admin.schema_tables import MAX_ROWS, in_words, parameters
+from mcp_bridge.admin.schema_tables import MAX_ROWS, describe_type, parameters
 from mcp_bridge.schemas import input_schema
 from tests.conftest import label
 from tests.schemas import examples as ex
@@ -57,8 +57,8 @@ DEFS = {
 
 
 @pytest.mark.parametrize(("schema", "words"), WORDS, ids=label)
-def test_a_schema_is_said_in_words(schema: Any, words: str) -> None:
-    assert in_words(schema, {"$defs": DEFS}) == words
+def test_a_schema_is_said_describe_type(schema: Any, words: str) -> None:
+    assert describe_type(schema, {"$defs": DEFS}) == words
 
 
 def rows(schema: Any) -> list[tuple[int, str, str]]:
@@ -118,7 +118,7 @@ def test_a_table_is_bounded() -> None:
         f"A{i}": {"allOf": [{"$ref": f"#/$defs/A{i + 1}"}] * 9} for i in range(9)
     }
     assert parameters({"$ref": "#/$defs/A0", "$defs": each}) == []
-    assert len(in_words({"$ref": "#/$defs/A0"}, {"$defs": each})) <= 301
+    assert len(describe_type({"$ref": "#/$defs/A0"}, {"$defs": each})) <= 301
 
 
 def test_a_table_without_rows_says_so_and_nothing_in_it_is_html() -> None:
