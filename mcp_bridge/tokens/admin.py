@@ -1,8 +1,10 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin, messages
+from django.contrib.auth.models import AbstractUser
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
@@ -12,10 +14,47 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.tokens.models import Token
 
 
+def may_issue(issuer: AbstractUser, user: AbstractUser) -> bool:
+    """
+    Return whether one user may issue tokens that act as the other.
+
+    For themselves always. For others with the permission to issue for others, where those are
+    active, are no superusers, and have no permission and no group that the issuer lacks: tools may
+    be limited to groups.
+    """
+    if user == issuer:
+        return True
+    # Django says of inactive users that they have no permissions, which they may have again.
+    if user.is_superuser or not user.is_active:
+        return False
+    if not issuer.has_perm("mcp_bridge_tokens.issue_for_others"):
+        return False
+    return issuer.is_superuser or (
+        user.is_staff <= issuer.is_staff
+        and user.get_all_permissions() <= issuer.get_all_permissions()
+        and not user.groups.exclude(pk__in=issuer.groups.values("pk")).exists()
+    )
+
+
+class TokenForm(ModelForm):
+    """A token of a user for whom the issuer, whom the admin sets, may issue one."""
+
+    issuer: AbstractUser
+
+    def clean_user(self) -> AbstractUser:
+        user: AbstractUser = self.cleaned_data["user"]
+        if not may_issue(self.issuer, user):
+            raise ValidationError(
+                gettext("A token for this user would give rights that you do not have.")
+            )
+        return user
+
+
 @admin.register(Token)
 class TokenAdmin(admin.ModelAdmin):
     """Issue, look at and revoke tokens. The secret is shown once, when the token is issued."""
 
+    form = TokenForm
     list_display = ["name", "user", "hint", "is_valid", "last_used_at", "expires_at", "created_at"]
     list_filter = ["expires_at", "revoked_at"]
     list_select_related = ["user"]
@@ -24,20 +63,37 @@ class TokenAdmin(admin.ModelAdmin):
     readonly_fields = ["hint", "created_at", "revoked_at", "last_used_at"]
     actions = ["revoke"]
 
-    def get_fields(self, request: HttpRequest, obj: Token | None = None) -> Any:
-        given = ["user", "name", "expires_at"]
-        return given if obj is None else [*given, *self.readonly_fields]
+    def has_change_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
+        """Return whether the token may be changed: to prolong it is to issue it anew."""
+        allowed = super().has_change_permission(request, obj)
+        return allowed and (obj is None or may_issue(cast(AbstractUser, request.user), obj.user))
+
+    def get_fields(self, request: HttpRequest, obj: Token | None = None) -> list[str]:
+        if obj is not None:
+            return ["user", "name", "expires_at", *self.readonly_fields]
+        for_others = request.user.has_perm("mcp_bridge_tokens.issue_for_others")
+        return ["user"] * for_others + ["name", "expires_at"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Token | None = None) -> list[str]:
-        # Whom a token speaks for is part of what was handed out.
+        # The user whom a token acts as is part of what was handed out.
         return [] if obj is None else ["user", *self.readonly_fields]
+
+    def get_form(
+        self, request: HttpRequest, obj: Token | None = None, change: bool = False, **kwargs: Any
+    ) -> type[TokenForm]:
+        # A class of this request alone: Django makes a new one for each.
+        form: type[TokenForm] = super().get_form(request, obj, change, **kwargs)
+        form.issuer = cast(AbstractUser, request.user)
+        return form
 
     def save_model(self, request: HttpRequest, obj: Token, form: ModelForm, change: bool) -> None:
         if change:
             super().save_model(request, obj, form, change)
             return
         issued, secret = Token.objects.issue(
-            user=obj.user, name=obj.name, expires_at=obj.expires_at
+            user=form.cleaned_data.get("user", request.user),
+            name=obj.name,
+            expires_at=obj.expires_at,
         )
         # Everything that follows, the log entry included, is about the token that was issued.
         obj.__dict__.update(issued.__dict__)

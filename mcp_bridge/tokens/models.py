@@ -78,6 +78,7 @@ class Token(models.Model):
         verbose_name = _("token")
         verbose_name_plural = _("tokens")
         ordering = ["-created_at"]
+        permissions = [("issue_for_others", _("Can issue tokens for other users"))]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.hint}…)"
