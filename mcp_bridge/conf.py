@@ -1,37 +1,78 @@
 """
 The setting MCP_BRIDGE: one dict, a property for each key, read when it is used.
 
-Nothing is cached, so that a changed setting holds at once. A key that is not a property here is
-found by the system check mcp_bridge.E001.
+Nothing is cached, so that a changed setting holds at once. The annotation of a property is the type
+of its key: the system checks validate the setting by it, strictly (mcp_bridge.E001, E002).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
+from annotated_types import Ge, MinLen
 from django.conf import settings
 
 import mcp_bridge
+from mcp_bridge.protocol.jsonrpc import JSONObject
 
 T = TypeVar("T")
 
-# The keys of AUDIT.
-AUDIT: Final[Mapping[str, Any]] = {
-    "ARGUMENTS": "none",
-    "REQUIRED": False,
-    "WRITE_AHEAD": False,
-    "MAX_ARGUMENTS_BYTES": 16 * 1024,
-    "SENSITIVE_NAMES": (),
-    "UNAUTHENTICATED": True,
-}
+
+class Section:
+    """A dict of settings; the properties in capitals are its keys."""
+
+    @classmethod
+    def keys(cls) -> list[str]:
+        """Return the names of all keys."""
+        return [name for name in vars(cls) if name.isupper()]
 
 
-class Conf:
-    """Every key of MCP_BRIDGE, with its default."""
+class Audit(Section):
+    """Every key of MCP_BRIDGE["AUDIT"], with its default."""
 
     @property
-    def SERVER_INFO(self) -> Mapping[str, Any]:
+    def ARGUMENTS(self) -> Literal["none", "redacted", "full"]:
+        """Which arguments are kept: none, without secrets, or all but those marked as secret."""
+        return self._get("ARGUMENTS", "none")
+
+    @property
+    def REQUIRED(self) -> bool:
+        """Whether a tool that is not read-only runs only if its record was written first."""
+        return self._get("REQUIRED", False)
+
+    @property
+    def WRITE_AHEAD(self) -> bool:
+        """Whether calls of read-only tools as well are recorded before they run."""
+        return self._get("WRITE_AHEAD", False)
+
+    @property
+    def MAX_ARGUMENTS_BYTES(self) -> Annotated[int, Ge(256)]:
+        """The most that is kept of one call's arguments, in bytes."""
+        return self._get("MAX_ARGUMENTS_BYTES", 16 * 1024)
+
+    @property
+    def SENSITIVE_NAMES(self) -> Sequence[Annotated[str, MinLen(1)]]:
+        """Further parts of names that are secret, such as "iban"."""
+        return self._get("SENSITIVE_NAMES", ())
+
+    @property
+    def UNAUTHENTICATED(self) -> bool:
+        """Whether requests without a valid credential are recorded."""
+        return self._get("UNAUTHENTICATED", True)
+
+    def _get(self, key: str, default: T) -> T:
+        value: T = (conf.AUDIT or {}).get(key, default)
+        return value
+
+
+class Conf(Section):
+    """Every key of MCP_BRIDGE, with its default; ``audit`` reads those of its AUDIT."""
+
+    audit: Final = Audit()
+
+    @property
+    def SERVER_INFO(self) -> JSONObject:
         """MCP's Implementation: "name" and "version" of this site, as clients show them."""
         return {
             "name": "django-mcp-bridge",
@@ -78,17 +119,17 @@ class Conf:
         return self._get("APPROVE_DESTRUCTIVE", False)
 
     @property
-    def STATE_MAX_AGE(self) -> float:
+    def STATE_MAX_AGE(self) -> Annotated[float, Ge(0)]:
         """How long a process may not know of a change in the admin, in seconds."""
         return self._get("STATE_MAX_AGE", 1)
 
     @property
     def AUDIT(self) -> Mapping[str, Any] | None:
-        """How calls are recorded: a dict of the keys above; None to record nothing."""
+        """How calls are recorded: a dict of the keys of ``Audit``; None to record nothing."""
         return self._get("AUDIT", {})
 
     @property
-    def CONFIRMATION_MAX_AGE(self) -> float:
+    def CONFIRMATION_MAX_AGE(self) -> Annotated[float, Ge(1)]:
         """How long an answer, or an approval of a call, may be used, in seconds."""
         return self._get("CONFIRMATION_MAX_AGE", 600)
 
@@ -123,26 +164,26 @@ class Conf:
 
     @property
     def THROTTLE_WITHOUT_CACHE(self) -> Literal["open", "closed"]:
-        """Whether what has a rate goes on while the cache cannot be asked, or is refused."""
+        """Whether calls and requests that have a rate go on or are refused without the cache."""
         return self._get("THROTTLE_WITHOUT_CACHE", "open")
 
     @property
-    def PAGE_SIZE(self) -> int:
+    def PAGE_SIZE(self) -> Annotated[int, Ge(1)]:
         """How many tools one page of tools/list holds."""
         return self._get("PAGE_SIZE", 500)
 
     @property
-    def CACHE_TTL(self) -> int:
+    def CACHE_TTL(self) -> Annotated[int, Ge(0)]:
         """How long clients may keep the tool list, in seconds."""
         return self._get("CACHE_TTL", 300)
 
     @property
-    def MAX_BODY_BYTES(self) -> int:
+    def MAX_BODY_BYTES(self) -> Annotated[int, Ge(1)]:
         """The largest request body that is read, in bytes."""
         return self._get("MAX_BODY_BYTES", 1024 * 1024)
 
     @property
-    def MAX_RESULT_BYTES(self) -> int:
+    def MAX_RESULT_BYTES(self) -> Annotated[int, Ge(1)]:
         """The largest result that is sent, in bytes; a larger one is an error to the model."""
         return self._get("MAX_RESULT_BYTES", 5 * 1024 * 1024)
 
@@ -151,18 +192,9 @@ class Conf:
         """Whether a string of JSON is taken where the schema wants an object or an array."""
         return self._get("COERCE_STRINGIFIED", False)
 
-    def audit(self, key: str) -> Any:
-        """A key of AUDIT, or its default."""
-        return (self.AUDIT or {}).get(key, AUDIT[key])
-
     def _get(self, key: str, default: T) -> T:
         value: T = getattr(settings, "MCP_BRIDGE", {}).get(key, default)
         return value
-
-    @classmethod
-    def keys(cls) -> list[str]:
-        """The names of all keys."""
-        return [name for name in vars(cls) if name.isupper()]
 
 
 conf = Conf()

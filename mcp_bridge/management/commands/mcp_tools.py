@@ -8,7 +8,7 @@ from django.core import checks
 from django.core.management.base import CommandError, CommandParser
 
 from mcp_bridge.access.policy import visible
-from mcp_bridge.checks.settings import linted
+from mcp_bridge.checks.tools import lint_messages
 from mcp_bridge.features.tools import Tool
 from mcp_bridge.management.tables import TablesCommand
 from mcp_bridge.management.users import named_user
@@ -52,7 +52,7 @@ class Command(TablesCommand):
         discovered = registry.discovered
         tools = list(discovered if user is None else visible(named_user(user)))
         if options["lint"]:
-            found = [*discovered.messages, *linted(tools, minor=True)]
+            found = [*discovered.messages, *lint_messages(tools, minor=True)]
             self._report(found, tools, LEVELS[options["fail_level"]])
             return
         settings = tool_status.read_settings()
