@@ -19,55 +19,27 @@ from mcp_bridge.protocol.jsonrpc import JSONObject
 T = TypeVar("T")
 
 
-class Section:
-    """A dict of settings; the properties in capitals are its keys."""
+class Audit:
+    """
+    The keys of MCP_BRIDGE["AUDIT"] and their defaults; docs/settings.md says what each is for.
 
-    @classmethod
-    def keys(cls) -> list[str]:
-        """Return the names of all keys."""
-        return [name for name in vars(cls) if name.isupper()]
+    An attribute is the value that the setting has, or the default.
+    """
 
+    ARGUMENTS: Literal["none", "redacted", "full"] = "none"
+    REQUIRED: bool = False
+    WRITE_AHEAD: bool = False
+    MAX_ARGUMENTS_BYTES: Annotated[int, Ge(256)] = 16 * 1024
+    SENSITIVE_NAMES: Sequence[Annotated[str, MinLen(1)]] = ()
+    UNAUTHENTICATED: bool = True
 
-class Audit(Section):
-    """Every key of MCP_BRIDGE["AUDIT"], with its default."""
-
-    @property
-    def ARGUMENTS(self) -> Literal["none", "redacted", "full"]:
-        """Which arguments are kept: none, without secrets, or all but those marked as secret."""
-        return self._get("ARGUMENTS", "none")
-
-    @property
-    def REQUIRED(self) -> bool:
-        """Whether a tool that is not read-only runs only if its record was written first."""
-        return self._get("REQUIRED", False)
-
-    @property
-    def WRITE_AHEAD(self) -> bool:
-        """Whether calls of read-only tools as well are recorded before they run."""
-        return self._get("WRITE_AHEAD", False)
-
-    @property
-    def MAX_ARGUMENTS_BYTES(self) -> Annotated[int, Ge(256)]:
-        """The most that is kept of one call's arguments, in bytes."""
-        return self._get("MAX_ARGUMENTS_BYTES", 16 * 1024)
-
-    @property
-    def SENSITIVE_NAMES(self) -> Sequence[Annotated[str, MinLen(1)]]:
-        """Further parts of names that are secret, such as "iban"."""
-        return self._get("SENSITIVE_NAMES", ())
-
-    @property
-    def UNAUTHENTICATED(self) -> bool:
-        """Whether requests without a valid credential are recorded."""
-        return self._get("UNAUTHENTICATED", True)
-
-    def _get(self, key: str, default: T) -> T:
-        value: T = (conf.AUDIT or {}).get(key, default)
-        return value
+    def __getattribute__(self, key: str) -> object:
+        given = conf.AUDIT
+        return given[key] if given and key in given else object.__getattribute__(self, key)
 
 
-class Conf(Section):
-    """Every key of MCP_BRIDGE, with its default; ``audit`` reads those of its AUDIT."""
+class Conf:
+    """Every key of MCP_BRIDGE, with its default; ``audit`` has the keys of AUDIT."""
 
     audit: Final = Audit()
 
@@ -88,8 +60,8 @@ class Conf(Section):
     @property
     def SOURCES(self) -> Mapping[str, Mapping[str, Any]]:
         """Where tools come from: an alias to {"BACKEND": dotted path, "OPTIONS": {...}}."""
-        default = {"rpc": {"BACKEND": "mcp_bridge.sources.modernrpc.ModernRPCSource"}}
-        return self._get("SOURCES", default)
+        rpc = {"BACKEND": "mcp_bridge.sources.modernrpc.ModernRPCSource"}
+        return self._get("SOURCES", {"rpc": rpc})
 
     @property
     def TOOL_NAME_STYLE(self) -> Literal["underscore", "dotted"]:
@@ -99,9 +71,8 @@ class Conf(Section):
     @property
     def AUTHENTICATION_CLASSES(self) -> Sequence[str]:
         """Dotted paths of DRF authentication classes, tried in order."""
-        return self._get(
-            "AUTHENTICATION_CLASSES", ["mcp_bridge.tokens.authentication.TokenAuthentication"]
-        )
+        tokens = "mcp_bridge.tokens.authentication.TokenAuthentication"
+        return self._get("AUTHENTICATION_CLASSES", [tokens])
 
     @property
     def ACCESS_POLICY(self) -> str:
@@ -125,7 +96,7 @@ class Conf(Section):
 
     @property
     def AUDIT(self) -> Mapping[str, Any] | None:
-        """How calls are recorded: a dict of the keys of ``Audit``; None to record nothing."""
+        """How calls are recorded, by the keys of ``Audit``; None to record nothing."""
         return self._get("AUDIT", {})
 
     @property
@@ -145,11 +116,7 @@ class Conf(Section):
 
     @property
     def ERROR_MAPPER(self) -> str | None:
-        """
-        Dotted path of a function (exception, call) -> str | None: a text for the model.
-
-        None, from it or as the setting, leaves the exception to the rule.
-        """
+        """Dotted path of a function (exception, call) -> str | None: a text for the model."""
         return self._get("ERROR_MAPPER", None)
 
     @property
@@ -195,6 +162,11 @@ class Conf(Section):
     def _get(self, key: str, default: T) -> T:
         value: T = getattr(settings, "MCP_BRIDGE", {}).get(key, default)
         return value
+
+    @classmethod
+    def keys(cls) -> list[str]:
+        """Return the names of all keys."""
+        return [name for name in vars(cls) if name.isupper()]
 
 
 conf = Conf()

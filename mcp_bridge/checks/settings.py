@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Final, get_type_hints
+from typing import Any, Final, get_type_hints
 
 from django.apps import AppConfig, apps
 from django.conf import settings
@@ -15,7 +14,7 @@ from django.utils.module_loading import import_string
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from mcp_bridge.conf import Audit, Conf, Section, conf
+from mcp_bridge.conf import Audit, Conf, conf
 from mcp_bridge.features.rates import parse_rate
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.sources.base import first_line
@@ -30,83 +29,83 @@ def check_settings(
     """Return an error for each wrong key, value and dotted path of MCP_BRIDGE."""
     given = getattr(settings, "MCP_BRIDGE", {})
     if not isinstance(given, dict):
-        return [_wrong("MCP_BRIDGE must be a dict", "Give a dict of settings.")]
-    found = [*_section("MCP_BRIDGE", Conf, given)]
+        return [_wrong("MCP_BRIDGE must be a dict")]
+    hints = {
+        key: get_type_hints(entry.fget, include_extras=True)["return"]
+        for key, entry in vars(Conf).items()
+        if isinstance(entry, property)
+    }
+    found = [*_section("MCP_BRIDGE", hints, given)]
     audit, rates = given.get("AUDIT"), given.get("THROTTLE_RATES")
     if isinstance(audit, dict):
-        found += _section("MCP_BRIDGE['AUDIT']", Audit, audit)
+        within = get_type_hints(Audit, include_extras=True)
+        found += _section("MCP_BRIDGE['AUDIT']", within, audit)
     for name, rate in rates.items() if isinstance(rates, dict) else ():
         try:
             # None says that there is no limit; another type is an error already.
             if isinstance(rate, str):
                 parse_rate(rate)
         except ValueError as exception:
-            place = f"MCP_BRIDGE['THROTTLE_RATES'][{name!r}]"
-            found.append(_wrong(f"{place} {exception}", "None says that there is no limit."))
-    return [*found, *_paths(given)]
+            found.append(_wrong(f"MCP_BRIDGE['THROTTLE_RATES'][{name!r}] {exception}"))
+    for key in ("ACCESS_POLICY", "ERROR_MAPPER", "AUTHENTICATION_CLASSES", "THROTTLE_CLASSES"):
+        named = getattr(conf, key)
+        if named is not None and not _errors(hints[key], named):
+            default = "" if key in given else " (the default)"
+            for path in [named] if isinstance(named, str) else named:
+                found += _import_errors(f"MCP_BRIDGE[{key!r}]{default}", path)
+    return found
 
 
 def _section(
-    place: str, section: type[Section], given: Mapping[str, object]
+    place: str, hints: Mapping[str, Any], given: Mapping[str, object]
 ) -> Iterator[checks.CheckMessage]:
-    """Check the keys that are given, and their values against the annotations of the section."""
-    known = section.keys()
+    """Check that the keys that are given are known, and their values of the types in ``hints``."""
     for key, value in given.items():
-        if key not in known:
-            close = get_close_matches(str(key), known, n=1)
+        if key not in hints:
+            close = get_close_matches(str(key), hints, n=1)
             meant = f"Did you mean {close[0]!r}? " if close else ""
             yield checks.Error(
                 f"{place} has no key {key!r}.",
-                hint=f"{meant}Its keys are: {', '.join(known)}.",
+                hint=f"{meant}Its keys are: {', '.join(hints)}.",
                 id="mcp_bridge.E001",
             )
             continue
-        for error in _errors(section, key, value):
+        for error in _errors(hints[key], value):
             path = "".join(f"[{part!r}]" for part in error["loc"])
             # pydantic names the class Sequence here.
             is_list = error["type"] in ("is_instance_of", "sequence_str")
             rule = "be a list" if is_list else error["msg"].partition(" should ")[2]
             wrong = cut(repr(error["input"]), 100)
-            meaning = str(inspect.getdoc(vars(section)[key])).partition("\n")[0]
-            yield _wrong(f"{place}[{key!r}]{path} must {rule}, not {wrong}", meaning)
+            yield _wrong(f"{place}[{key!r}]{path} must {rule}, not {wrong}")
 
 
-def _errors(section: type[Section], key: str, value: object) -> list[ErrorDetails]:
-    """Validate a value, strictly, by the annotation of the property that reads it."""
-    hint = get_type_hints(vars(section)[key].fget, include_extras=True)["return"]
+def _errors(hint: Any, value: object) -> list[ErrorDetails]:
+    """Return what pydantic finds wrong with a value of that type, in strict mode."""
+    # A text may be a lazy translation.
+    plain = str(value) if isinstance(value, Promise) else value
     try:
-        # A text may be a lazy translation.
-        TypeAdapter(hint, config=ConfigDict(strict=True)).validate_python(
-            str(value) if isinstance(value, Promise) else value
-        )
+        TypeAdapter(hint, config=ConfigDict(strict=True)).validate_python(plain)
     except ValidationError as exception:
         return exception.errors()
     return []
 
 
-def _wrong(sentence: str, hint: str) -> checks.CheckMessage:
-    return checks.Error(f"{sentence}.", hint=f"{hint} See docs/settings.md.", id="mcp_bridge.E002")
+def _wrong(sentence: str) -> checks.CheckMessage:
+    return checks.Error(f"{sentence}.", hint="See docs/settings.md.", id="mcp_bridge.E002")
 
 
-def _paths(given: Mapping[str, object]) -> Iterator[checks.CheckMessage]:
-    """Check that everything that is named by a dotted path can be imported."""
-    for key in ("ACCESS_POLICY", "ERROR_MAPPER", "AUTHENTICATION_CLASSES", "THROTTLE_CLASSES"):
-        named = getattr(conf, key)
-        if named is None or (key in given and _errors(Conf, key, given[key])):
-            continue
-        default = "" if key in given else " (the default)"
-        for path in [named] if isinstance(named, str) else named:
-            # First, since importing models of an app that is not installed says something else.
-            homeless = path.startswith(f"{_TOKENS}.") and not apps.is_installed(_TOKENS)
-            try:
-                if homeless:
-                    raise ImportError(f"{_TOKENS} is not in INSTALLED_APPS")
-                import_string(path)
-            except Exception as exception:
-                hint = "Give a dotted path, and put the app it lives in into INSTALLED_APPS."
-                yield checks.Error(
-                    f"MCP_BRIDGE[{key!r}]{default} names {path!r}, which cannot be imported: "
-                    f"{first_line(exception)}.",
-                    hint=f'Add "{_TOKENS}" to INSTALLED_APPS.' if homeless else hint,
-                    id="mcp_bridge.E008",
-                )
+def _import_errors(place: str, path: str) -> Iterator[checks.CheckMessage]:
+    """Check that a dotted path can be imported."""
+    # First, since importing models of an app that is not installed says something else.
+    homeless = path.startswith(f"{_TOKENS}.") and not apps.is_installed(_TOKENS)
+    try:
+        if homeless:
+            raise ImportError(f"{_TOKENS} is not in INSTALLED_APPS")
+        import_string(path)
+    except Exception as exception:
+        hint = "Give a dotted path, and put the app it lives in into INSTALLED_APPS."
+        yield checks.Error(
+            f"{place} names {path!r}, which cannot be imported: {first_line(exception)}.",
+            hint=f'Add "{_TOKENS}" to INSTALLED_APPS.' if homeless else hint,
+            id="mcp_bridge.E008",
+        )

@@ -13,7 +13,7 @@ from django.core import checks
 from django.db import connections, router
 
 from mcp_bridge.checks.settings import check_settings
-from mcp_bridge.checks.throttling import check_throttling
+from mcp_bridge.checks.throttling import throttling
 from mcp_bridge.features.tools import Tool
 from mcp_bridge.registry.linting import lint
 from mcp_bridge.registry.registry import build
@@ -34,7 +34,7 @@ def check_tools(
         *snapshot.messages,
         *_permissions(snapshot),
         *lint_messages(snapshot),
-        *check_throttling(snapshot),
+        *throttling(snapshot),
         *_transactions(snapshot),
     ]
 

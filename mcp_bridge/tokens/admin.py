@@ -5,8 +5,8 @@ from typing import Any, cast
 from django.contrib import admin, messages
 from django.contrib.auth.models import AbstractUser
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
-from django.forms import ModelForm
+from django.db.models import ForeignKey, QuerySet
+from django.forms import ModelChoiceField, ModelForm
 from django.http import HttpRequest
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -14,20 +14,19 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.tokens.models import Token
 
 
-def may_issue(issuer: AbstractUser, user: AbstractUser) -> bool:
+def may_issue(request: HttpRequest, user: AbstractUser) -> bool:
     """
-    Return whether one user may issue tokens that act as the other.
+    Return whether the administrator may issue tokens that act as the user.
 
-    For themselves always. For others with the permission to issue for others, where those are
-    active, are no superusers, and have no permission and no group that the issuer lacks: tools may
-    be limited to groups.
+    Always for themselves. For others with the permission to issue for others, where those are
+    active, are no superusers, and have no permission and no group that the administrator lacks:
+    tools may be limited to groups.
     """
+    issuer = cast(AbstractUser, request.user)
     if user == issuer:
         return True
-    # Django says of inactive users that they have no permissions, which they may have again.
-    if user.is_superuser or not user.is_active:
-        return False
-    if not issuer.has_perm("mcp_bridge_tokens.issue_for_others"):
+    # Django says of inactive users that they have no permissions; they may have them again.
+    if user.is_superuser or not user.is_active or not _may_issue_for_others(request):
         return False
     return issuer.is_superuser or (
         user.is_staff <= issuer.is_staff
@@ -36,25 +35,14 @@ def may_issue(issuer: AbstractUser, user: AbstractUser) -> bool:
     )
 
 
-class TokenForm(ModelForm):
-    """A token of a user for whom the issuer, whom the admin sets, may issue one."""
-
-    issuer: AbstractUser
-
-    def clean_user(self) -> AbstractUser:
-        user: AbstractUser = self.cleaned_data["user"]
-        if not may_issue(self.issuer, user):
-            raise ValidationError(
-                gettext("A token for this user would give rights that you do not have.")
-            )
-        return user
+def _may_issue_for_others(request: HttpRequest) -> bool:
+    return request.user.has_perm("mcp_bridge_tokens.issue_for_others")
 
 
 @admin.register(Token)
 class TokenAdmin(admin.ModelAdmin):
     """Issue, look at and revoke tokens. The secret is shown once, when the token is issued."""
 
-    form = TokenForm
     list_display = ["name", "user", "hint", "is_valid", "last_used_at", "expires_at", "created_at"]
     list_filter = ["expires_at", "revoked_at"]
     list_select_related = ["user"]
@@ -64,27 +52,32 @@ class TokenAdmin(admin.ModelAdmin):
     actions = ["revoke"]
 
     def has_change_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
-        """Return whether the token may be changed: to prolong it is to issue it anew."""
+        # To prolong a token is to issue it anew.
         allowed = super().has_change_permission(request, obj)
-        return allowed and (obj is None or may_issue(cast(AbstractUser, request.user), obj.user))
+        return allowed and (obj is None or may_issue(request, obj.user))
 
-    def get_fields(self, request: HttpRequest, obj: Token | None = None) -> list[str]:
+    def get_fields(self, request: HttpRequest, obj: Token | None = None) -> tuple[str, ...]:
         if obj is not None:
-            return ["user", "name", "expires_at", *self.readonly_fields]
-        for_others = request.user.has_perm("mcp_bridge_tokens.issue_for_others")
-        return ["user"] * for_others + ["name", "expires_at"]
+            return ("user", "name", "expires_at", *self.readonly_fields)
+        return ("user",) * _may_issue_for_others(request) + ("name", "expires_at")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Token | None = None) -> list[str]:
         # The user whom a token acts as is part of what was handed out.
         return [] if obj is None else ["user", *self.readonly_fields]
 
-    def get_form(
-        self, request: HttpRequest, obj: Token | None = None, change: bool = False, **kwargs: Any
-    ) -> type[TokenForm]:
-        # A class of this request alone: Django makes a new one for each.
-        form: type[TokenForm] = super().get_form(request, obj, change, **kwargs)
-        form.issuer = cast(AbstractUser, request.user)
-        return form
+    def formfield_for_foreignkey(
+        self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
+    ) -> ModelChoiceField | None:
+        field = super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+        def check_user(user: AbstractUser) -> None:
+            if not may_issue(request, user):
+                text = gettext("A token for this user would give rights that you do not have.")
+                raise ValidationError(text)
+
+        if field is not None:
+            field.validators = [*field.validators, check_user]
+        return field
 
     def save_model(self, request: HttpRequest, obj: Token, form: ModelForm, change: bool) -> None:
         if change:

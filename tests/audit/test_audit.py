@@ -236,7 +236,7 @@ def test_old_records_are_pruned(age: str, left: int | None, capsys: Any) -> None
         ToolCallRecord.objects.create(outcome="succeeded", started_at=now - timedelta(days=days))
     ToolCallRecord.objects.create(outcome="started", started_at=now - timedelta(days=91))
     if left is None:
-        with pytest.raises(CommandError, match="is no age"):
+        with pytest.raises(CommandError, match="is no duration"):
             call_command("mcp_audit", "prune", older_than=age)
         return
     call_command("mcp_audit", "prune", older_than=age)

@@ -127,12 +127,6 @@ def test_e002_says_where_and_what_is_wanted(value: Any, text: str, settings: Any
     assert message.msg.startswith("MCP_BRIDGE['")
 
 
-def test_e002_says_what_the_key_is_for(settings: Any) -> None:
-    settings.MCP_BRIDGE = {"AUDIT": "full"}
-    (message,) = found()
-    assert "None to record nothing. See docs/settings.md." in str(message.hint)
-
-
 def test_e002_takes_lists_tuples_and_lazy_translations(settings: Any) -> None:
     settings.MCP_BRIDGE = {
         "ALLOWED_ORIGINS": ("https://a.b",),
