@@ -8,7 +8,7 @@ of its key: the system checks validate the setting by it, strictly (mcp_bridge.E
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from annotated_types import Ge, MinLen
 from django.conf import settings
@@ -20,11 +20,7 @@ T = TypeVar("T")
 
 
 class Audit:
-    """
-    The keys of MCP_BRIDGE["AUDIT"] and their defaults; docs/settings.md says what each is for.
-
-    An attribute is the value that the setting has, or the default.
-    """
+    """The keys of AUDIT, their types and defaults; docs/settings.md says what each is for."""
 
     ARGUMENTS: Literal["none", "redacted", "full"] = "none"
     REQUIRED: bool = False
@@ -33,15 +29,9 @@ class Audit:
     SENSITIVE_NAMES: Sequence[Annotated[str, MinLen(1)]] = ()
     UNAUTHENTICATED: bool = True
 
-    def __getattribute__(self, key: str) -> object:
-        given = conf.AUDIT
-        return given[key] if given and key in given else object.__getattribute__(self, key)
-
 
 class Conf:
-    """Every key of MCP_BRIDGE, with its default; ``audit`` has the keys of AUDIT."""
-
-    audit: Final = Audit()
+    """Every key of MCP_BRIDGE, with its default."""
 
     @property
     def SERVER_INFO(self) -> JSONObject:
@@ -54,11 +44,11 @@ class Conf:
 
     @property
     def INSTRUCTIONS(self) -> str | None:
-        """What a model should know about the site's tools as a whole; None to say nothing."""
+        """A text for models about the tools as a whole, or a lazy translation; None for none."""
         return self._get("INSTRUCTIONS", None)
 
     @property
-    def SOURCES(self) -> Mapping[str, Mapping[str, Any]]:
+    def SOURCES(self) -> Mapping[str, JSONObject]:
         """Where tools come from: an alias to {"BACKEND": dotted path, "OPTIONS": {...}}."""
         rpc = {"BACKEND": "mcp_bridge.sources.modernrpc.ModernRPCSource"}
         return self._get("SOURCES", {"rpc": rpc})
@@ -95,7 +85,7 @@ class Conf:
         return self._get("STATE_MAX_AGE", 1)
 
     @property
-    def AUDIT(self) -> Mapping[str, Any] | None:
+    def AUDIT(self) -> JSONObject | None:
         """How calls are recorded, by the keys of ``Audit``; None to record nothing."""
         return self._get("AUDIT", {})
 
@@ -158,6 +148,10 @@ class Conf:
     def COERCE_STRINGIFIED(self) -> bool:
         """Whether a string of JSON is taken where the schema wants an object or an array."""
         return self._get("COERCE_STRINGIFIED", False)
+
+    def audit(self, key: str) -> Any:
+        """Return the value of a key of AUDIT, or its default."""
+        return (self.AUDIT or {}).get(key, getattr(Audit, key))
 
     def _get(self, key: str, default: T) -> T:
         value: T = getattr(settings, "MCP_BRIDGE", {}).get(key, default)

@@ -71,9 +71,9 @@ def start(call: ToolCall, request: Request) -> StartedCall:
     """
     record = _record(call.context, request.params, Outcome.STARTED, call.tool)
     acts = not call.tool.annotations.get("readOnlyHint", False)
-    if record is not None and (acts or conf.audit.WRITE_AHEAD):
+    if record is not None and (acts or conf.audit("WRITE_AHEAD")):
         record = record if _is_written(record, keyed=True) else None
-    if record is None and acts and conf.audit.REQUIRED:
+    if record is None and acts and conf.audit("REQUIRED"):
         raise Unrecorded
     tool_call_started.send_robust(Tool, call=call)
     return StartedCall(call=call, began=perf_counter(), record=record)
@@ -129,7 +129,7 @@ def refused(
 def request_refused(error: ProtocolError, request: Any) -> None:
     """The same for an HttpRequest whose message is not read: no credential, too many requests."""
     name = request.META.get("HTTP_MCP_NAME", "")
-    if error.refusal != ErrorCode.UNAUTHENTICATED or conf.audit.UNAUTHENTICATED:
+    if error.refusal != ErrorCode.UNAUTHENTICATED or conf.audit("UNAUTHENTICATED"):
         record = _record(None, {"name": name}, Outcome.REFUSED, None, request)
         if record is not None:
             _is_written(record, error_code=error.refusal)
@@ -242,11 +242,11 @@ def _arguments(arguments: Any, tool: Tool | None) -> dict[str, Any]:
         size = len(encode(arguments))
     except (ValueError, TypeError):
         size = None
-    kept = conf.audit.ARGUMENTS
+    kept = conf.audit("ARGUMENTS")
     if kept == "none":
         return {"arguments_bytes": size}
     secrets = sensitive_fields(tool, by_name=kept != "full")
-    text = redact_to_json(arguments, limit=conf.audit.MAX_ARGUMENTS_BYTES, secrets=secrets)
+    text = redact_to_json(arguments, limit=conf.audit("MAX_ARGUMENTS_BYTES"), secrets=secrets)
     return {"arguments_bytes": size, "arguments": text}
 
 

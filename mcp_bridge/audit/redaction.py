@@ -108,7 +108,7 @@ class SensitiveFields:
 def sensitive_fields(tool: Tool | None, *, by_name: bool = True) -> SensitiveFields:
     """What is secret in the arguments of a tool, or of a call of none, at this site."""
     marked, open_ = (frozenset[str](), None) if tool is None else _marks(tool)
-    names = filter(None, map(_plain, conf.audit.SENSITIVE_NAMES))
+    names = filter(None, map(_plain, conf.audit("SENSITIVE_NAMES")))
     return SensitiveFields(marked, open_, (*SENSITIVE, *names) if by_name else None)
 
 

@@ -1,5 +1,5 @@
 """
-System checks: what is wrong with the setting, and with what the sources found.
+System checks of the setting MCP_BRIDGE and of the tools that the sources found.
 
     E001  an unknown key in MCP_BRIDGE        E002  a value of a wrong type in MCP_BRIDGE
     E003  a BACKEND that cannot be used       E004  a server that is no RpcServer
@@ -8,7 +8,7 @@ System checks: what is wrong with the setting, and with what the sources found.
     E009  scopes, which are not enforced
     W001  a hint that cannot be resolved      W002  a tool without a description
     W011  a permission that no model declares W012  a source without a marked procedure
-    W013  SQLite with deferred transactions
+    W013  SQLite without a lock for writing
 
 Of throttles (mcp_bridge.checks.throttling):
 

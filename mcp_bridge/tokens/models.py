@@ -2,7 +2,7 @@
 Bearer tokens.
 
 The secret is 256 random bits and is never stored: the database holds an HMAC-SHA256 of it under
-SECRET_KEY. Nothing that is guessed needs a slow hash, and a dump of the table opens nothing.
+SECRET_KEY. So many random bits need no slow hash, and a copy of the table holds no credential.
 """
 
 from __future__ import annotations
