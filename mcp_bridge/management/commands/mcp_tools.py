@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable
+from json import dumps
 
 from django.core import checks
 from django.core.management.base import CommandError, CommandParser
@@ -51,7 +51,17 @@ class Command(TablesCommand):
         settings = read_settings()
         statuses = [status_of(tool, settings.get(tool.name)) for tool in tools]
         if json:
-            self._write_json(zip(tools, statuses, strict=True))
+            described = [
+                {
+                    **tool.definition(LATEST),
+                    "source": tool.source,
+                    "public": tool.access.public,
+                    "permissions": list(tool.access.permissions),
+                    "status": status,
+                }
+                for tool, status in zip(tools, statuses, strict=True)
+            ]
+            self.stdout.write(dumps(described, indent=2))
             return
         for tool, status in zip(tools, statuses, strict=True):
             needs = [*tool.access.permissions] or ["authenticated users"]
@@ -88,16 +98,3 @@ class Command(TablesCommand):
         grave = sum(message.level >= level for message in shown)
         if grave:
             raise CommandError(f"{grave} of {len(shown)} findings must be mended.")
-
-    def _write_json(self, tools: Iterable[tuple[Tool, ToolStatus]]) -> None:
-        described = [
-            {
-                **tool.definition(LATEST),
-                "source": tool.source,
-                "public": tool.access.public,
-                "permissions": list(tool.access.permissions),
-                "status": status,
-            }
-            for tool, status in tools
-        ]
-        self.stdout.write(json.dumps(described, indent=2))
