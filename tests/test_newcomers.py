@@ -1,4 +1,4 @@
-"""What somebody is told who has forgotten a step of the installation."""
+"""The messages for somebody who has forgotten a step of the installation."""
 
 from __future__ import annotations
 

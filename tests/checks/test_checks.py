@@ -26,7 +26,7 @@ PACKAGE = Path(mcp_bridge.__file__).parent
 
 
 def found() -> list[checks.CheckMessage]:
-    """What ``manage.py check`` says of this app."""
+    """The messages of ``manage.py check`` about this app."""
     messages = checks.run_checks(tags=["mcp_bridge"])
     assert all(message.hint and message.msg for message in messages)
     assert all(message.id.startswith("mcp_bridge.") for message in messages if message.id)
@@ -37,7 +37,7 @@ def ids() -> list[str]:
     return [str(message.id).removeprefix("mcp_bridge.") for message in found()]
 
 
-def test_the_site_of_the_tests_is_without_fault() -> None:
+def test_the_site_of_the_tests_has_no_errors() -> None:
     assert found() == []
 
 
@@ -221,7 +221,7 @@ def test_e007_two_tools_with_one_name_names_both(settings: Any) -> None:
 
 @pytest.mark.parametrize("key", ["ACCESS_POLICY", "ERROR_MAPPER", "AUTHENTICATION_CLASSES"])
 @pytest.mark.parametrize("named", ["no.such.thing", "mcp_bridge.nothing", "word", ""])
-def test_e008_what_cannot_be_imported(key: str, named: Any, settings: Any) -> None:
+def test_e008_path_that_cannot_be_imported(key: str, named: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {key: [named] if key == "AUTHENTICATION_CLASSES" else named}
     (message,) = found()
     assert message.id == "mcp_bridge.E008"
@@ -310,7 +310,7 @@ def test_w002_is_settled_by_a_description_given_by_hand(settings: Any) -> None:
     assert found() == []
 
 
-def test_every_fault_is_told_at_once(settings: Any) -> None:
+def test_all_errors_are_reported_at_once(settings: Any) -> None:
     settings.MCP_BRIDGE = {"PAGESIZE": 1, "CACHE_TTL": "x", "ERROR_MAPPER": "no.such.thing"}
     assert ids() == ["E001", "E002", "E008"]
 
