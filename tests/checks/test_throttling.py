@@ -47,7 +47,7 @@ def said(settings: Any, throttle: str | None = None, **given: Any) -> list[tuple
         {"THROTTLE_CLASSES": []},
     ],
 )
-def test_right_settings_have_no_messages(given: dict[str, Any], settings: Any) -> None:
+def test_nothing_is_said_of_what_is_right(given: dict[str, Any], settings: Any) -> None:
     assert said(settings, **given) == []
 
 
@@ -65,7 +65,7 @@ def test_right_settings_have_no_messages(given: dict[str, Any], settings: Any) -
         ("W021", {"throttle": "5/min", "THROTTLE_CLASSES": []}, "no ToolRateThrottle"),
     ],
 )
-def test_errors_are_reported(id: str, given: dict[str, Any], text: str, settings: Any) -> None:
+def test_what_is_wrong_is_told(id: str, given: dict[str, Any], text: str, settings: Any) -> None:
     (message,) = said(settings, **given)
     assert message[0] == id
     assert text in message[1]
