@@ -101,9 +101,12 @@ class SchemaDocument:
             if any(keyword in schema for keyword in REFERENCES):
                 referring.append((schema, resolver))
             for each in subschemas(schema):
-                if isinstance(each.schema, Mapping):
-                    inner = DRAFT202012.create_resource(each.schema)
-                    pending.append((each.schema, resolver.in_subresource(inner)))
+                if not isinstance(each.schema, Mapping):
+                    continue
+                inner = resolver
+                if "$id" in each.schema:
+                    inner = resolver.in_subresource(DRAFT202012.create_resource(each.schema))
+                pending.append((each.schema, inner))
 
     def targets(self, schema: JSONSchema) -> Mapping[str, object]:
         """
