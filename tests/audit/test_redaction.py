@@ -160,6 +160,11 @@ def test_a_schema_can_call_all_secret_that_it_does_not_name(settings: Any) -> No
             value, limit=1000, secrets=sensitive_fields(served("connect"), by_name=by_name)
         )
         assert json.loads(kept) == {**value, "door": HIDDEN, "more": HIDDEN}
+    # Nobody can say where the secret in it ends.
+    text = json.dumps({"user": '{"door": "' + MARKER})
+    assert MARKER not in redact_to_json(
+        text, limit=1000, secrets=sensitive_fields(served("connect"), by_name=False)
+    )
 
 
 SECRET = {"type": "string", "writeOnly": True}
@@ -236,11 +241,11 @@ def with_member(member: dict[str, Any], beside: dict[str, Any]) -> dict[str, Any
 
 @pytest.mark.parametrize(("member", "beside"), SECRET_MEMBERS.values(), ids=SECRET_MEMBERS)
 def test_a_value_that_a_given_schema_marks_is_not_recorded(
-    member: Any, beside: Any, client: CheckedClient, settings: Any
+    member: Any, beside: Any, modern: CheckedClient, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "full"}}
     serve(settings, taking(Any), input_schema=with_member(member, beside))
-    result = client.call_tool("take", {"value": {"code": MARKER, "shown": "seen"}})
+    result = modern.call_tool("take", {"value": {"code": MARKER, "shown": "seen"}})
     assert not result["isError"]
     assert json.loads(record().arguments) == {"value": {"code": HIDDEN, "shown": "seen"}}
 
@@ -253,7 +258,11 @@ def test_a_schema_that_cannot_be_read_makes_every_argument_a_secret(settings: An
 
 
 @pytest.mark.parametrize("limit", [256, 300, 400])
-@pytest.mark.parametrize("value", [10**308, "\\" * 500, ['"' * 90] * 9, [[[10**300] * 3] * 3] * 3])
+@pytest.mark.parametrize(
+    "value",
+    [10**308, "\\" * 500, ['"' * 90] * 9, [[[10**300] * 3] * 3] * 3],
+    ids=["number", "escaped", "texts", "numbers"],
+)
 def test_a_record_is_bounded_wherever_it_is_cut(value: Any, limit: int) -> None:
     for count in range(limit):
         text = redact_to_json(["x" * count, value], limit=limit, secrets=SensitiveFields())
