@@ -126,14 +126,14 @@ class SchemaDocument:
         Return a schema with the targets of its references merged into it, and ``seen`` with theirs.
 
         Keywords beside a reference win over those of its target. A reference stays where it leads
-        nowhere, or to a schema whose id() is in ``seen``.
+        nowhere, to the root, or to a schema whose id() is in ``seen``.
         """
         if not isinstance(schema, Mapping):
             return ({"not": {}} if schema is False else {}), seen
         merged = dict(schema)
         while isinstance(schema, Mapping):
             keyword, target = next(iter(self.targets(schema).items()), ("", None))
-            if not isinstance(target, Mapping) or id(target) in seen:
+            if not isinstance(target, Mapping) or target is self.root or id(target) in seen:
                 break
             seen |= {id(target)}
             del merged[keyword]

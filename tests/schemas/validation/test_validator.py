@@ -57,6 +57,16 @@ REFUSED = {
         {"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"anyOf": [{"$ref": "#"}]}}},
         "leads back to itself",
     ),
+    "two targets of a $dynamicRef": (
+        of(**{"$dynamicRef": "#a"})
+        | {
+            "$defs": {
+                "a": {"$dynamicAnchor": "a"},
+                "b": {"$id": "urn:b", "$dynamicAnchor": "a", "type": "string"},
+            }
+        },
+        "no one target",
+    ),
     "too large": ({"description": "ü" * 40_000}, "bytes"),
     "too deep": (of(**nested(40)), "levels deep"),
     "far too deep": (of(**nested(90)), "levels deep"),
