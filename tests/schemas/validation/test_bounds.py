@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, computed_field
 
+from mcp_bridge.schemas.validation.keywords import Bounded
 from mcp_bridge.schemas.validation.validator import MAX_STEPS, SchemaValidator, UncheckableError
 from tests.conftest import CheckedClient, calls, text_of
 from tests.support.serving import giving, serve, taking
@@ -122,6 +123,23 @@ def test_a_value_that_cannot_be_checked_is_an_error_logged_once(
         assert text_of(result).startswith(said)
     logged = [each for each in caplog.records if each.name == "mcp_bridge.schemas"]
     assert [each.levelno for each in logged] == [logging.WARNING]
+
+
+def test_a_subschema_has_one_validator_for_all_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    evolve = Bounded.evolve
+
+    def counted(self: Any, **changes: Any) -> Any:
+        made.append(changes["schema"])
+        return evolve(self, **changes)
+
+    # By ``descend``, which is no public name of jsonschema and may change.
+    monkeypatch.setattr(Bounded, "evolve", counted)
+    schema = {**of(items={"$ref": "#/$defs/a"}), "$defs": {"a": {"anyOf": [{"minimum": 0}]}}}
+    validator = SchemaValidator(schema, "input_schema")
+    for count in (10, 100):
+        assert validator.errors({"value": [1] * count}) == []
+        assert len(made) == 4
 
 
 class Numbered(BaseModel):
