@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.schema_tables import describe_type, spelled
 from mcp_bridge.registry.fingerprints import differences
+from mcp_bridge.schemas.walk import SchemaDocument
 
 # Texts of more words than this are compared line by line, and of more lines not at all.
 _WORDS: Final = 2_000
@@ -164,7 +165,7 @@ def _text(value: object, path: Sequence[str]) -> str:
         return "\n".join(value) or gettext("(none)")
     text = json.dumps(value, indent=2, ensure_ascii=False)
     if isinstance(value, Mapping) and path[-2:-1] and path[-2] in _NESTED:
-        lines = [describe_type(value, {}), value.get("description", ""), text]
+        lines = [describe_type(value, SchemaDocument({})), value.get("description", ""), text]
         return "\n".join(filter(None, lines))
     return text
 

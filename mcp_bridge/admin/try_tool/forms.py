@@ -10,7 +10,7 @@ from urllib.parse import quote
 from django import forms
 from django.core.exceptions import ValidationError
 
-from mcp_bridge.admin.schema_tables import as_json, describe_type, kinds_of, opened, spelled
+from mcp_bridge.admin.schema_tables import as_json, describe_type, kinds_of, spelled
 from mcp_bridge.admin.try_tool.fields import (
     ABSENT,
     ArgumentField,
@@ -20,6 +20,7 @@ from mcp_bridge.admin.try_tool.fields import (
 )
 from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import pointer
+from mcp_bridge.schemas.walk import SchemaDocument
 
 MAX_FIELDS: Final = 200
 # Objects further in than this are written as JSON.
@@ -78,9 +79,9 @@ class ArgumentsForm(forms.Form):
 
     def __init__(self, schema: JSONSchema, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._schema = schema
+        self._document = SchemaDocument(schema)
         self._left = MAX_FIELDS
-        root, seen = opened(schema, schema)
+        root, seen = self._document.merged(schema)
         self.nodes = tuple(self._members(root, (), seen, certain=True))
 
     def arguments(self) -> dict[str, Any]:
@@ -98,7 +99,7 @@ class ArgumentsForm(forms.Form):
             self.add_error(fields.get(nearest), f"{rest}: {message}" if rest else message)
 
     def _members(
-        self, schema: JSONSchema, place: tuple[str, ...], seen: frozenset[str], certain: bool
+        self, schema: JSONSchema, place: tuple[str, ...], seen: frozenset[int], certain: bool
     ) -> Iterator[Node]:
         """Yield the nodes of an object's members; ``certain`` is whether it is sent in any case."""
         properties = schema.get("properties", {})
@@ -111,7 +112,7 @@ class ArgumentsForm(forms.Form):
         others = schema.get("additionalProperties", not shown)
         if others is not False or schema.get("patternProperties"):
             field = ArgumentField(_read_object, json_area({}))
-            words = describe_type(others, self._schema)
+            words = describe_type(others, self._document)
             kind = "" if words in ("anything", "nothing") else f" Each value: {words}."
             field.help_text = f'Write a JSON object, such as {{"name": "value"}}.{kind}'
             yield self._leaf(
@@ -128,12 +129,12 @@ class ArgumentsForm(forms.Form):
         self,
         schema: object,
         place: tuple[str, ...],
-        seen: frozenset[str],
+        seen: frozenset[int],
         required: bool,
         certain: bool,
     ) -> Node:
-        words = describe_type(schema, self._schema, seen)
-        known, seen = opened(schema, self._schema, seen)
+        words = describe_type(schema, self._document, seen)
+        known, seen = self._document.merged(schema, seen)
         options: dict[str, Any] = {
             "form": self,
             "name": place[-1],
