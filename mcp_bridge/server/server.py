@@ -46,7 +46,8 @@ from mcp_bridge.protocol.content import CallToolResult
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.protocol.revisions import Revision, negotiate
 from mcp_bridge.protocol.text import cut
-from mcp_bridge.registry.registry import Snapshot, registry
+from mcp_bridge.registry.registry import registry
+from mcp_bridge.registry.snapshot import Snapshot
 from mcp_bridge.server.tools import Answers, Failure
 
 logger = logging.getLogger("mcp_bridge.calls")
@@ -178,15 +179,11 @@ class MCPServer(Answers):
     def page(
         self, position: str | int | None, context: Context
     ) -> tuple[tuple[Tool, ...], str | None]:
-        """
-        The tools after a position, PAGE_SIZE at most, and the cursor for those that follow.
-
-        Raises InvalidParamsError for an offset beyond the end.
-        """
+        """The tools after a position, PAGE_SIZE at most, and the cursor for those that follow."""
         start = self.snapshot.following(position) if isinstance(position, str) else self.snapshot
         visible = self.policy.filter(start, context)
-        if isinstance(position, int) and len(list(islice(visible, position))) < position:
-            raise pagination.invalid_cursor()
+        if isinstance(position, int):
+            visible = islice(visible, position, None)
         size = conf.PAGE_SIZE
         tools = tuple(islice(visible, size + 1))
         if len(tools) <= size:

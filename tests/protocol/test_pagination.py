@@ -68,8 +68,19 @@ def test_other_spelling_of_the_same_bytes_is_refused(cursor: str) -> None:
         pagination.position(cursor)
 
 
+@pytest.mark.parametrize("cursor", ["PnAANDk", "PgA", "PiA", "PiBh", "PuKCrA"])
+def test_cursor_of_no_possible_name_is_refused(cursor: str) -> None:
+    with pytest.raises(InvalidParamsError, match="Invalid cursor"):
+        pagination.position(cursor)
+
+
+@pytest.mark.parametrize("name", ["x" * 129, "a b", "a/b", "a:b", "a\n", "a\0", "ä", ""])
+def test_only_the_name_of_a_tool_is_a_position(name: str) -> None:
+    with pytest.raises(InvalidParamsError, match="Invalid cursor"):
+        pagination.position(pagination.after(name))
+
+
 def test_refused_cursor_is_an_error_in_the_body_and_not_in_the_status() -> None:
-    assert (pagination.invalid_cursor().code, pagination.invalid_cursor().http_status) == (
-        -32602,
-        200,
-    )
+    with pytest.raises(InvalidParamsError) as raised:
+        pagination.position("")
+    assert (raised.value.code, raised.value.http_status) == (-32602, 200)
