@@ -1,22 +1,9 @@
 from __future__ import annotations
 
-import logging
-from typing import Any
-
-from django.apps import AppConfig, apps
+from django.apps import AppConfig
 from django.core import checks
-from django.core.signals import setting_changed
-from django.db import connections, router
-from django.db.models import Model
-from django.db.models.signals import post_migrate
 
-from mcp_bridge.checks.settings import check_settings, check_tools
-from mcp_bridge.registry.registry import registry
-from mcp_bridge.registry.tool_status import sync
 from mcp_bridge.schemas.django import install
-from mcp_bridge.signals import tools_changed
-
-logger = logging.getLogger("mcp_bridge.approval")
 
 
 class MCPBridgeConfig(AppConfig):
@@ -25,37 +12,11 @@ class MCPBridgeConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        # These import models, which Django has loaded only now.
+        from mcp_bridge.checks.settings import check_settings, check_tools
+        from mcp_bridge.registry import receivers
+
         install()
         checks.register(check_settings, "mcp_bridge")
         checks.register(check_tools, "mcp_bridge")
-        # Only tests change settings while a process runs.
-        setting_changed.connect(forget_tools, dispatch_uid="mcp_bridge.forget_tools")
-        tools_changed.connect(forget_state, dispatch_uid="mcp_bridge.forget_state")
-        post_migrate.connect(write_tools, sender=self, dispatch_uid="mcp_bridge.write_tools")
-
-
-def forget_tools(*, setting: str, **kwargs: Any) -> None:
-    """Have the tools read again where a setting changed that says what they are."""
-    if setting in ("MCP_BRIDGE", "ROOT_URLCONF"):
-        registry.settings_changed()
-
-
-def forget_state(**kwargs: Any) -> None:
-    """Have the owner's settings read again with the next request."""
-    registry.forget()
-
-
-def write_tools(*, using: str, **kwargs: Any) -> None:
-    """Have a row for each tool in the database that was migrated; it never fails a migration."""
-    model = apps.get_model("mcp_bridge", "ToolSetting")
-    # After a migration backwards there is no table.
-    if using != router.db_for_write(model) or not _has_table(model, using):
-        return
-    try:
-        sync(registry.discovered)
-    except Exception:
-        logger.exception("The tools could not be written down; the admin does it when it is opened")
-
-
-def _has_table(model: type[Model], using: str) -> bool:
-    return model._meta.db_table in connections[using].introspection.table_names()
+        receivers.connect(self)

@@ -170,7 +170,7 @@ def entries() -> list[Entry]:
     found = tool_status.read_settings()
     due = list(_due(found))
     if due:
-        tool_status.sync(due)
+        tool_status.sync_tool_settings(due)
         found = tool_status.read_settings()
     return [Entry.of(setting) for setting in found.values()]
 

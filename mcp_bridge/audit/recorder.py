@@ -19,7 +19,6 @@ from typing import Any
 from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.db import (
-    DatabaseError,
     InterfaceError,
     OperationalError,
     connections,
@@ -35,8 +34,8 @@ from mcp_bridge.features.context import Context
 from mcp_bridge.features.tools import Tool, ToolCall
 from mcp_bridge.protocol import ProtocolError, Request
 from mcp_bridge.protocol.jsonrpc import encode
-from mcp_bridge.registry import tool_status
-from mcp_bridge.registry.registry import has_settings, registry
+from mcp_bridge.registry.registry import registry
+from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.signals import tool_call_finished, tool_call_refused, tool_call_started
 
 logger = logging.getLogger("mcp_bridge.audit")
@@ -143,24 +142,16 @@ def _text(value: Any) -> str:
 
 def _why_unseen(name: str) -> str:
     """
-    Why a caller sees no tool of that name, which is answered as if there were none.
+    Return the code for a tool that its caller does not see, which is answered as if it were not.
 
-    What is asked of the database is the same for every name, so that time does not tell either.
+    The work is the same for every name, so that time does not give a hidden tool away.
     """
-    try:
-        rows = apps.get_model("mcp_bridge", "ToolSetting")._default_manager
-        setting = rows.filter(name=storable(name, 128)).first() if has_settings() else None
-        tool = registry.discovered.get(name)
-        status = None if tool is None else tool_status.status_of(tool, setting)
-    except (LookupError, DatabaseError):
-        logger.error("Why a tool was not seen could not be found out", exc_info=True)
-        return ErrorCode.UNKNOWN_TOOL
-    match status:
+    match registry.statuses.get(name):
         case None:
             return ErrorCode.UNKNOWN_TOOL
-        case tool_status.ToolStatus.DISABLED:
+        case ToolStatus.DISABLED:
             return ErrorCode.DISABLED
-        case tool_status.ToolStatus.NEW | tool_status.ToolStatus.CHANGED:
+        case ToolStatus.NEW | ToolStatus.CHANGED:
             return ErrorCode.WITHHELD
     return ErrorCode.FORBIDDEN
 
@@ -172,8 +163,8 @@ def _record(
     tool: Tool | None,
     request: Any = None,
 ) -> _Record | None:
-    """A record that is not written yet; None where none is wanted, or the site has no tables."""
-    if conf.AUDIT is None or not has_settings():
+    """A record that is not written yet; None where none is wanted."""
+    if conf.AUDIT is None:
         return None
     name = storable(params.get("name"), 128)
     values: dict[str, Any] = {"started_at": timezone.now(), "tool": name, "outcome": outcome}

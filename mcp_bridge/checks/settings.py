@@ -39,7 +39,7 @@ from mcp_bridge.conf import AUDIT, Conf, conf
 from mcp_bridge.features.rates import parse_rate
 from mcp_bridge.features.tools import Tool
 from mcp_bridge.registry.linting import lint
-from mcp_bridge.registry.registry import build
+from mcp_bridge.registry.registry import registry
 from mcp_bridge.sources.base import first_line
 
 # Its models would belong to mcp_bridge itself, and have no table, where it is not installed.
@@ -90,7 +90,9 @@ def check_tools(app_configs: Any = None, **kwargs: Any) -> Sequence[checks.Check
     if check_settings():
         # A wrong setting can stop the sources from being read at all; it is reported by itself.
         return []
-    snapshot = build()
+    # Read anew, and kept for the requests that follow.
+    registry.reload()
+    snapshot = registry.discovered
     return [
         *snapshot.messages,
         *_permissions(snapshot),

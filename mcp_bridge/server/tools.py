@@ -27,7 +27,7 @@ from mcp_bridge.protocol import ProtocolError
 from mcp_bridge.protocol.content import CallToolResult
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.protocol.requests import SERVER_INFO
-from mcp_bridge.registry.registry import Snapshot
+from mcp_bridge.registry.snapshot import Snapshot
 
 logger = logging.getLogger("mcp_bridge.calls")
 
@@ -201,11 +201,5 @@ class Answers:
 
     @property
     def _written_meta(self) -> bytes:
-        """What every modern result carries, written once for all of them."""
-        kept = self.snapshot.written.get("_meta")
-        if kept is None:
-            kept = encode(self._meta)
-            # A lazy translation is written anew for each request, in its language.
-            if not any(isinstance(each, Promise) for each in conf.SERVER_INFO.values()):
-                self.snapshot.written["_meta"] = kept
-        return kept
+        """What every modern result carries."""
+        return encode(self._meta)

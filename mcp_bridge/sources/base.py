@@ -123,6 +123,7 @@ class MarkedFunction:
             may_elicit=bool(signature.context),
             non_atomic=frozenset(getattr(self.function, "_non_atomic_requests", ())),
             source=where,
+            function=qualified_name(self.function),
             options=given,
         )
 
@@ -137,6 +138,13 @@ def location(function: Callable[..., Any]) -> str:
     if path.is_relative_to(Path.cwd()):
         path = path.relative_to(Path.cwd())
     return f"{path}:{code.co_firstlineno}"
+
+
+def qualified_name(function: Callable[..., Any]) -> str:
+    """The module and name of a function, as "newsroom.procedures.publish"."""
+    function = inspect.unwrap(function)
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{function.__module__}.{name}"
 
 
 def first_line(problem: Exception) -> str:

@@ -9,11 +9,12 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import OperationalError, connection
+from django.utils.functional import lazystr
 
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.registry.fingerprints import Difference, canonical_definition, differences
 from mcp_bridge.registry.registry import registry
-from mcp_bridge.registry.tool_status import ToolStatus, mark_approved, status_of, sync
+from mcp_bridge.registry.tool_status import ToolStatus, mark_approved, status_of, sync_tool_settings
 from mcp_bridge.testing import MCPError
 from tests.conftest import CheckedClient
 from tests.support.serving import serve, served
@@ -77,7 +78,7 @@ def test_a_changed_tool_is_withheld_until_it_is_approved(
     assert is_served(root)
     serve_as_wipe(settings, function, **options)
     assert not is_served(root)
-    sync(registry.discovered)
+    sync_tool_settings(registry.discovered)
     assert not is_served(root)
     approve()
     assert is_served(root)
@@ -95,7 +96,7 @@ def test_a_tool_that_is_as_it_was_is_served_again(settings: Any, user: Any) -> N
 def test_what_needs_no_approval_may_change(settings: Any, user: Any) -> None:
     for function in (wipe, wipe_all):
         serve_as_wipe(settings, function, destructive=True)
-        sync(registry.discovered)
+        sync_tool_settings(registry.discovered)
         assert is_served(user)
         setting = ToolSetting.objects.get(name="wipe")
         assert setting.approved == canonical_definition(served("wipe"))
@@ -116,7 +117,7 @@ def test_every_new_tool_waits_where_the_owner_says_so(settings: Any, user: Any) 
     settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled"}
     serve_as_wipe(settings, wipe)
     assert not is_served(user)
-    sync(registry.discovered)
+    sync_tool_settings(registry.discovered)
     assert status_of(served("wipe"), ToolSetting.objects.get(name="wipe")) is ToolStatus.NEW
     assert not is_served(user)
     approve()
@@ -178,10 +179,25 @@ def test_a_new_tool_stands_where_the_next_request_will_put_it(settings: Any, use
 def test_what_is_written_down_stays_as_it_is(settings: Any) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
     for _ in range(2):
-        sync(registry.discovered)
+        sync_tool_settings(registry.discovered)
     setting = ToolSetting.objects.get(name="wipe")
-    sync([served("wipe")])
+    sync_tool_settings([served("wipe")])
     assert ToolSetting.objects.get(name="wipe").approved_at == setting.approved_at
+
+
+def test_a_definition_is_written_once_for_its_row(settings: Any) -> None:
+    written = []
+
+    class Text:
+        def __str__(self) -> str:
+            written.append(self)
+            return "Wipe a folder."
+
+    serve_as_wipe(settings, wipe, description=lazystr(Text()))
+    tools = registry.discovered
+    written.clear()
+    sync_tool_settings(tools)
+    assert len(written) == 1
 
 
 def test_migrate_writes_the_tools_down(settings: Any) -> None:

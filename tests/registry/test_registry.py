@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from django.core import checks
 from django.urls import path
 
+from mcp_bridge.features.tools import Tool
 from mcp_bridge.registry.registry import build, registry
+from mcp_bridge.sources.base import Source
 from mcp_bridge.sources.modernrpc import ModernRPCSource
+from tests.conftest import CheckedClient
 from tests.support.serving import giving, route, serve, taking
 
 
@@ -76,6 +81,27 @@ def test_only_a_setting_that_says_which_tools_there_are_has_them_read_anew(setti
     assert registry.discovered.get("take") is take
     settings.MCP_BRIDGE = {"TOOL_NAME_STYLE": "dotted"}
     assert registry.discovered.get("take") is not take
+
+
+class CountedSource(Source):
+    """A source that says how often its tools were read."""
+
+    read = 0
+
+    def tools(self) -> Sequence[Tool]:
+        CountedSource.read += 1
+        self.messages.append(checks.Info(str(self.read), hint="None.", id="tests.I001"))
+        return []
+
+
+def test_tools_are_read_once_by_checks_and_requests(settings: Any, modern: CheckedClient) -> None:
+    settings.MCP_BRIDGE = {"SOURCES": {"own": {"BACKEND": f"{__name__}.CountedSource"}}}
+    before = CountedSource.read
+    for number in (1, 2):
+        (message,) = checks.run_checks(tags=["mcp_bridge"])
+        assert message.msg == str(before + number)
+    assert modern.list_tools() == []
+    assert CountedSource.read == before + 2
 
 
 def test_a_source_checks_what_it_finds_anew_each_time(settings: Any) -> None:
