@@ -27,30 +27,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import ClassVar, TypeAlias
+
+# Capabilities within capabilities, as MCP writes them: {"elicitation": {"url": {}}}.
+_Capabilities: TypeAlias = dict[str, "_Capabilities"]
 
 
 class ProtocolError(Exception):
-    """What the client did wrong. Its text is sent to the client, so it holds nothing secret."""
+    """An error that is sent to the client, with its text, which therefore holds nothing secret."""
 
     code: ClassVar[int]
     http_status: ClassVar[HTTPStatus]
-    # What the record of a call that is refused so says.
+    # The error code on record for a call that is refused with this error.
     refusal: ClassVar[str] = "invalid"
 
-    def __init__(self, message: str, *, data: Any = None) -> None:
+    def __init__(self, message: str, *, data: object = None) -> None:
+        """``message`` and ``data`` are the members of the JSON-RPC error; None for no data."""
         super().__init__(message)
         self.data = data
-        # The id to echo, set where the message that is refused had a readable one.
+        # The id to send back, set where the refused message had a readable one.
         self.request_id: str | int | None = None
 
     @property
     def message(self) -> str:
+        """Return the text that is sent."""
         return str(self)
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """HTTP headers that the answer must carry."""
+        """Return the HTTP headers that the response must have."""
         return {}
 
 
@@ -89,7 +94,7 @@ class InvalidParamsError(ProtocolError):
 
 
 class MissingEnvelopeError(InvalidParamsError):
-    """A modern request lacks what must stand in ``params._meta``."""
+    """A modern request lacks a member that must stand in ``params._meta``."""
 
     http_status = HTTPStatus.BAD_REQUEST
 
@@ -127,12 +132,12 @@ class MissingRequiredClientCapabilityError(ProtocolError):
 
     def __init__(self, *capabilities: str, legacy: str | None = None) -> None:
         """
-        Capabilities by name, with a dot before what must stand in one: "elicitation.url".
+        Take capabilities by name, with a dot before one within another: "elicitation.url".
 
-        ``legacy`` is the version that the client speaks where that has no way to declare one.
+        ``legacy`` is the version that the client speaks, if that has no way to declare one.
         """
         named = " and ".join(capabilities)
-        required: dict[str, Any] = {}
+        required: _Capabilities = {}
         for name in capabilities:
             inner = required
             for part in name.split("."):
