@@ -2,8 +2,11 @@ from __future__ import annotations
 
 from django.apps import AppConfig
 from django.core import checks
+from django.core.signals import setting_changed
+from django.db.models.signals import post_migrate
 
 from mcp_bridge.schemas.django import install
+from mcp_bridge.signals import tools_changed
 
 
 class MCPBridgeConfig(AppConfig):
@@ -14,9 +17,12 @@ class MCPBridgeConfig(AppConfig):
     def ready(self) -> None:
         # These import models, which Django has loaded only now.
         from mcp_bridge.checks.settings import check_settings, check_tools
-        from mcp_bridge.registry import receivers
+        from mcp_bridge.registry.registry import registry
 
         install()
         checks.register(check_settings, "mcp_bridge")
         checks.register(check_tools, "mcp_bridge")
-        receivers.connect(self)
+        tools_changed.connect(registry.settings_changed, dispatch_uid="mcp_bridge.tools_changed")
+        # Only tests change settings while a process runs.
+        setting_changed.connect(registry.settings_changed, dispatch_uid="mcp_bridge.settings")
+        post_migrate.connect(registry.write_rows, sender=self, dispatch_uid="mcp_bridge.rows")

@@ -34,7 +34,7 @@ from mcp_bridge.features.context import Context
 from mcp_bridge.features.tools import Tool, ToolCall
 from mcp_bridge.protocol import ProtocolError, Request
 from mcp_bridge.protocol.jsonrpc import encode
-from mcp_bridge.registry.registry import registry
+from mcp_bridge.registry.registry import has_database, registry
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.signals import tool_call_finished, tool_call_refused, tool_call_started
 
@@ -163,8 +163,8 @@ def _record(
     tool: Tool | None,
     request: Any = None,
 ) -> _Record | None:
-    """A record that is not written yet; None where none is wanted."""
-    if conf.AUDIT is None:
+    """A record that is not written yet; None where none is wanted, or the site has no database."""
+    if conf.AUDIT is None or not has_database():
         return None
     name = storable(params.get("name"), 128)
     values: dict[str, Any] = {"started_at": timezone.now(), "tool": name, "outcome": outcome}

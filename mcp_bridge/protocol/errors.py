@@ -169,7 +169,7 @@ class UnsupportedProtocolVersionError(ProtocolError):
 class UnauthorizedError(ProtocolError):
     """No credential, or one that does not hold. ``challenge`` is the WWW-Authenticate header."""
 
-    # Outside JSON-RPC's reserved range, as MCP asks for codes of one's own.
+    # Outside JSON-RPC's reserved range, as MCP requires of other codes.
     code = 401
     http_status = HTTPStatus.UNAUTHORIZED
     refusal = "unauthenticated"
@@ -189,7 +189,7 @@ class ForbiddenError(ProtocolError):
 
 
 class TooManyRequestsError(ProtocolError):
-    """The caller asks too often; ``retry_after`` are the seconds to wait, where they are known."""
+    """The caller sends too much; ``retry_after`` are the seconds to wait, if they are known."""
 
     code = 429
     http_status = HTTPStatus.TOO_MANY_REQUESTS

@@ -136,7 +136,7 @@ def _read(message: Any, request_id: RequestId | None, headers: Headers | None) -
         modern = version == LATEST.version
         kind = MissingEnvelopeError if modern else InvalidParamsError
         raise kind('Invalid params: the member "params" must be an object.')
-    # An initialize is legacy whatever the headers say.
+    # An initialize is legacy with any header.
     if method == "initialize":
         revision = UNDECLARED
     if _has_envelope(message) or (revision is not None and revision.modern):

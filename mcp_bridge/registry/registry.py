@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,21 +11,24 @@ from time import monotonic
 
 from django.conf import settings
 from django.core import checks
+from django.db import connections, router
 from django.utils.module_loading import import_string
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features.tools import Tool
-from mcp_bridge.models import Generation
+from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.registry import tool_status
 from mcp_bridge.registry.snapshot import Snapshot
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.sources.base import Source, first_line
 
+logger = logging.getLogger("mcp_bridge.approval")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _State:
     """
-    A snapshot, what it was made of, and until when it holds.
+    A snapshot, the settings and tools it was made of, and how long it holds.
 
     ``generation`` is None where the settings must be read again in any case. One thread looks for
     another generation from ``due`` on, every thread from ``until`` on, and at once where
@@ -33,10 +38,10 @@ class _State:
     snapshot: Snapshot
     statuses: Mapping[str, ToolStatus]
     discovered: Snapshot
-    generation: str | None
     reason: object
-    due: float
-    until: float
+    generation: str | None = None
+    due: float = math.inf
+    until: float = math.inf
 
 
 class Registry:
@@ -94,13 +99,18 @@ class Registry:
         """Have the next use look for another generation of the administrators' settings."""
         self._reason = object()
 
-    def settings_changed(self) -> None:
-        """Have the next use read the administrators' settings, which this process has changed."""
+    def settings_changed(self, *, setting: str = "MCP_BRIDGE", **kwargs: object) -> None:
+        """
+        Have the next use read the administrators' settings again, changed or not.
+
+        Receives ``tools_changed``, and Django's ``setting_changed`` with the name of a ``setting``.
+        """
         # A receiver of tools_changed may have read them after the new generation was written and
-        # before the change itself was, so that their generation says nothing.
-        if self._state is not None:
-            self._state = replace(self._state, generation=None)
-        self.forget()
+        # before the change itself was, so that their generation proves nothing.
+        if setting in ("MCP_BRIDGE", "ROOT_URLCONF"):
+            if self._state is not None:
+                self._state = replace(self._state, generation=None)
+            self.forget()
 
     def reload(self) -> None:
         """Have the next use read the sources again."""
@@ -109,11 +119,36 @@ class Registry:
             self._discovered = None
         self.forget()
 
+    def write_rows(self, *, using: str, **kwargs: object) -> None:
+        """
+        Write a row for each tool to the database that was migrated; an error is logged.
+
+        Receives ``post_migrate``.
+        """
+        table = ToolSetting._meta.db_table
+        if using != router.db_for_write(ToolSetting):
+            return
+        # After a migration backwards there is no table.
+        if table in connections[using].introspection.table_names():
+            try:
+                tool_status.sync_tool_settings(self.discovered)
+            except Exception:
+                logger.exception(
+                    "The tools could not be written down; the admin does it when it is opened"
+                )
+
     def _read(self, known: _State | None) -> _State:
         """Read the state that holds now, given the one that is known, and keep it."""
         reason, now = self._reason, monotonic()
         due, until = now + conf.STATE_MAX_AGE / 2, now + conf.STATE_MAX_AGE
-        discovered, generation = self.discovered, Generation.current()
+        discovered = self.discovered
+        if not has_database():
+            statuses = {tool.name: ToolStatus.SERVED for tool in discovered}
+            self._state = state = _State(
+                snapshot=discovered, statuses=statuses, discovered=discovered, reason=reason
+            )
+            return state
+        generation = Generation.current()
         if known and known.discovered is discovered and known.generation == generation:
             self._state = state = replace(known, reason=reason, due=due, until=until)
             return state
@@ -127,8 +162,8 @@ class Registry:
             ),
             statuses=statuses,
             discovered=discovered,
-            generation=generation,
             reason=reason,
+            generation=generation,
             due=due,
             until=until,
         )
@@ -141,6 +176,11 @@ class Registry:
             finally:
                 self._approving.release()
         return state
+
+
+def has_database() -> bool:
+    """Return whether the site has a database: without one, every tool is served as in the code."""
+    return connections[router.db_for_write(ToolSetting)].vendor != "unknown"
 
 
 def build() -> Snapshot:
@@ -173,7 +213,7 @@ def build() -> Snapshot:
 
 
 def load_source(alias: str, messages: list[checks.CheckMessage]) -> Source | None:
-    """Make the source of that alias; where it cannot be made, add a message that says why."""
+    """Return the source of that alias, or None, with an error added to ``messages``."""
     config = conf.SOURCES[alias]
     try:
         backend = import_string(config["BACKEND"])

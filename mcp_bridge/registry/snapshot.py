@@ -19,7 +19,7 @@ class Snapshot:
     The tools of one moment, ordered by name. It never changes; a new moment is a new one.
 
     ``messages`` are those of the system checks on tools that are left out or could be better;
-    ``has_public`` says whether an anonymous caller may be served.
+    ``has_public`` is true if an anonymous caller may use one of the tools.
     """
 
     def __init__(self, tools: Iterable[Tool], messages: Iterable[checks.CheckMessage] = ()) -> None:
@@ -35,7 +35,7 @@ class Snapshot:
             if not (isinstance(tool.title, str | None) and isinstance(tool.description, str))
         )
         # JSON by tool and revision; of tools with lazy texts also by language, and not of every
-        # language that clients ask for. It goes with the snapshot.
+        # language that clients ask for. All of it goes with the snapshot.
         self._definition = lru_cache(maxsize=None)(_definition)
         self._translation = lru_cache(maxsize=16 * len(self._translated))(_definition)
         self._array = lru_cache(maxsize=16)(self._write_array)

@@ -164,7 +164,7 @@ def approve_first_seen(tools: Iterable[Tool], found: Mapping[str, ToolSetting]) 
     Approve the tools that need approval and are seen for the first time; return whether any was.
 
     ``found`` are the tool settings by name. A later change can only be noticed against a recorded
-    definition: a tool that cannot be recorded is withheld, and the log says so.
+    definition: a tool that cannot be recorded is withheld, and its name is logged.
     """
     if conf.NEW_TOOLS == "disabled":
         return False

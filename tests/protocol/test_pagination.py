@@ -36,7 +36,7 @@ def test_decimal_offset_is_understood_padded_or_not(cursor: str, offset: int) ->
     ["-1", "+5", " 5", "5 ", "5_0", "1.5", "0x1", "1e3", "5\n", "\u0661", "\u00b2", "9999999999"]
     + ["", ">", "a", "<a", "a>b", '{"offset":-1}', "null"],
 )
-def test_what_is_encoded_but_no_position_is_refused(text: str) -> None:
+def test_encoded_text_that_is_no_position_is_refused(text: str) -> None:
     with pytest.raises(InvalidParamsError, match="Invalid cursor"):
         pagination.position(encoded(text))
 
@@ -46,7 +46,7 @@ def test_what_is_encoded_but_no_position_is_refused(text: str) -> None:
     ["", "=", "==", "====", "A", "MA===", "M A", "MA\n", " MA", "MA ", "M=A", "!!!!", "é"]
     + ["MA.", "MA\x00", "?cursor=MA", "x" * 10**6, encoded(b">\xff"), encoded(b"\x80\x04\x95")],
 )
-def test_what_is_no_base64_of_text_is_refused(cursor: str) -> None:
+def test_cursor_that_is_no_base64_of_text_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidParamsError, match="Invalid cursor"):
         pagination.position(cursor)
 
@@ -54,7 +54,7 @@ def test_what_is_no_base64_of_text_is_refused(cursor: str) -> None:
 @pytest.mark.parametrize(
     "cursor", [None, 0, 50, True, 1.5, [], ["MA"], {}, {"cursor": "MA"}, b"MA"]
 )
-def test_what_is_no_string_is_refused(cursor: Any) -> None:
+def test_cursor_that_is_no_string_is_refused(cursor: Any) -> None:
     with pytest.raises(InvalidParamsError, match="Invalid cursor"):
         pagination.position(cursor)
 

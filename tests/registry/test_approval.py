@@ -84,7 +84,7 @@ def test_a_changed_tool_is_withheld_until_it_is_approved(
     assert is_served(root)
 
 
-def test_a_tool_that_is_as_it_was_is_served_again(settings: Any, user: Any) -> None:
+def test_a_tool_changed_back_is_served_again(settings: Any, user: Any) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
     assert is_served(user)
     serve_as_wipe(settings, wipe_all, **CONFIRMED)
@@ -93,7 +93,7 @@ def test_a_tool_that_is_as_it_was_is_served_again(settings: Any, user: Any) -> N
     assert is_served(user)
 
 
-def test_what_needs_no_approval_may_change(settings: Any, user: Any) -> None:
+def test_a_tool_that_needs_no_approval_may_change(settings: Any, user: Any) -> None:
     for function in (wipe, wipe_all):
         serve_as_wipe(settings, function, destructive=True)
         sync_tool_settings(registry.discovered)
@@ -103,7 +103,9 @@ def test_what_needs_no_approval_may_change(settings: Any, user: Any) -> None:
         assert setting.approved_by is None
 
 
-def test_destructive_tools_need_approval_where_the_owner_says_so(settings: Any, user: Any) -> None:
+def test_destructive_tools_need_approval_under_approve_destructive(
+    settings: Any, user: Any
+) -> None:
     settings.MCP_BRIDGE = {"APPROVE_DESTRUCTIVE": True}
     serve_as_wipe(settings, wipe, destructive=True)
     assert is_served(user)
@@ -113,7 +115,9 @@ def test_destructive_tools_need_approval_where_the_owner_says_so(settings: Any, 
     assert is_served(user)
 
 
-def test_every_new_tool_waits_where_the_owner_says_so(settings: Any, user: Any) -> None:
+def test_every_new_tool_waits_for_approval_where_new_tools_are_disabled(
+    settings: Any, user: Any
+) -> None:
     settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled"}
     serve_as_wipe(settings, wipe)
     assert not is_served(user)
@@ -124,7 +128,7 @@ def test_every_new_tool_waits_where_the_owner_says_so(settings: Any, user: Any) 
     assert is_served(user)
 
 
-def test_under_debug_a_change_is_warned_of_and_served(
+def test_a_changed_tool_is_served_with_a_warning_under_debug(
     settings: Any, user: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
@@ -140,7 +144,7 @@ def test_under_debug_a_change_is_warned_of_and_served(
     assert not is_served(user)
 
 
-def test_what_cannot_be_written_down_waits(
+def test_a_tool_whose_definition_cannot_be_recorded_is_withheld(
     settings: Any, user: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
@@ -156,7 +160,7 @@ def test_what_cannot_be_written_down_waits(
     assert not ToolSetting.objects.filter(name="wipe")
 
 
-def test_a_new_tool_of_a_running_site_is_pinned_by_its_first_request(
+def test_a_new_tool_of_a_running_site_is_approved_by_its_first_request(
     settings: Any, user: Any
 ) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
@@ -166,7 +170,7 @@ def test_a_new_tool_of_a_running_site_is_pinned_by_its_first_request(
     assert setting.approved == canonical_definition(served("wipe"))
 
 
-def test_a_new_tool_stands_where_the_next_request_will_put_it(settings: Any, user: Any) -> None:
+def test_a_new_tool_has_the_status_that_the_next_request_gives_it(settings: Any, user: Any) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
     for setting in (None, ToolSetting.objects.create(name="wipe")):
         assert status_of(served("wipe"), setting) is ToolStatus.SERVED
@@ -176,7 +180,7 @@ def test_a_new_tool_stands_where_the_next_request_will_put_it(settings: Any, use
     assert status_of(served("wipe"), None) is ToolStatus.NEW
 
 
-def test_what_is_written_down_stays_as_it_is(settings: Any) -> None:
+def test_an_approved_definition_is_not_approved_again(settings: Any) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
     for _ in range(2):
         sync_tool_settings(registry.discovered)
@@ -185,7 +189,7 @@ def test_what_is_written_down_stays_as_it_is(settings: Any) -> None:
     assert ToolSetting.objects.get(name="wipe").approved_at == setting.approved_at
 
 
-def test_a_definition_is_written_once_for_its_row(settings: Any) -> None:
+def test_a_definition_is_made_once_for_its_row(settings: Any) -> None:
     written = []
 
     class Text:
@@ -200,13 +204,13 @@ def test_a_definition_is_written_once_for_its_row(settings: Any) -> None:
     assert len(written) == 1
 
 
-def test_migrate_writes_the_tools_down(settings: Any) -> None:
+def test_migrate_creates_a_row_for_each_tool(settings: Any) -> None:
     serve(settings, wipe, wipe_all)
     call_command("migrate", verbosity=0)
     assert {"wipe", "wipe_all"} <= {setting.name for setting in ToolSetting.objects.all()}
 
 
-def test_differences_name_what_is_not_the_same() -> None:
+def test_differences_are_named_by_path() -> None:
     old = '{"description": "a", "inputSchema": {"required": ["x"], "properties": {"x": {"a": 1}}}}'
     new = '{"description": "b", "inputSchema": {"required": ["x"], "properties": {"y": {"a": 1}}}}'
     assert differences(old, new) == [
