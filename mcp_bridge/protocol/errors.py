@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import ClassVar, TypeAlias
 
 # Capabilities within capabilities, as MCP writes them: {"elicitation": {"url": {}}}.
@@ -40,6 +41,8 @@ class ProtocolError(Exception):
     http_status: ClassVar[HTTPStatus]
     # The error code on record for a call that is refused with this error.
     refusal: ClassVar[str] = "invalid"
+    # HTTP headers that the response must have.
+    headers: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, message: str, *, data: object = None) -> None:
         """``message`` and ``data`` are the members of the JSON-RPC error; None for no data."""
@@ -52,11 +55,6 @@ class ProtocolError(Exception):
     def message(self) -> str:
         """Return the text that is sent."""
         return str(self)
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Return the HTTP headers that the response must have."""
-        return {}
 
 
 class ParseError(ProtocolError):
@@ -115,10 +113,7 @@ class UnavailableError(InternalError):
 
     http_status = HTTPStatus.SERVICE_UNAVAILABLE
     refusal = "unavailable"
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return {"Retry-After": "1"}
+    headers = MappingProxyType({"Retry-After": "1"})
 
 
 class HeaderMismatchError(ProtocolError):
@@ -176,11 +171,7 @@ class UnauthorizedError(ProtocolError):
 
     def __init__(self, message: str, challenge: str) -> None:
         super().__init__(message)
-        self.challenge = challenge
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return {"WWW-Authenticate": self.challenge}
+        self.headers = {"WWW-Authenticate": challenge}
 
 
 class ForbiddenError(ProtocolError):
@@ -197,8 +188,5 @@ class TooManyRequestsError(ProtocolError):
 
     def __init__(self, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
-        self.retry_after = retry_after
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+        if retry_after is not None:
+            self.headers = {"Retry-After": str(retry_after)}
