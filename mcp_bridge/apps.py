@@ -5,7 +5,7 @@ from django.core import checks
 from django.core.signals import setting_changed
 from django.db.models.signals import post_migrate
 
-from mcp_bridge.schemas.django import install
+from mcp_bridge.schemas.django import register_adapters
 from mcp_bridge.signals import tools_changed
 
 
@@ -19,7 +19,7 @@ class MCPBridgeConfig(AppConfig):
         from mcp_bridge.checks.settings import check_settings, check_tools
         from mcp_bridge.registry.registry import registry
 
-        install()
+        register_adapters()
         checks.register(check_settings, "mcp_bridge")
         checks.register(check_tools, "mcp_bridge")
         tools_changed.connect(registry.settings_changed, dispatch_uid="mcp_bridge.tools_changed")

@@ -43,6 +43,8 @@ class ProtocolError(Exception):
     refusal: ClassVar[str] = "invalid"
     # HTTP headers that the response must have.
     headers: Mapping[str, str] = MappingProxyType({})
+    # Whether the same caller was refused so before in the same window of time, which is on record.
+    repeated = False
 
     def __init__(self, message: str, *, data: object = None) -> None:
         """``message`` and ``data`` are the members of the JSON-RPC error; None for no data."""
@@ -109,11 +111,14 @@ class InternalError(ProtocolError):
 
 
 class UnavailableError(InternalError):
-    """The server cannot answer just now; the same request may succeed later."""
+    """The server cannot answer just now; the same request may succeed after some seconds."""
 
     http_status = HTTPStatus.SERVICE_UNAVAILABLE
     refusal = "unavailable"
-    headers = MappingProxyType({"Retry-After": "1"})
+
+    def __init__(self, message: str, retry_after: int = 1) -> None:
+        super().__init__(message)
+        self.headers = {"Retry-After": str(retry_after)}
 
 
 class HeaderMismatchError(ProtocolError):
@@ -186,7 +191,10 @@ class TooManyRequestsError(ProtocolError):
     http_status = HTTPStatus.TOO_MANY_REQUESTS
     refusal = "throttled"
 
-    def __init__(self, message: str, retry_after: int | None = None) -> None:
+    def __init__(
+        self, message: str, retry_after: int | None = None, *, repeated: bool = False
+    ) -> None:
         super().__init__(message)
+        self.repeated = repeated
         if retry_after is not None:
             self.headers = {"Retry-After": str(retry_after)}

@@ -92,6 +92,11 @@ class Headers:
             _match(header, given, expected)
 
 
+def decoded_name(value: str) -> str:
+    """Return the decoded value of Mcp-Name. Raises HeaderMismatchError for broken Base64."""
+    return _decoded("Mcp-Name", value.strip(" \t"))
+
+
 def parameter_headers(
     parameters: Mapping[str, Sequence[str]], arguments: JSONObject
 ) -> dict[str, str]:

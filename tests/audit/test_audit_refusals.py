@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.core.cache import cache
+from django.db import connection
 
 from mcp_bridge.access.policy import AccessPolicy
 from mcp_bridge.models import ToolCallRecord, ToolSetting
@@ -176,16 +177,14 @@ def test_a_caller_that_cannot_be_described_is_on_record_all_the_same(
 
 
 def test_a_record_that_nothing_can_hold_stops_what_must_be_recorded(
-    user: Any, serving: Callable[..., None], settings: Any
+    user: Any, serving: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the app there is no table for it."""
+    """A site without a database has no table for it."""
     client = CheckedClient(user=user)
+    monkeypatch.setattr(connection, "vendor", "unknown")
     for read_only in (True, False):
         for required in (True, False):
             serving(AUDIT={"REQUIRED": required}, mark={"read_only": read_only})
-            settings.INSTALLED_APPS = [
-                each for each in settings.INSTALLED_APPS if not each.startswith("mcp_bridge")
-            ]
             result = attempt(client)
             assert result["isError"] is (required and not read_only)
             if result["isError"]:
@@ -232,3 +231,12 @@ def test_what_is_no_call_leaves_no_record(user: Any, serving: Callable[..., None
     client.send(dumps(call), headers)
     assert json.loads(client.response.content)["result"]["isError"] is False
     assert ToolCallRecord.objects.count() == 1
+
+
+def test_an_encoded_name_is_on_record_as_it_reads(user: Any) -> None:
+    client = CheckedClient(token="forged")
+    message = client.message("tools/call", name="größe")
+    encoded = "=?base64?" + base64.b64encode("größe".encode()).decode() + "?="
+    headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call"}
+    response = client.send(dumps(message), {**headers, "Mcp-Name": encoded})
+    assert (response.status_code, record().tool) == (401, "größe")
