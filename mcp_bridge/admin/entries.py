@@ -8,14 +8,13 @@ from functools import cached_property
 from typing import Final
 
 from django.core.exceptions import ImproperlyConfigured
-from django.db import router, transaction
 from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.access.throttling.throttles import ToolRateThrottle
 from mcp_bridge.features.tools import AccessRule, Tool
-from mcp_bridge.models import Generation, ToolSetting
+from mcp_bridge.models import ToolSetting
 from mcp_bridge.registry import tool_status
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.registry.registry import registry
@@ -174,9 +173,6 @@ def entries() -> list[Entry]:
         ):
             due.append(tool)
     if due:
-        using = router.db_for_write(ToolSetting)
-        with transaction.atomic(using):
-            Generation.lock(using)
-            tool_status.sync(due)
+        tool_status.sync_tool_settings(due)
         found = tool_status.read_settings()
     return [Entry.of(setting) for setting in found.values()]

@@ -19,7 +19,6 @@ from typing import Any, Final, TypeVar
 
 from django.contrib.auth import get_user_model
 from django.db import (
-    DatabaseError,
     InterfaceError,
     OperationalError,
     connections,
@@ -29,19 +28,19 @@ from django.db import (
 from django.http import HttpRequest
 from django.utils import timezone
 
-from mcp_bridge.audit.redaction import redact_to_json, sensitive_fields, storable
+from mcp_bridge.audit.redaction import redact_to_json, sensitive_fields
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused
 from mcp_bridge.features.context import Context
 from mcp_bridge.features.tools import Tool, ToolCall
-from mcp_bridge.models import ToolCallRecord, ToolSetting
+from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol import HeaderMismatchError, ProtocolError
 from mcp_bridge.protocol.content import CallToolResult
 from mcp_bridge.protocol.headers import decoded_name
 from mcp_bridge.protocol.jsonrpc import encode
-from mcp_bridge.registry import tool_status
-from mcp_bridge.registry.registry import has_settings, registry
+from mcp_bridge.registry.registry import has_database, registry
+from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.signals import tool_call_finished, tool_call_refused, tool_call_started
 
 logger = logging.getLogger("mcp_bridge.audit")
@@ -165,24 +164,16 @@ def request_refused(error: ProtocolError, request: HttpRequest) -> None:
 
 def _why_unseen(name: str) -> str:
     """
-    Why a caller sees no tool of that name, which is answered as if there were none.
+    Return the code for a tool that its caller does not see, which is answered as if it were not.
 
-    What is asked of the database is the same for every name, so that time does not tell either.
+    The work is the same for every name, so that time does not give a hidden tool away.
     """
-    try:
-        rows = ToolSetting._default_manager
-        setting = rows.filter(name=storable(name, 128)).first() if has_settings() else None
-        tool = registry.discovered.get(name)
-        status = None if tool is None else tool_status.status_of(tool, setting)
-    except (LookupError, DatabaseError):
-        logger.error("Why a tool was not seen could not be found out", exc_info=True)
-        return ErrorCode.UNKNOWN_TOOL
-    match status:
+    match registry.statuses.get(name):
         case None:
             return ErrorCode.UNKNOWN_TOOL
-        case tool_status.ToolStatus.DISABLED:
+        case ToolStatus.DISABLED:
             return ErrorCode.DISABLED
-        case tool_status.ToolStatus.NEW | tool_status.ToolStatus.CHANGED:
+        case ToolStatus.NEW | ToolStatus.CHANGED:
             return ErrorCode.WITHHELD
     return ErrorCode.FORBIDDEN
 
@@ -195,7 +186,7 @@ def _record(
     outcome: Outcome, name: str, arguments: object, context: Context, tool: Tool | None
 ) -> _Record | None:
     """Return a record that is not written yet; None where the site keeps none."""
-    if conf.AUDIT is None or not has_settings():
+    if conf.AUDIT is None or not has_database():
         return None
     values: dict[str, Any] = {
         "started_at": timezone.now(),

@@ -16,7 +16,7 @@ from mcp_bridge.checks.settings import check_settings
 from mcp_bridge.checks.throttling import throttling
 from mcp_bridge.features.tools import Tool
 from mcp_bridge.registry.linting import lint
-from mcp_bridge.registry.registry import build
+from mcp_bridge.registry.registry import registry
 
 # The modes of SQLite's BEGIN that take the lock for writing with it.
 _WRITING: Final = ("IMMEDIATE", "EXCLUSIVE")
@@ -29,7 +29,9 @@ def check_tools(
     if check_settings():
         # A wrong setting can stop the sources from being read at all; it is reported by itself.
         return []
-    snapshot = build()
+    # Read anew, and kept for the requests that follow.
+    registry.reload()
+    snapshot = registry.discovered
     return [
         *snapshot.messages,
         *_permissions(snapshot),

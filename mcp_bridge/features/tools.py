@@ -78,6 +78,8 @@ class Tool:
     code: CodeType | None = None
     # Where it is defined, for people: "newsroom/procedures.py:12". Never sent to clients.
     source: str = ""
+    # The function it is made of, likewise: "newsroom.procedures.publish".
+    function: str = ""
     options: ToolOptions = ToolOptions()
     # How often a caller may call it, as the site's owner has set it: "20/min"; None if not set.
     rate: str | None = None

@@ -27,33 +27,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import ClassVar, TypeAlias
+
+# Capabilities within capabilities, as MCP writes them: {"elicitation": {"url": {}}}.
+_Capabilities: TypeAlias = dict[str, "_Capabilities"]
 
 
 class ProtocolError(Exception):
-    """What the client did wrong. Its text is sent to the client, so it holds nothing secret."""
+    """An error that is sent to the client, with its text, which therefore holds nothing secret."""
 
     code: ClassVar[int]
     http_status: ClassVar[HTTPStatus]
-    # What the record of a call that is refused so says.
+    # The error code on record for a call that is refused with this error.
     refusal: ClassVar[str] = "invalid"
+    # HTTP headers that the response must have.
+    headers: Mapping[str, str] = MappingProxyType({})
     # Whether the same caller was refused so before in the same window of time, which is on record.
     repeated = False
 
-    def __init__(self, message: str, *, data: Any = None) -> None:
+    def __init__(self, message: str, *, data: object = None) -> None:
+        """``message`` and ``data`` are the members of the JSON-RPC error; None for no data."""
         super().__init__(message)
         self.data = data
-        # The id to echo, set where the message that is refused had a readable one.
+        # The id to send back, set where the refused message had a readable one.
         self.request_id: str | int | None = None
 
     @property
     def message(self) -> str:
+        """Return the text that is sent."""
         return str(self)
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """HTTP headers that the answer must carry."""
-        return {}
 
 
 class ParseError(ProtocolError):
@@ -91,7 +94,7 @@ class InvalidParamsError(ProtocolError):
 
 
 class MissingEnvelopeError(InvalidParamsError):
-    """A modern request lacks what must stand in ``params._meta``."""
+    """A modern request lacks a member that must stand in ``params._meta``."""
 
     http_status = HTTPStatus.BAD_REQUEST
 
@@ -115,11 +118,7 @@ class UnavailableError(InternalError):
 
     def __init__(self, message: str, retry_after: int = 1) -> None:
         super().__init__(message)
-        self.retry_after = retry_after
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return {"Retry-After": str(self.retry_after)}
+        self.headers = {"Retry-After": str(retry_after)}
 
 
 class HeaderMismatchError(ProtocolError):
@@ -133,12 +132,12 @@ class MissingRequiredClientCapabilityError(ProtocolError):
 
     def __init__(self, *capabilities: str, legacy: str | None = None) -> None:
         """
-        Capabilities by name, with a dot before what must stand in one: "elicitation.url".
+        Take capabilities by name, with a dot before one within another: "elicitation.url".
 
-        ``legacy`` is the version that the client speaks where that has no way to declare one.
+        ``legacy`` is the version that the client speaks, if that has no way to declare one.
         """
         named = " and ".join(capabilities)
-        required: dict[str, Any] = {}
+        required: _Capabilities = {}
         for name in capabilities:
             inner = required
             for part in name.split("."):
@@ -170,18 +169,14 @@ class UnsupportedProtocolVersionError(ProtocolError):
 class UnauthorizedError(ProtocolError):
     """No credential, or one that does not hold. ``challenge`` is the WWW-Authenticate header."""
 
-    # Outside JSON-RPC's reserved range, as MCP asks for codes of one's own.
+    # Outside JSON-RPC's reserved range, as MCP requires of other codes.
     code = 401
     http_status = HTTPStatus.UNAUTHORIZED
     refusal = "unauthenticated"
 
     def __init__(self, message: str, challenge: str) -> None:
         super().__init__(message)
-        self.challenge = challenge
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return {"WWW-Authenticate": self.challenge}
+        self.headers = {"WWW-Authenticate": challenge}
 
 
 class ForbiddenError(ProtocolError):
@@ -190,7 +185,7 @@ class ForbiddenError(ProtocolError):
 
 
 class TooManyRequestsError(ProtocolError):
-    """The caller asks too often; ``retry_after`` are the seconds to wait, where they are known."""
+    """The caller sends too much; ``retry_after`` are the seconds to wait, if they are known."""
 
     code = 429
     http_status = HTTPStatus.TOO_MANY_REQUESTS
@@ -200,9 +195,6 @@ class TooManyRequestsError(ProtocolError):
         self, message: str, retry_after: int | None = None, *, repeated: bool = False
     ) -> None:
         super().__init__(message)
-        self.retry_after = retry_after
         self.repeated = repeated
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+        if retry_after is not None:
+            self.headers = {"Retry-After": str(retry_after)}

@@ -13,9 +13,10 @@ import binascii
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from mcp_bridge.protocol.errors import HeaderMismatchError
+from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.protocol.text import quoted
 
 _PREFIX: Final = "=?base64?"
@@ -33,11 +34,11 @@ class Headers:
     version: str | None = None
     method: str | None = None
     name: str | None = None
-    # Where the headers of parameters are, which only few tools have read.
-    environ: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    # The headers of parameters stand here; only few tools have them read.
+    environ: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def from_environ(cls, environ: Mapping[str, Any]) -> Headers:
+    def from_environ(cls, environ: Mapping[str, object]) -> Headers:
         """Read them from a WSGI environ (PEP 3333), which Django also makes of an ASGI scope."""
         return cls(
             version=_trimmed(environ.get("HTTP_MCP_PROTOCOL_VERSION")),
@@ -48,9 +49,9 @@ class Headers:
 
     def check(self, version: str, method: str, name: str | None) -> None:
         """
-        Raise HeaderMismatchError unless the headers say what the body says.
+        Raise HeaderMismatchError unless the headers have the values of the body.
 
-        ``name`` is what Mcp-Name must mirror, or None where the method has no such header.
+        ``name`` is the value that Mcp-Name must mirror; None if the method has no such header.
         """
         _match("MCP-Protocol-Version", self.version, version)
         _match("Mcp-Method", self.method, method)
@@ -59,50 +60,69 @@ class Headers:
             _match("Mcp-Name", decoded, name)
 
     def check_parameters(
-        self, parameters: Mapping[str, Sequence[str]], arguments: Mapping[str, Any]
+        self, parameters: Mapping[str, Sequence[str]], arguments: JSONObject
     ) -> None:
         """
-        Raise HeaderMismatchError unless the Mcp-Param-* headers say what the arguments say.
+        Raise HeaderMismatchError unless the Mcp-Param-* headers have the arguments' values.
 
         ``parameters`` gives the path of the argument that each name mirrors. A header without
-        its argument is refused as well: somebody on the way may have gone by it.
+        its argument is refused as well: an intermediary may have acted on it.
         """
         for name, path in parameters.items():
             header = _PARAMETER + name
             given = _trimmed(self.environ.get(f"HTTP_{header.upper().replace('-', '_')}"))
             value = _at(arguments, path)
             expected = _text(value)
-            if expected is not None:
-                _match(header, _read(header, given, value), expected)
-            elif given is not None:
-                raise HeaderMismatchError(
-                    f"Header mismatch: {header} was sent, but the body has nothing for it."
-                )
+            if expected is None:
+                if given is not None:
+                    raise HeaderMismatchError(
+                        f"Header mismatch: {header} was sent, but the body has nothing for it."
+                    )
+                continue
+            if given is not None:
+                if not _PRINTABLE.fullmatch(given):
+                    raise HeaderMismatchError(
+                        f"Header mismatch: {header} holds what a header cannot; send it as "
+                        f"{_PREFIX}…{_SUFFIX}."
+                    )
+                given = _decoded(header, given)
+                # A number in the one spelling that _text gives it.
+                whole = _WHOLE.fullmatch(given) if type(value) in (int, float) else None
+                given = given if whole is None else str(int(whole[1]))
+            _match(header, given, expected)
 
 
 def decoded_name(value: str) -> str:
-    """Return what an Mcp-Name header says. Raises HeaderMismatchError for broken Base64."""
+    """Return the decoded value of Mcp-Name. Raises HeaderMismatchError for broken Base64."""
     return _decoded("Mcp-Name", value.strip(" \t"))
 
 
 def parameter_headers(
-    parameters: Mapping[str, Sequence[str]], arguments: Mapping[str, Any]
+    parameters: Mapping[str, Sequence[str]], arguments: JSONObject
 ) -> dict[str, str]:
-    """The Mcp-Param-* headers that a client sends with these arguments."""
-    texts = {name: _text(_at(arguments, path)) for name, path in parameters.items()}
-    return {_PARAMETER + name: _encoded(text) for name, text in texts.items() if text is not None}
+    """Return the Mcp-Param-* headers that a client sends with these arguments."""
+    headers = {}
+    for name, path in parameters.items():
+        text = _text(_at(arguments, path))
+        if text is None:
+            continue
+        if text != text.strip() or not _PRINTABLE.fullmatch(text) or text.startswith(_PREFIX):
+            text = _PREFIX + base64.b64encode(text.encode("utf-8")).decode("ascii") + _SUFFIX
+        headers[_PARAMETER + name] = text
+    return headers
 
 
-def _at(arguments: Any, path: Sequence[str]) -> Any:
+def _at(value: object, path: Sequence[str]) -> object:
+    """Return the member of nested objects at a path, or None."""
     for key in path:
-        if not isinstance(arguments, Mapping):
+        if not isinstance(value, Mapping):
             return None
-        arguments = arguments.get(key)
-    return arguments
+        value = value.get(key)
+    return value
 
 
-def _text(value: Any) -> str | None:
-    """A value as a header says it, or None for what no header says: null, objects, arrays."""
+def _text(value: object) -> str | None:
+    """Return a value as a header's text, or None for values without one: null, objects, arrays."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
@@ -110,28 +130,7 @@ def _text(value: Any) -> str | None:
     return str(value) if isinstance(value, str | int | float) else None
 
 
-def _read(header: str, given: str | None, value: Any) -> str | None:
-    """What a header says; for a number in the one spelling that ``_text`` gives it."""
-    if given is None:
-        return None
-    if not _PRINTABLE.fullmatch(given):
-        raise HeaderMismatchError(
-            f"Header mismatch: {header} holds what a header cannot; send it as {_PREFIX}…{_SUFFIX}."
-        )
-    decoded = _decoded(header, given)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    whole = _WHOLE.fullmatch(decoded) if is_number else None
-    return decoded if whole is None else str(int(whole[1]))
-
-
-def _encoded(text: str) -> str:
-    plain = text == text.strip() and _PRINTABLE.fullmatch(text) and not text.startswith(_PREFIX)
-    if plain:
-        return text
-    return _PREFIX + base64.b64encode(text.encode("utf-8")).decode("ascii") + _SUFFIX
-
-
-def _trimmed(value: Any) -> str | None:
+def _trimmed(value: object) -> str | None:
     return value.strip(" \t") if isinstance(value, str) else None
 
 

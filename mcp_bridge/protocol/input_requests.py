@@ -1,18 +1,18 @@
 """
-What a server may ask of a client before it gives a result, and what the client answers.
+The requests that a server sends to a client before it gives a result, and their responses.
 
 Names are those of the MCP schema. See MCP 2026-07-28, "Multi round-trip requests",
-``InputRequiredResult``: a client is asked only for what it has declared.
+``InputRequiredResult``: a client is sent only requests that its capabilities declare.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from mcp_bridge.protocol.errors import InvalidParamsError
-from mcp_bridge.protocol.jsonrpc import JSONObject, encode
+from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema, encode
 from mcp_bridge.protocol.revisions import Revision
 from mcp_bridge.protocol.text import quoted
 
@@ -21,21 +21,21 @@ ACTIONS: Final = ("accept", "decline", "cancel")
 
 @dataclass(frozen=True, slots=True)
 class InputRequest:
-    """One thing asked; ``capability`` is what a client must have declared, with dots inwards."""
+    """A request to the client; ``capability`` is one that it must declare ("elicitation.url")."""
 
     method: ClassVar[str]
     capability: ClassVar[str]
 
-    def params(self) -> dict[str, Any]:
-        """The members of the request's params."""
+    def params(self) -> dict[str, object]:
+        """Return the members of the request's params."""
         raise NotImplementedError
 
-    def is_declared(self, capabilities: Mapping[str, Any]) -> bool:
-        """Whether a client with these capabilities may be asked."""
+    def is_declared(self, capabilities: JSONObject) -> bool:
+        """Return whether a client with these capabilities may be sent the request."""
         return isinstance(capabilities.get(self.capability), Mapping)
 
-    def definition(self) -> dict[str, Any]:
-        """The request as it is sent."""
+    def definition(self) -> dict[str, object]:
+        """Return the request as it is sent."""
         return {"method": self.method, "params": self.params()}
 
 
@@ -46,12 +46,12 @@ class FormElicitRequest(InputRequest):
     method: ClassVar[str] = "elicitation/create"
     capability: ClassVar[str] = "elicitation"
     message: str
-    schema: Mapping[str, Any]
+    schema: JSONSchema
 
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         return {"mode": "form", "message": self.message, "requestedSchema": dict(self.schema)}
 
-    def is_declared(self, capabilities: Mapping[str, Any]) -> bool:
+    def is_declared(self, capabilities: JSONObject) -> bool:
         # An empty object means forms, as it did before there were other modes.
         modes = capabilities.get("elicitation")
         return isinstance(modes, Mapping) and ("form" in modes or "url" not in modes)
@@ -59,17 +59,17 @@ class FormElicitRequest(InputRequest):
 
 @dataclass(frozen=True, slots=True)
 class URLElicitRequest(InputRequest):
-    """An address for the client's user to visit, for what must not pass through the client."""
+    """A URL for the client's user to visit, for data that must not pass through the client."""
 
     method: ClassVar[str] = "elicitation/create"
     capability: ClassVar[str] = "elicitation.url"
     message: str
     url: str
 
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         return {"mode": "url", "message": self.message, "url": self.url}
 
-    def is_declared(self, capabilities: Mapping[str, Any]) -> bool:
+    def is_declared(self, capabilities: JSONObject) -> bool:
         modes = capabilities.get("elicitation")
         return isinstance(modes, Mapping) and "url" in modes
 
@@ -84,11 +84,11 @@ class CreateMessageRequest(InputRequest):
 
     method: ClassVar[str] = "sampling/createMessage"
     capability: ClassVar[str] = "sampling"
-    messages: Sequence[Mapping[str, Any]]
+    messages: Sequence[JSONObject]
     max_tokens: int
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: JSONObject = field(default_factory=dict)
 
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         return {**self.options, "messages": list(self.messages), "maxTokens": self.max_tokens}
 
 
@@ -99,7 +99,7 @@ class ListRootsRequest(InputRequest):
     method: ClassVar[str] = "roots/list"
     capability: ClassVar[str] = "roots"
 
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         return {}
 
 
@@ -126,7 +126,7 @@ class InputRequiredResult:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a client sends after an InputRequiredResult: its state, and the responses by key."""
+    """The state and the responses by key that a client sends after an InputRequiredResult."""
 
     state: str
     responses: JSONObject
@@ -136,7 +136,7 @@ def read_answers(params: JSONObject) -> Answers | None:
     """
     Return the ``requestState`` and ``inputResponses`` of a request's params, or None without.
 
-    Raises InvalidParamsError where they are not what MCP says they are.
+    Raises InvalidParamsError where they are no string and no object.
     """
     state, responses = params.get("requestState"), params.get("inputResponses", {})
     if state is not None and not isinstance(state, str):
@@ -146,8 +146,13 @@ def read_answers(params: JSONObject) -> Answers | None:
     return None if state is None else Answers(state, responses)
 
 
-def check_response(key: str, method: str, response: Any) -> None:
-    """Raise InvalidParamsError unless the response is one to a request of that method."""
+def check_response(key: str, method: str, response: object) -> None:
+    """
+    Raise InvalidParamsError unless the response is one to a request of that method.
+
+    ``key`` is the one of the response in ``inputResponses``. See the MCP schema, ``ElicitResult``,
+    ``CreateMessageResult`` and ``ListRootsResult``.
+    """
     place = f"Invalid params: inputResponses[{quoted(key)}]"
     if not isinstance(response, dict):
         raise InvalidParamsError(f"{place} must be an object.")

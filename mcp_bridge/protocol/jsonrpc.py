@@ -1,9 +1,9 @@
 """
 JSON-RPC 2.0 messages, from bytes and to bytes, read strictly.
 
-What two parsers could read in two ways is refused: bad UTF-8, a byte order mark, NaN, duplicate
-members, trailing data, numbers out of range, lone surrogates. See RFC 8259 and JSON-RPC 2.0,
-sections 4 and 5; the id rules are MCP's ("Base protocol", "Requests").
+Text that two parsers could read in two ways is refused: bad UTF-8, a byte order mark, NaN,
+duplicate members, trailing data, numbers out of range, lone surrogates. See RFC 8259 and JSON-RPC
+2.0, sections 4 and 5; the id rules are MCP's ("Base protocol", "Requests").
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 from mcp_bridge.protocol.errors import InvalidRequestError, ParseError, ProtocolError
 
@@ -36,7 +36,7 @@ _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 def decode(body: bytes) -> Any:
     """
-    The JSON value in ``body``.
+    Return the JSON value in ``body``.
 
     Raises ParseError where it is no JSON text in UTF-8, and InvalidRequestError where it is JSON
     that a strict reader must refuse.
@@ -48,19 +48,29 @@ def decode(body: bytes) -> Any:
     if text.startswith("\ufeff"):
         raise ParseError("Parse error: the body begins with a byte order mark; send none.")
     if text.count("[") + text.count("{") > MAX_DEPTH:
-        _check_depth(text)
+        depth = 0
+        for token in _BRACKETS.finditer(text):
+            bracket = token.group()
+            depth += (bracket in ("[", "{")) - (bracket in ("]", "}"))
+            if depth > MAX_DEPTH:
+                raise ParseError(f"Parse error: nested more than {MAX_DEPTH} levels deep.")
     try:
         value = _decoder.decode(text)
     except (json.JSONDecodeError, RecursionError):
         raise ParseError("Parse error: the body is not one JSON text.") from None
     if _SURROGATE.search(text) is not None:
-        _check_encodable(value)
+        try:
+            encode(value)
+        except ValueError:
+            raise InvalidRequestError(
+                "Invalid request: a string holds a lone surrogate, which is no character."
+            ) from None
     return value
 
 
-def encode(value: Any) -> bytes:
+def encode(value: object) -> bytes:
     """
-    The value as strict JSON in UTF-8.
+    Return the value as strict JSON in UTF-8.
 
     Raises ValueError (NaN, infinities, lone surrogates, circles) or TypeError (not JSON).
     """
@@ -70,15 +80,17 @@ def encode(value: Any) -> bytes:
         raise ValueError("nested too deeply for JSON") from None
 
 
-def read_id(message: Any) -> RequestId | None:
+def read_id(message: object) -> RequestId | None:
     """
-    The id of a message, or None where it has none.
+    Return the id of a message, or None if it has none.
 
-    Raises InvalidRequestError where ``message`` is no object, or its id is none.
+    Raises InvalidRequestError where ``message`` is no object, or its id is not a valid one.
     """
     if not isinstance(message, dict):
+        kinds = {type(None): "null", str: "a string", bool: "a boolean", list: "an array"}
+        kind = kinds.get(type(message), "a number")
         raise InvalidRequestError(
-            "Invalid request: send one JSON-RPC object per POST, not " + _kind(message) + "."
+            f"Invalid request: send one JSON-RPC object per POST, not {kind}."
         )
     if "id" not in message:
         return None
@@ -94,20 +106,20 @@ def read_id(message: Any) -> RequestId | None:
 
 
 def result_response(request_id: RequestId, result: bytes) -> bytes:
-    """A response around a result that is JSON text already."""
+    """Return a response with a result that is JSON text already."""
     written = b"%d" % request_id if isinstance(request_id, int) else encode(request_id)
     return b'{"jsonrpc":"2.0","id":' + written + b',"result":' + result + b"}"
 
 
 def error_response(request_id: RequestId | None, error: ProtocolError) -> bytes:
-    """An error response; the id is null where it could not be read (JSON-RPC 2.0, section 5)."""
-    members: dict[str, Any] = {"code": error.code, "message": error.message}
+    """Return an error response; None for an id that was not readable (JSON-RPC 2.0, section 5)."""
+    members: dict[str, object] = {"code": error.code, "message": error.message}
     if error.data is not None:
         members["data"] = error.data
     return encode({"jsonrpc": "2.0", "id": request_id, "error": members})
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) != len(pairs):
         raise InvalidRequestError(
@@ -116,7 +128,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _refuse_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> NoReturn:
     raise ParseError(f"Parse error: {name} is not a JSON number.")
 
 
@@ -140,31 +152,3 @@ _decoder = json.JSONDecoder(
     parse_float=_finite,
     parse_int=_bounded,
 )
-
-
-def _check_depth(text: str) -> None:
-    depth = 0
-    for token in _BRACKETS.finditer(text):
-        mark = token.group()
-        if mark in ("[", "{"):
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise ParseError(f"Parse error: nested more than {MAX_DEPTH} levels deep.")
-        elif mark in ("]", "}"):
-            depth -= 1
-
-
-def _check_encodable(value: Any) -> None:
-    try:
-        encode(value)
-    except ValueError:
-        raise InvalidRequestError(
-            "Invalid request: a string holds a lone surrogate, which is no character."
-        ) from None
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "null"
-    kinds: Mapping[type, str] = {str: "a string", bool: "a boolean", list: "an array"}
-    return kinds.get(type(value), "a number")

@@ -11,51 +11,40 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import Any, Final
+from typing import Final
 
 from mcp_bridge.protocol.errors import InvalidParamsError
 
-# No tool name holds this character, so that a position is never taken for an offset.
-_AFTER: Final = ">"
-_OFFSET: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
-_CURSOR: Final = re.compile(r"[A-Za-z0-9_+/-]{1,512}={0,2}", re.ASCII)
+# The mark before a name is no character of one, so that no name is taken for an offset. The names
+# are those that MCP allows ("Tools", "Tool names").
+_POSITION: Final = re.compile(rb">([A-Za-z0-9_.-]{1,128})|([0-9]{1,9})")
+_CURSOR: Final = re.compile(r"[A-Za-z0-9_+/-]{1,512}={0,2}")
 
 
 def after(name: str) -> str:
-    """The cursor for what follows the tool ``name``: url-safe base64 without padding."""
-    return base64.urlsafe_b64encode(f"{_AFTER}{name}".encode()).decode("ascii").rstrip("=")
+    """Return the cursor for the tools after ``name``: url-safe base64 without padding."""
+    return base64.urlsafe_b64encode(f">{name}".encode()).decode("ascii").rstrip("=")
 
 
-def position(cursor: Any) -> str | int:
+def position(cursor: object) -> str | int:
     """
-    What a cursor says: the name after which to go on, or an offset.
+    Return the name after which to go on, or the offset, that a cursor stands for.
 
-    Raises InvalidParamsError for anything that no cursor can be.
+    Raises InvalidParamsError for anything else, such as another spelling of the same bytes.
     """
     if isinstance(cursor, str) and _CURSOR.fullmatch(cursor):
-        text = _text(cursor)
-        if text.startswith(_AFTER) and len(text) > 1:
-            return text[1:]
-        if _OFFSET.fullmatch(text):
-            return int(text)
-    raise invalid_cursor()
-
-
-def invalid_cursor() -> InvalidParamsError:
-    return InvalidParamsError(
+        spelling = cursor.replace("+", "-").replace("/", "_")
+        unpadded = spelling.rstrip("=")
+        try:
+            raw = base64.urlsafe_b64decode(unpadded + "=" * (-len(unpadded) % 4))
+        except binascii.Error:
+            raw = b""
+        # Base64 leaves bits unused at the end, and its padding is whole or none.
+        padded = base64.urlsafe_b64encode(raw).decode("ascii")
+        found = _POSITION.fullmatch(raw)
+        if found is not None and spelling in (padded, padded.rstrip("=")):
+            name, offset = found.groups()
+            return int(offset) if name is None else str(name, "ascii")
+    raise InvalidParamsError(
         "Invalid cursor: send the nextCursor of an earlier page as it came, or none to begin."
     )
-
-
-def _text(cursor: str) -> str:
-    """What a cursor encodes; "" where it is not the one spelling of anything."""
-    unpadded = cursor.rstrip("=").replace("+", "-").replace("/", "_")
-    padding = "=" * (-len(unpadded) % 4)
-    try:
-        raw = base64.urlsafe_b64decode(unpadded + padding)
-        text = raw.decode("utf-8")
-    except (binascii.Error, UnicodeDecodeError):
-        return ""
-    encoded = base64.urlsafe_b64encode(raw).decode("ascii")
-    spelt = cursor.replace("+", "-").replace("/", "_")
-    return text if spelt in (encoded, encoded.rstrip("=")) else ""

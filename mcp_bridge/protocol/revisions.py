@@ -1,9 +1,9 @@
 """
-The MCP revisions that are served, as a table of what they do.
+The MCP revisions that are served, as a table of their features.
 
-A revision is asked what it does and never compared with another: revisions are an enumerated
-set, and a new one is a new row. See MCP, "Versioning", for the two eras: modern revisions carry
-their metadata in each request, legacy ones begin with an ``initialize`` handshake.
+Code looks up a feature of a revision and never compares revisions: they are an enumerated set, and
+a new one is a new row. See MCP, "Versioning", for the two eras: modern revisions carry their
+metadata in each request, legacy ones begin with an ``initialize`` handshake.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CONTENT_2025_06 = _CONTENT_2025_03 | {"resource_link"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """What one dated version of MCP does."""
+    """The features of one dated version of MCP."""
 
     version: str
     # Metadata in params._meta, mirrored in Mcp-* headers; resultType, ttlMs and cacheScope in
@@ -74,11 +74,11 @@ REVISIONS: Final[dict[str, Revision]] = {
 SUPPORTED_VERSIONS: Final = tuple(REVISIONS)
 LATEST: Final = REVISIONS["2026-07-28"]
 LATEST_LEGACY: Final = REVISIONS["2025-11-25"]
-# What a request without the MCP-Protocol-Version header speaks (MCP 2025-06-18, "Transports").
+# The revision of a request without MCP-Protocol-Version (MCP 2025-06-18, "Transports").
 UNDECLARED: Final = REVISIONS["2025-03-26"]
 
 
 def negotiate(requested: str) -> Revision:
-    """The revision to answer ``initialize`` with: the one requested, or the latest legacy one."""
+    """Return the revision that answers ``initialize``: the requested or the latest legacy one."""
     revision = REVISIONS.get(requested, LATEST_LEGACY)
     return LATEST_LEGACY if revision.modern else revision

@@ -1,4 +1,4 @@
-"""What a model sees of a tool and what the tool can do, as a text to approve and to compare."""
+"""Canonical definitions of tools: the text that an administrator approves, and its changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import lru_cache
+from typing import Final
 
 from django.conf import settings
 from django.utils import translation
@@ -15,57 +16,57 @@ from mcp_bridge.features.tools import Tool
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
 
-# What a member is that is not there, which null is not.
+# Stands for a member that is not there, which null does not.
 ABSENT: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """
-    One member that is not as it was; ``old`` or ``new`` is None where it is not there.
+    One member that two definitions do not share; ``old`` or ``new`` is None where it is missing.
 
-    ``names`` is the path's parts, which may hold dots of their own.
+    ``names`` are the parts of the path, which may hold dots of their own.
     """
 
     path: str
-    old: Any
-    new: Any
+    old: object
+    new: object
     names: tuple[str, ...] = field(default=(), compare=False)
 
 
+@lru_cache(maxsize=1024)
 def canonical_definition(tool: Tool) -> str:
     """
-    The tool's definition and what the code asks of a caller, as JSON text.
+    Return the tool's definition and what the code demands of a caller, as JSON text.
 
-    Texts are in LANGUAGE_CODE, whoever asks, so that every process writes the same.
+    Texts are in LANGUAGE_CODE in any request, so that every process writes the same.
     """
     with translation.override(settings.LANGUAGE_CODE):
         definition = tool.definition(LATEST)
-    asked = {
+    demands = {
         "permissions": sorted(tool.access.permissions),
         "public": tool.access.public,
         "scopes": sorted(tool.options.scopes),
         "confirm": tool.options.confirm,
     }
-    # Read again, so that every key is a string, which alone can be sorted.
-    return json.dumps(json.loads(encode({**definition, **asked})), sort_keys=True)
+    # Read again, so that every key is a string: others cannot be sorted with strings.
+    return json.dumps(json.loads(encode({**definition, **demands})), sort_keys=True)
 
 
 def fingerprint(text: str) -> str:
-    """The SHA-256 of a canonical_definition, in hexadecimal."""
+    """Return the SHA-256 of a canonical definition, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def differences(old: str, new: str) -> list[Difference]:
-    """What is not the same in two portraits, by path, such as "inputSchema.required"."""
+    """Return the differences of two canonical definitions, by path: "inputSchema.required"."""
     return list(_differences((), json.loads(old or "{}"), json.loads(new)))
 
 
-def _differences(names: tuple[str, ...], old: Any, new: Any) -> Iterator[Difference]:
+def _differences(names: tuple[str, ...], old: object, new: object) -> Iterator[Difference]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in sorted({*old, *new}):
-            pair = (each.get(name, ABSENT) for each in (old, new))
-            yield from _differences((*names, name), *pair)
+            yield from _differences((*names, name), old.get(name, ABSENT), new.get(name, ABSENT))
         return
     missing = old is ABSENT or new is ABSENT
     # As JSON, where true is not 1, nor 1.0.

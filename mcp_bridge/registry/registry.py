@@ -1,17 +1,14 @@
-"""All tools at one moment, and what holds them."""
+"""The tools of the code, and those of them that are served under the administrators' settings."""
 
 from __future__ import annotations
 
-import hashlib
+import logging
 import math
 import threading
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
 from time import monotonic
 
-from django.apps import apps
 from django.conf import settings
 from django.core import checks
 from django.db import connections, router
@@ -19,184 +16,204 @@ from django.utils.module_loading import import_string
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features.tools import Tool
-from mcp_bridge.protocol import LATEST, Revision
-from mcp_bridge.protocol.jsonrpc import encode
+from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.registry import tool_status
+from mcp_bridge.registry.snapshot import Snapshot
+from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.sources.base import Source, first_line
 
-
-class Snapshot:
-    """The tools of one moment, ordered by name. It never changes; a new moment is a new one."""
-
-    def __init__(self, tools: Iterable[Tool], messages: Iterable[checks.CheckMessage] = ()) -> None:
-        self._tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
-        self._ordered = tuple(self._tools.values())
-        self._names = tuple(self._tools)
-        # What the system checks say of tools that are left out or could be better.
-        self.messages = tuple(messages)
-        self.has_public = any(tool.access.public for tool in self._ordered)
-        # JSON text that is written once, and forgotten with the snapshot.
-        self._definition = lru_cache(maxsize=None)(_definition)
-        self._array = lru_cache(maxsize=64)(self._written)
-
-    def __iter__(self) -> Iterator[Tool]:
-        return iter(self._ordered)
-
-    def __len__(self) -> int:
-        return len(self._ordered)
-
-    def get(self, name: str) -> Tool | None:
-        """The tool with that very name, or None."""
-        return self._tools.get(name)
-
-    def following(self, name: str) -> Iterator[Tool]:
-        """The tools that come after ``name``, whether or not a tool has that name."""
-        return iter(self._ordered[bisect_right(self._names, name) :])
-
-    def definitions(
-        self, tools: tuple[Tool, ...], revision: Revision, language: str | None
-    ) -> bytes:
-        """The JSON array of the tools' definitions at a revision, in the active language."""
-        return self._array(tools, revision, language)
-
-    def _written(self, tools: tuple[Tool, ...], revision: Revision, language: str | None) -> bytes:
-        definitions = (self._definition(tool, revision, language) for tool in tools)
-        return b"[" + b",".join(definitions) + b"]"
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """A SHA-256 of all that a model sees: equal snapshots have equal fingerprints."""
-        digest = hashlib.sha256()
-        for tool in self._ordered:
-            digest.update(encode(tool.definition(LATEST)))
-        return digest.hexdigest()
+logger = logging.getLogger("mcp_bridge.approval")
 
 
-def _definition(tool: Tool, revision: Revision, language: str | None) -> bytes:
-    # The language is part of the key alone: titles and descriptions may be lazy translations.
-    return encode(tool.definition(revision))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    """
+    A snapshot, the settings and tools it was made of, and how long it holds.
+
+    ``generation`` is None where the settings must be read again in any case. One thread looks for
+    another generation from ``due`` on, every thread from ``until`` on, and at once where
+    ``reason`` is not the registry's (both times are those of ``monotonic()``).
+    """
+
+    snapshot: Snapshot
+    statuses: Mapping[str, ToolStatus]
+    discovered: Snapshot
+    reason: object
+    generation: str | None = None
+    due: float = math.inf
+    until: float = math.inf
 
 
 class Registry:
     """
-    Holds the current snapshot: the tools of the code, as the site's owner has set them.
+    Holds the current snapshot.
 
-    The settings are read on first use and again where their generation is another one, which is
-    asked for once in STATE_MAX_AGE seconds.
+    The sources are read on first use. So are the administrators' settings, and again when their
+    generation is another one: that is looked up by one thread at half of STATE_MAX_AGE, while the
+    others go on with what they have, and by every thread for itself after STATE_MAX_AGE. No thread
+    waits for another one's query, and no lock is held while the signal ``tools_changed`` is sent.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Taken again by the same thread where a module of the URLconf reads the registry.
+        self._building = threading.RLock()
+        # Nobody waits for these two: a thread that does not get them goes on without.
+        self._refreshing = threading.Lock()
+        self._approving = threading.Lock()
         self._discovered: Snapshot | None = None
-        self._read_from: object = None
-        self._served: _Served | None = None
-        # Another object after each reason to look anew; what was read before it counts no more.
+        self._built_from: object = None
+        self._state: _State | None = None
+        # Another object after each reason to look again; a state that was read before is too old.
         self._reason = object()
 
     @property
     def snapshot(self) -> Snapshot:
-        """The tools that are served. Raises DatabaseError where the settings cannot be read."""
-        # Read once: a reload between two reads would answer with nothing.
-        served = self._served
-        if served is not None and served.reason is self._reason and monotonic() < served.until:
-            return served.snapshot
-        with self._lock:
-            served = self._served = self._read(self._served)
-        return served.snapshot
+        """Return the tools that are served. Raises DatabaseError if settings cannot be read."""
+        # Read once: another thread may put another state there.
+        state, now = self._state, monotonic()
+        if state is None or state.reason is not self._reason or now >= state.until:
+            return self._read(state).snapshot
+        if now >= state.due and self._refreshing.acquire(blocking=False):
+            try:
+                return self._read(state).snapshot
+            finally:
+                self._refreshing.release()
+        return state.snapshot
 
     @property
     def discovered(self) -> Snapshot:
-        """The tools of the code, whatever the owner has set; read on first use."""
-        with self._lock:
-            return self._found()
+        """Return the tools of the code, served or not; they are read on first use."""
+        with self._building:
+            sources = settings.ROOT_URLCONF, conf.SOURCES, conf.TOOL_NAME_STYLE
+            # Only tests change these while a process runs.
+            if self._discovered is None or self._built_from != sources:
+                self._built_from, self._discovered = sources, build()
+            return self._discovered
+
+    @property
+    def statuses(self) -> Mapping[str, ToolStatus]:
+        """Return the status by name of each tool of the code, as of the snapshot read last."""
+        return {} if self._state is None else self._state.statuses
 
     def forget(self) -> None:
-        """Have the next use look for other settings of the owner."""
+        """Have the next use look for another generation of the administrators' settings."""
         self._reason = object()
+
+    def settings_changed(self, *, setting: str = "MCP_BRIDGE", **kwargs: object) -> None:
+        """
+        Have the next use read the administrators' settings again, changed or not.
+
+        Receives ``tools_changed``, and Django's ``setting_changed`` with the name of a ``setting``.
+        """
+        # A receiver of tools_changed may have read them after the new generation was written and
+        # before the change itself was, so that their generation proves nothing.
+        if setting in ("MCP_BRIDGE", "ROOT_URLCONF"):
+            if self._state is not None:
+                self._state = replace(self._state, generation=None)
+            self.forget()
 
     def reload(self) -> None:
         """Have the next use read the sources again."""
-        # With the lock: what is being read at this moment may be of before.
-        with self._lock:
+        # With the lock: a build that has begun may be of the sources as they were.
+        with self._building:
             self._discovered = None
         self.forget()
 
-    def settings_changed(self) -> None:
-        """Have the next use read the sources again, where other ones or other names are set."""
-        with self._lock:
-            found = self._discovered
-            if found is not None and self._read_from == _origin():
-                # What it has written may hold a setting.
-                self._discovered = Snapshot(found, found.messages)
-            else:
-                self._discovered = None
-        self.forget()
+    def write_rows(self, *, using: str, **kwargs: object) -> None:
+        """
+        Write a row for each tool to the database that was migrated; an error is logged.
 
-    def _found(self) -> Snapshot:
-        found = self._discovered
-        if found is None:
-            self._read_from = _origin()
-            found = self._discovered = build()
-        return found
+        Receives ``post_migrate``.
+        """
+        table = ToolSetting._meta.db_table
+        if using != router.db_for_write(ToolSetting):
+            return
+        # After a migration backwards there is no table.
+        if table in connections[using].introspection.table_names():
+            try:
+                tool_status.sync_tool_settings(self.discovered)
+            except Exception:
+                logger.exception(
+                    "The tools could not be written down; the admin does it when it is opened"
+                )
 
-    def _read(self, known: _Served | None) -> _Served:
+    def _read(self, known: _State | None) -> _State:
+        """Read the state that holds now, given the one that is known, and keep it."""
         reason, now = self._reason, monotonic()
-        discovered = self._found()
-        if not has_settings():
-            return _Served(discovered, discovered, "", reason, math.inf)
-        generation = apps.get_model("mcp_bridge", "Generation").current()
-        until = now + conf.STATE_MAX_AGE
+        due, until = now + conf.STATE_MAX_AGE / 2, now + conf.STATE_MAX_AGE
+        discovered = self.discovered
+        if not has_database():
+            statuses = {tool.name: ToolStatus.SERVED for tool in discovered}
+            self._state = state = _State(
+                snapshot=discovered, statuses=statuses, discovered=discovered, reason=reason
+            )
+            return state
+        generation = Generation.current()
         if known and known.discovered is discovered and known.generation == generation:
-            return replace(known, reason=reason, until=until)
-        settings = tool_status.read_settings()
-        if tool_status.approve_first_seen(discovered, settings):
-            settings = tool_status.read_settings()
-        snapshot = Snapshot(tool_status.served_tools(discovered, settings), discovered.messages)
-        return _Served(discovered, snapshot, generation, reason, until)
+            self._state = state = replace(known, reason=reason, due=due, until=until)
+            return state
+        found = tool_status.read_settings()
+        statuses = {
+            tool.name: tool_status.status_of(tool, found.get(tool.name)) for tool in discovered
+        }
+        self._state = state = _State(
+            snapshot=Snapshot(
+                tool_status.served_tools(discovered, found, statuses), discovered.messages
+            ),
+            statuses=statuses,
+            discovered=discovered,
+            reason=reason,
+            generation=generation,
+            due=due,
+            until=until,
+        )
+        # Only now, since receivers of the signal that is sent may read the snapshot. One thread
+        # approves; for others that read meanwhile, the new tools are not there yet.
+        if self._approving.acquire(blocking=False):
+            try:
+                if tool_status.approve_first_seen(discovered, found):
+                    return self._read(state)
+            finally:
+                self._approving.release()
+        return state
 
 
-def has_settings() -> bool:
-    """Whether the site has the app and a database: without one of them nothing can be set."""
-    if not apps.is_installed("mcp_bridge"):
-        return False
-    model = apps.get_model("mcp_bridge", "ToolSetting")
-    return connections[router.db_for_write(model)].vendor != "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class _Served:
-    """A snapshot with what it was made of, and for how long that need not be looked at."""
-
-    discovered: Snapshot
-    snapshot: Snapshot
-    generation: str
-    reason: object
-    until: float
-
-
-def _origin() -> object:
-    """The settings that say which tools there are."""
-    return settings.ROOT_URLCONF, conf.SOURCES, conf.TOOL_NAME_STYLE
+def has_database() -> bool:
+    """Return whether the site has a database: without one, every tool is served as in the code."""
+    return connections[router.db_for_write(ToolSetting)].vendor != "unknown"
 
 
 def build() -> Snapshot:
-    """Read every source of the setting SOURCES."""
+    """Read every source of the setting SOURCES; an error in one is among the messages."""
     found: dict[str, list[Tool]] = {}
     messages: list[checks.CheckMessage] = []
     for alias in conf.SOURCES:
         source = load_source(alias, messages)
-        if source is None:
-            continue
-        for tool in source.tools():
-            found.setdefault(tool.name, []).append(tool)
-        messages += source.messages
-    messages += [_collision(name, tools) for name, tools in found.items() if len(tools) > 1]
+        if source is not None:
+            for tool in source.tools():
+                found.setdefault(tool.name, []).append(tool)
+            messages += source.messages
+    for name, tools in found.items():
+        if len(tools) > 1:
+            functions = " and ".join(
+                f"{tool.function} ({tool.source})" if tool.function else tool.source
+                for tool in tools
+            )
+            messages.append(
+                checks.Error(
+                    f"{len(tools)} procedures would be the tool {name!r}, so none of them is: "
+                    f"{functions}.",
+                    hint="Give one of them another name: mcp_tool(name=...), or a prefix in "
+                    "SOURCES.",
+                    id="mcp_bridge.E007",
+                )
+            )
     # Of two tools with one name neither is served: a caller could not know which it would get.
     return Snapshot((tools[0] for tools in found.values() if len(tools) == 1), messages)
 
 
 def load_source(alias: str, messages: list[checks.CheckMessage]) -> Source | None:
-    """The source of that alias; where it cannot be made, a message says why."""
+    """Return the source of that alias, or None, with an error added to ``messages``."""
     config = conf.SOURCES[alias]
     try:
         backend = import_string(config["BACKEND"])
@@ -214,15 +231,6 @@ def load_source(alias: str, messages: list[checks.CheckMessage]) -> Source | Non
         )
         return None
     return source
-
-
-def _collision(name: str, tools: Sequence[Tool]) -> checks.CheckMessage:
-    places = " and ".join(tool.source for tool in tools)
-    return checks.Error(
-        f"{len(tools)} procedures would be the tool {name!r}, so none of them is: {places}.",
-        hint="Give one of them another name: mcp_tool(name=...), or a prefix in SOURCES.",
-        id="mcp_bridge.E007",
-    )
 
 
 registry = Registry()

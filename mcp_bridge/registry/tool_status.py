@@ -1,8 +1,8 @@
 """
-Where each tool stands with the site's owner: served, off, or withheld until it is approved.
+The status of each tool under the administrators' settings: on, off, or withheld until approved.
 
 An approval is of one definition (see ``mcp_bridge.registry.fingerprints``). A tool that needs
-approval and whose definition is another one is withheld; one that needs none is approved as it is
+approval is withheld once its definition has changed; one that needs none is approved when it is
 seen.
 """
 
@@ -11,9 +11,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from django.apps import apps
 from django.conf import settings
 from django.db import DatabaseError, models, router, transaction
 from django.utils import timezone
@@ -21,6 +20,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features.tools import AccessRule, Tool
+from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 
 logger = logging.getLogger("mcp_bridge.approval")
@@ -30,7 +30,7 @@ APPROVAL: Final = ("approved", "fingerprint", "guarded", "approved_at", "approve
 
 
 class ToolStatus(models.TextChoices):
-    """What the owner's settings make of a tool."""
+    """Whether a tool is served, and if not, why."""
 
     SERVED = "served", _("on")
     DISABLED = "disabled", _("off")
@@ -40,27 +40,27 @@ class ToolStatus(models.TextChoices):
 
 
 def needs_approval(tool: Tool) -> bool:
-    """Whether the code's definition asks for approval: of what acts, and of what may destroy."""
+    """Return whether a changed definition needs approval, as ``confirm`` and the site demand."""
     destructive = tool.annotations.get("destructiveHint", False)
     return tool.options.confirm or (conf.APPROVE_DESTRUCTIVE and destructive)
 
 
-def is_unpinned(tool: Tool, setting: Any) -> bool:
-    """Whether the tool needs approval and nothing is written down of which that would be."""
+def is_first_seen(tool: Tool, setting: ToolSetting | None) -> bool:
+    """Return whether the tool needs approval and no definition of it was approved so far."""
     return needs_approval(tool) and (setting is None or not setting.fingerprint)
 
 
-def is_changed(tool: Tool, setting: Any) -> bool:
-    """Whether the tool needs approval, or did when it was approved, and is another one now."""
+def is_changed(tool: Tool, setting: ToolSetting) -> bool:
+    """Return whether the definition is not the approved one, and needs or needed approval."""
     guarded = setting.guarded or needs_approval(tool)
     return guarded and setting.fingerprint != fingerprint(canonical_definition(tool))
 
 
-def status_of(tool: Tool | None, setting: Any) -> ToolStatus:
+def status_of(tool: Tool | None, setting: ToolSetting | None) -> ToolStatus:
     """
-    Where a tool stands; ``setting`` is its ToolSetting or None, ``tool`` None if it is gone.
+    Return the status of a tool of the code (None if it is gone) with its settings (None without).
 
-    A new one stands where the next request puts it (see ``pin``).
+    A new tool has the status that the next request gives it (see ``approve_first_seen``).
     """
     if tool is None:
         return ToolStatus.GONE
@@ -72,38 +72,42 @@ def status_of(tool: Tool | None, setting: Any) -> ToolStatus:
     return ToolStatus.SERVED if setting is None or setting.enabled else ToolStatus.DISABLED
 
 
-def is_served_unapproved(where: ToolStatus, setting: Any) -> bool:
-    """Whether a tool has changed and is served all the same, since DEBUG is on."""
-    return where is ToolStatus.CHANGED and settings.DEBUG and bool(setting.enabled)
+def is_served_unapproved(status: ToolStatus, setting: ToolSetting | None) -> bool:
+    """Return whether a tool has changed and is served all the same, since DEBUG is on."""
+    enabled = setting is not None and setting.enabled
+    return status is ToolStatus.CHANGED and settings.DEBUG and enabled
 
 
-def served_tools(tools: Iterable[Tool], found: Mapping[str, Any]) -> list[Tool]:
-    """The tools that the owner's settings let be served, as the settings have them."""
+def served_tools(
+    tools: Iterable[Tool],
+    found: Mapping[str, ToolSetting],
+    statuses: Mapping[str, ToolStatus],
+) -> list[Tool]:
+    """Return the tools that are served, with their settings; all are given by the tools' names."""
     kept = []
     for tool in tools:
-        setting = found.get(tool.name)
-        where = status_of(tool, setting)
-        if is_served_unapproved(where, setting):
+        setting, status = found.get(tool.name), statuses[tool.name]
+        if is_served_unapproved(status, setting):
             logger.warning(
                 "The tool %r has changed since it was approved: without DEBUG it would be "
                 "withheld until somebody approves it in the admin",
                 tool.name,
             )
-        elif where is not ToolStatus.SERVED or is_unpinned(tool, setting):
+        elif status is not ToolStatus.SERVED or is_first_seen(tool, setting):
             continue
         kept.append(tool if setting is None else with_settings(tool, setting))
     return kept
 
 
-def with_settings(tool: Tool, setting: Any) -> Tool:
-    """The tool with the owner's words, rate and groups, as it is served when it is."""
+def with_settings(tool: Tool, setting: ToolSetting) -> Tool:
+    """Return the tool with the texts, rate, groups and confirmation of its settings."""
     changes: dict[str, Any] = {
         name: getattr(setting, name)
         for name in ("title", "description", "rate")
         if getattr(setting, name)
     }
     if setting.restricted:
-        # What everybody may use has no members to tell apart, so that nobody is let in unknown.
+        # A tool for groups is never public: an anonymous caller is a member of none.
         groups = frozenset(group.pk for group in setting.groups.all())
         rule = tool.access
         changes["access"] = AccessRule.of(False, rule.permissions, rule.predicate, groups)
@@ -112,33 +116,33 @@ def with_settings(tool: Tool, setting: Any) -> Tool:
     return replace(tool, **changes) if changes else tool
 
 
-def read_settings() -> dict[str, Any]:
-    """All settings by the tool's name; two queries."""
-    model = _model()
-    rows = model.objects.using(router.db_for_write(model)).defer("approved", "note")
+def read_settings() -> dict[str, ToolSetting]:
+    """Return all tool settings by the tool's name; two queries."""
+    rows = ToolSetting.objects.using(router.db_for_write(ToolSetting)).defer("approved", "note")
     return {setting.name: setting for setting in rows.prefetch_related("groups")}
 
 
-def sync(tools: Iterable[Tool]) -> None:
+def sync_tool_settings(tools: Iterable[Tool]) -> None:
     """
-    Have a row for each tool, and approve on sight what needs no decision of a person.
+    Create the rows that are missing, and approve the definitions that need no administrator.
 
-    That is every new tool unless NEW_TOOLS is "disabled", and a changed one that needs no approval.
+    These are the first one of each tool unless NEW_TOOLS is "disabled", and a changed one of a
+    tool that needs no approval. Raises DatabaseError.
     """
-    model = _model()
-    using = router.db_for_write(model)
+    using = router.db_for_write(ToolSetting)
     by_name = {tool.name: tool for tool in tools}
     with transaction.atomic(using):
-        rows = model.objects.using(using)
-        found = {each.name: each for each in rows.filter(name__in=by_name)}
-        missing = [model(name=name) for name in by_name if name not in found]
-        on_sight = conf.NEW_TOOLS != "disabled"
+        Generation.lock(using)
+        rows = ToolSetting.objects.using(using)
+        found = {setting.name: setting for setting in rows.filter(name__in=by_name)}
+        missing = [ToolSetting(name=name) for name in by_name if name not in found]
         for setting in [*missing, *found.values()]:
             tool = by_name[setting.name]
-            seen = fingerprint(canonical_definition(tool))
-            known = bool(setting.fingerprint)
-            due = not is_changed(tool, setting) if known else on_sight
-            if due and setting.fingerprint != seen:
+            if setting.fingerprint:
+                approves = not is_changed(tool, setting)
+            else:
+                approves = conf.NEW_TOOLS != "disabled"
+            if approves and setting.fingerprint != fingerprint(canonical_definition(tool)):
                 mark_approved(setting, tool)
                 if setting.pk:
                     setting.save(using=using, update_fields=APPROVAL)
@@ -147,8 +151,8 @@ def sync(tools: Iterable[Tool]) -> None:
             rows.bulk_create(missing, ignore_conflicts=True)
 
 
-def mark_approved(setting: Any, tool: Tool, by: Any = None) -> None:
-    """Put the tool's definition into its setting as the approved one, without saving it."""
+def mark_approved(setting: ToolSetting, tool: Tool, by: Any = None) -> None:
+    """Put the definition into the settings as approved ``by`` a user, without saving them."""
     setting.approved = canonical_definition(tool)
     setting.fingerprint = fingerprint(setting.approved)
     setting.guarded = needs_approval(tool)
@@ -156,26 +160,22 @@ def mark_approved(setting: Any, tool: Tool, by: Any = None) -> None:
     setting.approved_by = by
 
 
-def approve_first_seen(tools: Iterable[Tool], found: Mapping[str, Any]) -> bool:
+def approve_first_seen(tools: Iterable[Tool], found: Mapping[str, ToolSetting]) -> bool:
     """
-    Write down at once what needs approval and is seen for the first time; whether anything was.
+    Approve the tools that need approval and are seen for the first time; return whether any was.
 
-    A later change can only be told from what was written. Where that cannot be, the tool waits.
+    ``found`` are the tool settings by name. A later change can only be noticed against a recorded
+    definition: a tool that cannot be recorded is withheld, and its name is logged.
     """
     if conf.NEW_TOOLS == "disabled":
         return False
-    new = [tool for tool in tools if is_unpinned(tool, found.get(tool.name))]
+    new = [tool for tool in tools if is_first_seen(tool, found.get(tool.name))]
     if not new:
         return False
     try:
-        sync(new)
+        sync_tool_settings(new)
     except DatabaseError:
         names = ", ".join(tool.name for tool in new)
         logger.exception("These tools are withheld, since they cannot be written down: %s", names)
         return False
     return True
-
-
-def _model() -> Any:
-    # Imported by its name: the registry is also used where the app is not installed.
-    return cast("Any", apps.get_model("mcp_bridge", "ToolSetting"))

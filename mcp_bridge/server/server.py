@@ -15,7 +15,8 @@ from mcp_bridge.features.context import Context
 from mcp_bridge.protocol import MethodNotFoundError, Request, Result
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.protocol.text import cut
-from mcp_bridge.registry.registry import Snapshot, registry
+from mcp_bridge.registry.registry import registry
+from mcp_bridge.registry.snapshot import Snapshot
 from mcp_bridge.server import lifecycle, tools
 from mcp_bridge.server.methods import Endpoint, Method, Methods, Send, drop
 

@@ -87,8 +87,8 @@ def page(
     snapshot = endpoint.snapshot
     start = snapshot.following(position) if isinstance(position, str) else snapshot
     visible = endpoint.policy.filter(start, context)
-    if isinstance(position, int) and len(list(islice(visible, position))) < position:
-        raise pagination.invalid_cursor()
+    if isinstance(position, int):
+        visible = islice(visible, position, None)
     size = conf.PAGE_SIZE
     tools = tuple(islice(visible, size + 1))
     if len(tools) <= size:

@@ -117,9 +117,17 @@ class MarkedFunction:
             # Django has no public way to read the mark of transaction.non_atomic_requests.
             non_atomic=frozenset(getattr(self.function, "_non_atomic_requests", ())),
             source=where,
+            function=qualified_name(self.function),
             code=getattr(inspect.unwrap(self.function), "__code__", None),
             options=options,
         )
+
+
+def qualified_name(function: Callable[..., object]) -> str:
+    """Return the module and the name of a function, as "newsroom.procedures.publish"."""
+    function = inspect.unwrap(function)
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{function.__module__}.{name}"
 
 
 def location(function: Callable[..., object]) -> str:

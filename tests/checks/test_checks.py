@@ -216,7 +216,8 @@ def test_e007_two_tools_with_one_name_names_both(settings: Any) -> None:
     (message,) = found()
     assert (message.id, "'a_b'" in message.msg) == ("mcp_bridge.E007", True)
     for function in functions:
-        assert f"tests/support/serving.py:{function.__code__.co_firstlineno}" in message.msg
+        name, line = function.__qualname__, function.__code__.co_firstlineno
+        assert f"tests.support.serving.{name} (tests/support/serving.py:{line})" in message.msg
 
 
 @pytest.mark.parametrize("key", ["ACCESS_POLICY", "ERROR_MAPPER", "AUTHENTICATION_CLASSES"])

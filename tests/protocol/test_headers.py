@@ -47,7 +47,7 @@ def test_header_that_was_not_sent_is_none() -> None:
 
 
 @pytest.mark.parametrize("name", ["add", "a b", "=?base64?", "?=", "=?BASE64?YWRk?=", "YWRk"])
-def test_name_that_is_equal_passes_as_it_stands(name: str) -> None:
+def test_equal_name_passes(name: str) -> None:
     check(name, name)
 
 
@@ -70,7 +70,7 @@ def test_name_that_differs_is_a_mismatch(sent: str | None) -> None:
     "encoded",
     ["=", "YWR", "YWRk=", "YW Rk", "YWRk\n", "Y-_k", "YWRkZ", "YWQ", "YWR=", "!!!!", "é", "A==="],
 )
-def test_name_in_broken_base64_is_a_mismatch_whatever_the_body_says(encoded: str) -> None:
+def test_name_in_broken_base64_is_a_mismatch_with_any_body(encoded: str) -> None:
     sent = f"=?base64?{encoded}?="
     for expected in ("add", "ad", "", sent):
         with pytest.raises(HeaderMismatchError):
@@ -89,7 +89,7 @@ def test_name_in_base64_of_no_utf_8_is_a_mismatch(raw: bytes) -> None:
         check(sentinel(raw), "add")
 
 
-def test_name_is_asked_for_only_where_the_method_has_one() -> None:
+def test_name_is_required_only_for_methods_that_have_one() -> None:
     Headers(version=VERSION, method="tools/list").check(VERSION, "tools/list", None)
     Headers(version=VERSION, method="tools/list", name="x").check(VERSION, "tools/list", None)
 
@@ -120,7 +120,7 @@ def test_version_and_method_are_never_decoded(field: str) -> None:
     ],
     ids=["long", "long in base64", "unprintable", "controls"],
 )
-def test_mismatch_is_told_in_a_short_text(sent: str, expected: str) -> None:
+def test_mismatch_has_a_short_message(sent: str, expected: str) -> None:
     with pytest.raises(HeaderMismatchError) as raised:
         check(sent, expected)
     length = len(raised.value.message)

@@ -17,7 +17,7 @@ EMOJI = "\N{GRINNING FACE}"
     "value",
     [None, True, 0, -1, 2**63, 10**308, 1.5, 1e308, -0.5, "", "é", EMOJI, "\x00", [], {}, [[{}]]],
 )
-def test_what_is_encoded_is_decoded_again(value: Any) -> None:
+def test_encoded_value_is_decoded_again(value: Any) -> None:
     assert jsonrpc.decode(jsonrpc.encode(value)) == value
 
 
@@ -125,7 +125,7 @@ def test_reading_a_body_takes_little_more_memory_than_the_body(content: str) -> 
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", ["\udfff"], {"\ud800": 1}])
-def test_what_strict_json_cannot_hold_is_not_encoded(value: Any) -> None:
+def test_value_outside_of_strict_json_is_not_encoded(value: Any) -> None:
     with pytest.raises(ValueError, match="."):
         jsonrpc.encode(value)
 
@@ -142,7 +142,7 @@ def test_circles_and_endless_depth_are_not_encoded() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), b"bytes", {1, 2}])
-def test_what_is_no_json_value_is_a_type_error(value: Any) -> None:
+def test_value_of_another_type_is_a_type_error(value: Any) -> None:
     with pytest.raises(TypeError):
         jsonrpc.encode(value)
 

@@ -38,7 +38,7 @@ def read(message: Any, headers: Headers | None) -> Request:
     return found
 
 
-def test_modern_request_carries_what_the_client_says_of_itself() -> None:
+def test_modern_request_has_client_info_and_capabilities() -> None:
     meta = {**META, CLIENT_CAPABILITIES: {"sampling": {}}, CLIENT_INFO: {"name": "c"}}
     found = read(request(_meta=meta, cursor="x"), LIST)
     assert (found.id, found.method, found.revision.version) == (7, "tools/list", MODERN)
@@ -47,7 +47,7 @@ def test_modern_request_carries_what_the_client_says_of_itself() -> None:
     assert (found.params["cursor"], found.meta) == ("x", meta)
 
 
-def test_legacy_request_says_nothing_of_its_client() -> None:
+def test_legacy_request_has_no_client_info_or_capabilities() -> None:
     meta = {CLIENT_CAPABILITIES: {"sampling": {}}, CLIENT_INFO: {"name": "c"}}
     found = read(request(_meta=meta), Headers(version="2025-06-18"))
     assert (found.client_capabilities, found.client_info) == ({}, {})
@@ -145,7 +145,7 @@ def test_name_header_mirrors_the_name_or_uri(method: str, params: dict[str, Any]
             read_message(message, Headers(version=MODERN, method=method, name=name))
 
 
-def test_initialize_is_legacy_whatever_the_header_says() -> None:
+def test_initialize_is_legacy_with_any_header() -> None:
     for version in (MODERN, "1900-01-01", "2025-11-25", None):
         assert not read(request("initialize"), Headers(version=version)).revision.modern
 
@@ -181,7 +181,7 @@ def test_response_is_taken_from_a_legacy_client_alone(member: str, id: Any) -> N
         assert raised.value.http_status == 400
 
 
-def test_unsupported_version_is_told_with_those_that_are_served() -> None:
+def test_error_for_an_unsupported_version_lists_the_served_ones() -> None:
     with pytest.raises(UnsupportedProtocolVersionError) as raised:
         read_message(request(), Headers(version="v" * 1000))
     assert raised.value.data["supported"][0] == MODERN
@@ -206,6 +206,6 @@ def test_batch_is_refused_at_any_other(version: str) -> None:
     + [[request(), request(_meta=META)], [request(_meta={PROTOCOL_VERSION: None})]],
     ids=["empty", "too long", "initialize", "one modern", "half an envelope"],
 )
-def test_batch_of_what_no_batch_may_hold_is_refused(messages: list[Any]) -> None:
+def test_invalid_batch_is_refused(messages: list[Any]) -> None:
     with pytest.raises(InvalidRequestError, match="batch"):
         read_batch(messages, None)

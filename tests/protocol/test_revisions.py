@@ -54,7 +54,7 @@ def test_any_other_version_is_answered_with_the_latest_legacy_one(version: str) 
     assert negotiate(version) is LATEST_LEGACY
 
 
-def test_only_2025_03_26_has_batches_and_is_what_no_header_means() -> None:
+def test_only_2025_03_26_has_batches_and_is_the_default_without_a_header() -> None:
     assert [version for version in REVISIONS if REVISIONS[version].batches] == ["2025-03-26"]
     assert UNDECLARED is REVISIONS["2025-03-26"]
 
@@ -80,7 +80,7 @@ def test_only_2025_03_26_has_batches_and_is_what_no_header_means() -> None:
         ("content_types", "resource_link", [*MODERN, *LEGACY[:-2]]),
     ],
 )
-def test_what_a_revision_added_is_part_of_it_and_of_later_ones(
+def test_field_added_by_a_revision_is_part_of_it_and_of_later_ones(
     attribute: str, member: str, versions: list[str]
 ) -> None:
     assert having(attribute, member) == versions

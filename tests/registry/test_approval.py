@@ -9,11 +9,12 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import OperationalError, connection
+from django.utils.functional import lazystr
 
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.registry.fingerprints import Difference, canonical_definition, differences
 from mcp_bridge.registry.registry import registry
-from mcp_bridge.registry.tool_status import ToolStatus, mark_approved, status_of, sync
+from mcp_bridge.registry.tool_status import ToolStatus, mark_approved, status_of, sync_tool_settings
 from mcp_bridge.testing import MCPError
 from tests.conftest import CheckedClient
 from tests.support.serving import serve, served
@@ -76,13 +77,13 @@ def test_a_changed_tool_is_withheld_until_it_is_approved(
     assert is_served(root)
     serve_as_wipe(settings, function, **options)
     assert not is_served(root)
-    sync(registry.discovered)
+    sync_tool_settings(registry.discovered)
     assert not is_served(root)
     approve()
     assert is_served(root)
 
 
-def test_a_tool_that_is_as_it_was_is_served_again(settings: Any, user: Any) -> None:
+def test_a_tool_changed_back_is_served_again(settings: Any, user: Any) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
     assert is_served(user)
     serve_as_wipe(settings, wipe_all, **CONFIRMED)
@@ -91,17 +92,19 @@ def test_a_tool_that_is_as_it_was_is_served_again(settings: Any, user: Any) -> N
     assert is_served(user)
 
 
-def test_what_needs_no_approval_may_change(settings: Any, user: Any) -> None:
+def test_a_tool_that_needs_no_approval_may_change(settings: Any, user: Any) -> None:
     for function in (wipe, wipe_all):
         serve_as_wipe(settings, function, destructive=True)
-        sync(registry.discovered)
+        sync_tool_settings(registry.discovered)
         assert is_served(user)
         setting = ToolSetting.objects.get(name="wipe")
         assert setting.approved == canonical_definition(served("wipe"))
         assert setting.approved_by is None
 
 
-def test_destructive_tools_need_approval_where_the_owner_says_so(settings: Any, user: Any) -> None:
+def test_destructive_tools_need_approval_under_approve_destructive(
+    settings: Any, user: Any
+) -> None:
     settings.MCP_BRIDGE = {"APPROVE_DESTRUCTIVE": True}
     serve_as_wipe(settings, wipe, destructive=True)
     assert is_served(user)
@@ -111,18 +114,20 @@ def test_destructive_tools_need_approval_where_the_owner_says_so(settings: Any, 
     assert is_served(user)
 
 
-def test_every_new_tool_waits_where_the_owner_says_so(settings: Any, user: Any) -> None:
+def test_every_new_tool_waits_for_approval_where_new_tools_are_disabled(
+    settings: Any, user: Any
+) -> None:
     settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled"}
     serve_as_wipe(settings, wipe)
     assert not is_served(user)
-    sync(registry.discovered)
+    sync_tool_settings(registry.discovered)
     assert status_of(served("wipe"), ToolSetting.objects.get(name="wipe")) is ToolStatus.NEW
     assert not is_served(user)
     approve()
     assert is_served(user)
 
 
-def test_under_debug_a_change_is_warned_of_and_served(
+def test_a_changed_tool_is_served_with_a_warning_under_debug(
     settings: Any, user: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
@@ -138,7 +143,7 @@ def test_under_debug_a_change_is_warned_of_and_served(
     assert not is_served(user)
 
 
-def test_what_cannot_be_written_down_waits(
+def test_a_tool_whose_definition_cannot_be_recorded_is_withheld(
     settings: Any, user: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
@@ -154,7 +159,7 @@ def test_what_cannot_be_written_down_waits(
     assert not ToolSetting.objects.filter(name="wipe")
 
 
-def test_a_new_tool_of_a_running_site_is_pinned_by_its_first_request(
+def test_a_new_tool_of_a_running_site_is_approved_by_its_first_request(
     settings: Any, user: Any
 ) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
@@ -164,7 +169,7 @@ def test_a_new_tool_of_a_running_site_is_pinned_by_its_first_request(
     assert setting.approved == canonical_definition(served("wipe"))
 
 
-def test_a_new_tool_stands_where_the_next_request_will_put_it(settings: Any, user: Any) -> None:
+def test_a_new_tool_has_the_status_that_the_next_request_gives_it(settings: Any, user: Any) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
     for setting in (None, ToolSetting.objects.create(name="wipe")):
         assert status_of(served("wipe"), setting) is ToolStatus.SERVED
@@ -174,22 +179,37 @@ def test_a_new_tool_stands_where_the_next_request_will_put_it(settings: Any, use
     assert status_of(served("wipe"), None) is ToolStatus.NEW
 
 
-def test_what_is_written_down_stays_as_it_is(settings: Any) -> None:
+def test_an_approved_definition_is_not_approved_again(settings: Any) -> None:
     serve_as_wipe(settings, wipe, **CONFIRMED)
     for _ in range(2):
-        sync(registry.discovered)
+        sync_tool_settings(registry.discovered)
     setting = ToolSetting.objects.get(name="wipe")
-    sync([served("wipe")])
+    sync_tool_settings([served("wipe")])
     assert ToolSetting.objects.get(name="wipe").approved_at == setting.approved_at
 
 
-def test_migrate_writes_the_tools_down(settings: Any) -> None:
+def test_a_definition_is_made_once_for_its_row(settings: Any) -> None:
+    written = []
+
+    class Text:
+        def __str__(self) -> str:
+            written.append(self)
+            return "Wipe a folder."
+
+    serve_as_wipe(settings, wipe, description=lazystr(Text()))
+    tools = registry.discovered
+    written.clear()
+    sync_tool_settings(tools)
+    assert len(written) == 1
+
+
+def test_migrate_creates_a_row_for_each_tool(settings: Any) -> None:
     serve(settings, wipe, wipe_all)
     call_command("migrate", verbosity=0)
     assert {"wipe", "wipe_all"} <= {setting.name for setting in ToolSetting.objects.all()}
 
 
-def test_differences_name_what_is_not_the_same() -> None:
+def test_differences_are_named_by_path() -> None:
     old = '{"description": "a", "inputSchema": {"required": ["x"], "properties": {"x": {"a": 1}}}}'
     new = '{"description": "b", "inputSchema": {"required": ["x"], "properties": {"y": {"a": 1}}}}'
     assert differences(old, new) == [

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from django.core import checks
 from django.urls import path
 
+from mcp_bridge.features.tools import Tool
 from mcp_bridge.registry.registry import build, registry
+from mcp_bridge.sources.base import Source
 from mcp_bridge.sources.modernrpc import ModernRPCSource
+from tests.conftest import CheckedClient
 from tests.support.serving import giving, route, serve, taking
 
 
@@ -39,7 +44,7 @@ def documented(text: str) -> Any:
         (giving(int, 1), {}),
     ],
 )
-def test_what_a_model_sees_changes_the_fingerprint(
+def test_a_definition_changes_the_fingerprint(
     function: Any, options: dict[str, Any], settings: Any
 ) -> None:
     before = fingerprint(settings, taking(int))
@@ -47,7 +52,7 @@ def test_what_a_model_sees_changes_the_fingerprint(
 
 
 @pytest.mark.parametrize("options", [{"permissions": "auth.add_user"}, {"public": True}])
-def test_what_no_model_sees_does_not(options: dict[str, Any], settings: Any) -> None:
+def test_access_does_not_change_the_fingerprint(options: dict[str, Any], settings: Any) -> None:
     before = fingerprint(settings, taking(int))
     assert fingerprint(settings, taking(int), **options) == before
 
@@ -61,7 +66,7 @@ def test_a_snapshot_is_ordered_by_name_and_knows_its_tools(settings: Any) -> Non
     assert registry.snapshot is snapshot
 
 
-def test_a_new_moment_is_a_new_snapshot(settings: Any) -> None:
+def test_a_reload_makes_a_new_snapshot(settings: Any) -> None:
     serve(settings, taking(int))
     snapshot = registry.snapshot
     registry.reload()
@@ -69,7 +74,7 @@ def test_a_new_moment_is_a_new_snapshot(settings: Any) -> None:
     assert [tool.name for tool in snapshot] == ["take"]
 
 
-def test_only_a_setting_that_says_which_tools_there_are_has_them_read_anew(settings: Any) -> None:
+def test_tools_are_read_again_only_after_a_setting_that_names_them(settings: Any) -> None:
     serve(settings, taking(int))
     take = registry.snapshot.get("take")
     settings.MCP_BRIDGE = {"PAGE_SIZE": 5}
@@ -78,7 +83,28 @@ def test_only_a_setting_that_says_which_tools_there_are_has_them_read_anew(setti
     assert registry.discovered.get("take") is not take
 
 
-def test_a_source_checks_what_it_finds_anew_each_time(settings: Any) -> None:
+class CountedSource(Source):
+    """A source that says how often its tools were read."""
+
+    read = 0
+
+    def tools(self) -> Sequence[Tool]:
+        CountedSource.read += 1
+        self.messages.append(checks.Info(str(self.read), hint="None.", id="tests.I001"))
+        return []
+
+
+def test_tools_are_read_once_by_checks_and_requests(settings: Any, modern: CheckedClient) -> None:
+    settings.MCP_BRIDGE = {"SOURCES": {"own": {"BACKEND": f"{__name__}.CountedSource"}}}
+    before = CountedSource.read
+    for number in (1, 2):
+        (message,) = checks.run_checks(tags=["mcp_bridge"])
+        assert message.msg == str(before + number)
+    assert modern.list_tools() == []
+    assert CountedSource.read == before + 2
+
+
+def test_a_source_checks_its_tools_anew_each_time(settings: Any) -> None:
     def star(*values: int) -> None:
         """Take any."""
 

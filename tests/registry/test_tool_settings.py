@@ -1,4 +1,4 @@
-"""What the site's owner sets of a tool, as its callers meet it."""
+"""Tool settings of the administrators, seen by callers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_tool_for_groups_is_unknown_to_everybody_else(user: Any) -> None:
 
 
 @pytest.mark.parametrize("emptied", ["deleted", "removed"])
-def test_a_tool_whose_groups_are_gone_is_open_to_nobody(user: Any, emptied: str) -> None:
+def test_a_tool_whose_groups_are_gone_is_served_to_nobody(user: Any, emptied: str) -> None:
     editors = Group.objects.create(name="editors")
     user.groups.add(editors)
     setting = set_tool("add")
@@ -90,7 +90,7 @@ def test_members_need_the_permissions_as_well(settings: Any, user: Any) -> None:
     assert listed(CheckedClient(user=user)) == []
 
 
-def test_title_and_description_of_the_owner_are_what_models_read(modern: CheckedClient) -> None:
+def test_models_read_the_administrators_title_and_description(modern: CheckedClient) -> None:
     set_tool("add", title="Sum", description="Add up, <b>please</b>.")
     shown = modern.list_tools()[0]
     assert (shown["title"], shown["description"]) == ("Sum", "Add up, <b>please</b>.")
@@ -134,7 +134,9 @@ def by_groups(setting: ToolSetting) -> None:
 @pytest.mark.parametrize(
     "change", [by_save, by_update, by_bulk_update, by_bulk_create, by_fixture, by_groups]
 )
-def test_however_it_is_written_it_holds_at_once(change: Any, modern: CheckedClient) -> None:
+def test_a_change_holds_at_once_by_whichever_way_it_is_written(
+    change: Any, modern: CheckedClient
+) -> None:
     setting = set_tool("add")
     assert listed(modern) == ["add", "ping"]
     before = Generation.current()
@@ -150,7 +152,9 @@ def test_deleting_a_setting_brings_the_defaults_back(modern: CheckedClient) -> N
     assert listed(modern) == ["add", "ping"]
 
 
-def test_within_its_time_nothing_is_asked(settings: Any, django_assert_num_queries: Any) -> None:
+def test_nothing_is_queried_within_state_max_age(
+    settings: Any, django_assert_num_queries: Any
+) -> None:
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 3600}
     with django_assert_num_queries(3):
         snapshot = registry.snapshot

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -42,13 +43,23 @@ def test_offset_is_understood_as_a_cursor(client: CheckedClient, cursor: str) ->
 
 
 @pytest.mark.parametrize(
-    "cursor", ["", "?", "LTE", "KzE", "NV8w", "Pg", "é", "OTk5", 3, None, {}, ["Mg"], "A" * 9999]
+    "cursor",
+    ["", "?", "LTE", "KzE", "NV8w", "Pg", "PgA", "PiA", "PnAANDk", "é", 3, None, {}, ["Mg"]]
+    + ["A" * 9999],
 )
 def test_other_cursors_are_refused_and_never_page_one(client: CheckedClient, cursor: Any) -> None:
     with pytest.raises(MCPError, match="Invalid cursor") as raised:
         client.post("tools/list", cursor=cursor)
     assert raised.value.error["code"] == -32602
     assert client.response.status_code == 200
+
+
+@pytest.mark.parametrize("offset", [len(TOOLS), len(TOOLS) + 1, 999_999_999])
+def test_offset_at_or_beyond_the_end_is_an_empty_page(client: CheckedClient, offset: int) -> None:
+    cursor = base64.urlsafe_b64encode(str(offset).encode()).decode()
+    result = client.post("tools/list", cursor=cursor)
+    assert result["tools"] == []
+    assert "nextCursor" not in result
 
 
 def test_modern_list_says_how_long_it_holds_and_for_whom(modern: CheckedClient) -> None:

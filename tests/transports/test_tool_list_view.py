@@ -52,7 +52,7 @@ def test_cursors_lead_through_every_page(http: APIClient, settings: Any) -> None
     assert names == [tool["name"] for tool in caller().list_tools()]
 
 
-@pytest.mark.parametrize("cursor", ["", "?", "LTE", "%00", "%FF", "x" * 2000, "Pg", "OTk5", "null"])
+@pytest.mark.parametrize("cursor", ["", "?", "LTE", "%00", "%FF", "x" * 2000, "Pg", "PgA", "null"])
 def test_bad_cursor_is_a_bad_request(http: APIClient, cursor: str, quiet: None) -> None:
     response = get(http, f"?cursor={cursor}")
     assert (response.status_code, strict(response.content)["error"]["code"]) == (400, -32602)
@@ -61,6 +61,10 @@ def test_bad_cursor_is_a_bad_request(http: APIClient, cursor: str, quiet: None) 
 @pytest.mark.parametrize("cursor", [pagination.after("echo"), "NQ", "NQ=="])
 def test_good_cursor_is_understood(http: APIClient, cursor: str) -> None:
     assert get(http, f"?cursor={cursor}").status_code == 200
+
+
+def test_offset_beyond_the_end_is_an_empty_page(http: APIClient) -> None:
+    assert strict(get(http, "?cursor=OTk5").content) == {"tools": [], "nextCursor": None}
 
 
 def test_list_is_stored_by_nobody_and_shared_with_nobody(http: APIClient) -> None:
