@@ -9,6 +9,7 @@ from django.core.signals import setting_changed
 from django.db import connections, router
 from django.db.models import Model
 from django.db.models.signals import post_migrate
+from django.utils.module_loading import import_string
 
 from mcp_bridge.checks.settings import check_settings, check_tools
 from mcp_bridge.registry.registry import registry
@@ -26,6 +27,8 @@ class MCPBridgeConfig(AppConfig):
 
     def ready(self) -> None:
         install()
+        # By its name, since extras stand above the core; it imports no library of its own.
+        import_string("mcp_bridge.contrib.structs.install")()
         checks.register(check_settings, "mcp_bridge")
         checks.register(check_tools, "mcp_bridge")
         # Only tests change settings while a process runs.

@@ -91,7 +91,7 @@ class MarkedFunction:
             # Types describe themselves with code of the site's own, which may raise anything.
             source.left_out(self.name, where, first_line(why))
             return None
-        for sentence in (*signature.problems, *inputs.problems, *outputs.problems):
+        for sentence in (*signature.errors, *inputs.errors, *outputs.errors):
             source.messages.append(_unresolvable(self.name, where, sentence))
         if not str(tool.description).strip():
             source.messages.append(_undescribed(self.name, where))

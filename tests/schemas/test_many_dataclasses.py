@@ -86,7 +86,7 @@ def accepts(inputs: Inputs, value: Any) -> bool:
 def check(kind: type, random: Random) -> None:
     inputs = Inputs(Signature.of(taking(kind)))
     outputs = Outputs(kind)
-    assert inputs.problems == outputs.problems == []
+    assert inputs.errors == outputs.errors == []
     for schema in (inputs.schema, outputs.schema):
         assert references(schema) == {f"#/$defs/{name}" for name in schema.get("$defs", ())}
     validator = Draft202012Validator(inputs.schema)

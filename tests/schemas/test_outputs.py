@@ -188,7 +188,7 @@ def test_a_value_that_is_no_number_is_not_written_as_null_beside_bytes() -> None
 def test_what_is_written_and_never_read_is_described_as_it_is_written() -> None:
     named = Annotated[Callable[[], Any], PlainSerializer(lambda each: each.__name__, str)]
     outputs = Outputs(named)
-    assert (outputs.problems, (outputs.schema or {})["properties"]) == ([], {"result": STRING})
+    assert (outputs.errors, (outputs.schema or {})["properties"]) == ([], {"result": STRING})
     assert encoder(outputs)(test_no_return_hint_is_no_schema).structured == (
         b'{"result":"test_no_return_hint_is_no_schema"}'
     )
