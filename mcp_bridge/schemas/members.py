@@ -47,7 +47,8 @@ def model_schema(
 
     Their hints may hold adapted types at any depth. Raises what pydantic and the adapters raise.
     """
-    inside = any(contains_adapted(hint, side) for hint, _ in fields.values())
+    adapting = _Adapting(side)
+    inside = any(_contains_adapted(hint, adapting) for hint, _ in fields.values())
     given: dict[str, Any] = dict(fields)
     if not inside:
         given = {each: (_reused(hint, config), field) for each, (hint, field) in fields.items()}
@@ -55,7 +56,7 @@ def model_schema(
     # Where a name is not known, this says which; else it does nothing.
     model.model_rebuild()
     schema = cast(CoreNode, TypeAdapter(model).core_schema)
-    return gather_definitions(swap_adapted(schema, side)) if inside else schema
+    return gather_definitions(_swap_adapted(schema, adapting)) if inside else schema
 
 
 def core_schema_of(hint: TypeHint, config: ConfigDict, side: Side) -> CoreNode:
@@ -64,8 +65,9 @@ def core_schema_of(hint: TypeHint, config: ConfigDict, side: Side) -> CoreNode:
 
     Raises what pydantic and the adapters raise.
     """
-    if contains_adapted(hint, side):
-        return gather_definitions(swap_adapted(_build(hint, _config(config, True)), side))
+    adapting = _Adapting(side)
+    if _contains_adapted(hint, adapting):
+        return gather_definitions(_swap_adapted(_build(hint, _config(config, True)), adapting))
     reused = _reused(hint, config)
     if isinstance(reused, type) and issubclass(reused, _ReusedDataclass):
         return reused.schema
@@ -109,20 +111,41 @@ def _config(config: ConfigDict, inside: bool) -> ConfigDict:
     return ConfigDict(**{**config, "arbitrary_types_allowed": True}) if inside else config
 
 
-def contains_adapted(hint: TypeHint, side: Side) -> bool:
+class _Adapting:
+    """Adapt hints for one schema, equal ones once: adapters may make classes of their own."""
+
+    def __init__(self, side: Side) -> None:
+        self.side: Side = side
+        self._changed: dict[TypeHint, TypeHint] = {}
+
+    def __call__(self, hint: TypeHint) -> TypeHint:
+        """Return the adapted hint, or the very same one."""
+        try:
+            changed = self._changed.get(hint)
+        except TypeError:
+            # Metadata need not be hashable.
+            return adapt(hint, self.side)
+        if changed is None:
+            changed = adapt(hint, self.side)
+            if changed is not hint:
+                self._changed[hint] = changed
+        return changed
+
+
+def _contains_adapted(hint: TypeHint, adapting: _Adapting) -> bool:
     """
     Return whether an adapted hint still holds adapted types: in members, in type aliases.
 
     Raises what the adapters raise.
     """
-    plain = _plain(side, len(ADAPTERS))
+    plain = _plain(adapting.side, len(ADAPTERS))
     seen: dict[int, TypeHint] = {}
 
     def contains(hint: TypeHint) -> bool:
         if id(hint) in seen or (isinstance(hint, type) and hint in plain):
             return False
         seen[id(hint)] = hint
-        if adapt(hint, side) is not hint:
+        if adapting(hint) is not hint:
             return True
         if isinstance(hint, type):
             return any(map(contains, (members_of(hint) or {}).values()))
@@ -141,17 +164,17 @@ def _plain(side: Side, adapters: int) -> WeakSet[type]:
     return WeakSet()
 
 
-def swap_adapted(schema: CoreNode, side: Side) -> CoreNode:
+def _swap_adapted(schema: CoreNode, adapting: _Adapting) -> CoreNode:
     """
     Return a core schema with that of its adapter in place of every adapted class.
 
     Raises TypeError for a bound beside such a class, which would be applied to the instance.
     """
     hint = _hint(schema)
-    found: TypeHint = hint if hint is None else adapt(hint, side)
+    found: TypeHint = hint if hint is None else adapting(hint)
     if found is hint:
-        _check_bounds(schema, side)
-        return with_parts(schema, lambda part: swap_adapted(part, side))
+        _check_bounds(schema, adapting)
+        return with_parts(schema, lambda part: _swap_adapted(part, adapting))
     metadata = schema.get("metadata", {})
     if schema["type"] == "enum":
         # Other parts refer to an enum, so that it stays, and is described only.
@@ -179,7 +202,7 @@ def _hint(schema: object) -> TypeHint | None:
     return annotate(schema["cls"], schema.get("metadata", {}).get(BESIDE, ()))
 
 
-def _check_bounds(schema: CoreNode, side: Side) -> None:
+def _check_bounds(schema: CoreNode, adapting: _Adapting) -> None:
     """Raise TypeError for a bound that pydantic would apply to an instance, not to its key."""
     chain = schema.get("type") == "chain"
     function = schema.get("function", {}).get("function")
@@ -187,7 +210,7 @@ def _check_bounds(schema: CoreNode, side: Side) -> None:
     if not chain and not code.startswith("pydantic."):
         return
     hint = _hint(schema["steps"][0] if chain else schema.get("schema"))
-    if hint is not None and adapt(hint, side) is not hint:
+    if hint is not None and adapting(hint) is not hint:
         raise TypeError(
             f"a bound beside {without_metadata(hint).__name__} cannot be kept in a member of a "
             "class: take it off and check the value in the tool, or make it a parameter of its own"
