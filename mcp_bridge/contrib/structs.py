@@ -170,17 +170,17 @@ class Member:
     """
     One member of such a class, called ``name`` in JSON.
 
+    ``received`` is the hint of the value that comes in, and ``hint`` of the one that goes out.
     ``attribute`` is its name on an instance, or None for the tag of a Struct. ``argument`` is its
-    name in the constructor, or None where that takes none. ``received`` is the hint of the value
-    that comes in, and ``hint`` of the one that goes out.
+    name in the constructor, or None where that takes none.
     """
 
     name: str
-    attribute: str | None
-    argument: str | None
     hint: TypeHint
     received: TypeHint
-    required: bool
+    attribute: str | None = None
+    argument: str | None = None
+    required: bool = True
     default: object = MISSING
 
 
@@ -205,14 +205,7 @@ def _of_struct(hint: TypeHint) -> Iterator[Member]:
     config = (origin_of(hint) or hint).__struct_config__
     if config.tag_field:
         tag: TypeHint = Literal[config.tag]
-        yield Member(
-            name=config.tag_field,
-            attribute=None,
-            argument=None,
-            hint=tag,
-            received=tag,
-            required=True,
-        )
+        yield Member(name=config.tag_field, hint=tag, received=tag)
     for each in structs.fields(hint):
         kinds = get_args(each.type)
         # What is not set is not sent, and no value of JSON.
@@ -220,10 +213,10 @@ def _of_struct(hint: TypeHint) -> Iterator[Member]:
         sent = each.type if len(kept) == len(kinds) else functools.reduce(operator.or_, kept)
         yield Member(
             name=each.encode_name,
-            attribute=each.name,
-            argument=each.name,
             hint=sent,
             received=sent,
+            attribute=each.name,
+            argument=each.name,
             required=each.required,
             default=MISSING if each.default is NODEFAULT or each.default is UNSET else each.default,
         )
@@ -241,10 +234,10 @@ def _of_attrs(hint: TypeHint) -> Iterator[Member]:
         known = each.default is not NOTHING and not hasattr(each.default, "takes_self")
         yield Member(
             name=each.alias,
-            attribute=each.name,
-            argument=each.alias if each.init else None,
             hint=declared,
             received=_converted(each.converter, declared),
+            attribute=each.name,
+            argument=each.alias if each.init else None,
             required=each.default is NOTHING,
             default=each.default if known else MISSING,
         )

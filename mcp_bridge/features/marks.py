@@ -163,7 +163,7 @@ def mcp_tool(
             raise TypeError(
                 f"mcp_tool() has no option {name!r}. Its options are: {', '.join(known)}."
             )
-    for name in options.keys() & {"permissions", "scopes", "icons"}:
+    for name in [each for each in ("permissions", "scopes", "icons") if each in options]:
         value = options[name]
         if not isinstance(value, Iterable):
             raise TypeError(
