@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.admin.schema_tables import in_words as kind_of
 from mcp_bridge.admin.schema_tables import spelled
 from mcp_bridge.registry.fingerprints import differences
+from mcp_bridge.schemas.walk import SchemaDocument
 
 # Texts of more words than this are compared line by line, and of more lines not at all.
 _WORDS: Final = 2_000
@@ -166,7 +167,9 @@ def _holds(document: Any, names: Iterable[str]) -> bool:
 def _written(value: Any, names: Sequence[str]) -> str:
     if isinstance(value, Mapping) and names[-2:-1] and names[-2] in _NESTED:
         text = json.dumps(value, indent=2, ensure_ascii=False)
-        return "\n".join(filter(None, [kind_of(value, {}), value.get("description", ""), text]))
+        return "\n".join(
+            filter(None, [kind_of(value, SchemaDocument({})), value.get("description", ""), text])
+        )
     if isinstance(value, bool):
         return gettext("yes") if value else gettext("no")
     if isinstance(value, str):

@@ -111,12 +111,12 @@ def schema_encoder(schema: Mapping[str, Any], inner: Encoder) -> Encoder:
 
 def _hold(validator: SchemaValidator, structured: bytes) -> None:
     try:
-        violations = validator.violations(json.loads(structured))
+        errors = validator.errors(json.loads(structured))
     except UncheckableError as why:
         raise ValueError(f"the result {why}") from why
-    if violations:
-        place = pointer(violations[0].path) or "/"
-        raise ValueError(f"the result breaks the output schema at {place}: {violations[0].message}")
+    if errors:
+        place = pointer(errors[0].path) or "/"
+        raise ValueError(f"the result breaks the output schema at {place}: {errors[0].message}")
 
 
 def _text(plain: bytes) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Final
 
 import pydantic_core
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import SchemaValidator
@@ -46,10 +48,11 @@ class Inputs:
         self.errors: list[str] = []
         parameters = signature.parameters
         try:
-            self._validator, self.schema = _built(parameters, signature.extra)
+            self._core, self.schema = _built(parameters, signature.extra)
         except Exception:
             parameters = tuple(map(self._readable, parameters))
-            self._validator, self.schema = _built(parameters, signature.extra)
+            self._core, self.schema = _built(parameters, signature.extra)
+        self._validator = strict_validator(self._core, receives=True)
         # Fields have names of their own, since a parameter may be called what no field may.
         self._names = {f"p{index}": each.name for index, each in enumerate(parameters)}
         # A default inside a hint is one that the function does not know of.
@@ -62,7 +65,14 @@ class Inputs:
 
         Raises pydantic's ValidationError, with all errors.
         """
-        instance = self._validator.validate_json(pydantic_core.to_json(arguments))
+        body = pydantic_core.to_json(arguments)
+        try:
+            instance = self._validator.validate_json(body)
+        except ValidationError:
+            # JSON Schema counts 2.0 among the integers, and pydantic's strict mode does not.
+            if not _has_whole_float(arguments):
+                raise
+            instance = self._lenient.validate_json(body)
         fields = instance.__dict__
         sent = {
             name: fields[field]
@@ -70,6 +80,10 @@ class Inputs:
             if name in arguments or field in self._given
         }
         return {**(instance.__pydantic_extra__ or {}), **sent}
+
+    @cached_property
+    def _lenient(self) -> SchemaValidator:
+        return strict_validator(self._core, receives=True, whole_numbers=True)
 
     def hidden(self, arguments: JSONObject) -> list[str]:
         """Return the names of arguments that no caller may send, though ``**kwargs`` takes them."""
@@ -89,10 +103,18 @@ class Inputs:
         return parameter
 
 
+def _has_whole_float(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_whole_float, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_whole_float, value))
+    return isinstance(value, float) and value.is_integer()
+
+
 def _built(
     parameters: tuple[Parameter, ...], extra: TypeHint
-) -> tuple[SchemaValidator, JsonSchemaValue]:
-    """Return the validator of some parameters, and their schema."""
+) -> tuple[CoreNode, JsonSchemaValue]:
+    """Return the core schema of some parameters, and their JSON Schema."""
     fields: dict[str, tuple[TypeHint, FieldInfo]] = {}
     with ignore_readonly_warnings():
         for index, parameter in enumerate(parameters):
@@ -114,7 +136,7 @@ def _built(
     schema.setdefault("properties", {})
     if extra is MISSING or extra is Any:
         schema["additionalProperties"] = extra is Any
-    return strict_validator(core, receives=True), schema
+    return core, schema
 
 
 def _field(parameter: Parameter, adapted: TypeHint) -> FieldInfo:

@@ -20,6 +20,7 @@ from pydantic_core import (
     CoreConfig,
     CoreSchema,
     PydanticCustomError,
+    PydanticKnownError,
     PydanticSerializationUnexpectedValue,
     SchemaSerializer,
     SchemaValidator,
@@ -49,13 +50,19 @@ _DEFINITIONS: Final = CoreConfig(strict=True, allow_inf_nan=False, val_json_byte
 _CONVERTERS: Final[dict[str, Convert]] = {}
 
 
-def strict_validator(schema: Mapping[str, object], *, receives: bool = False) -> SchemaValidator:
+def strict_validator(
+    schema: Mapping[str, object], *, receives: bool = False, whole_numbers: bool = False
+) -> SchemaValidator:
     """
     Return a validator for the JSON of a core schema that accepts what its JSON Schema says.
 
-    With ``receives`` its values go through the functions given to on_receipt().
+    With ``receives`` its values go through the functions given to on_receipt(). With
+    ``whole_numbers``, which costs time, 2.0 is an integer too, as JSON Schema has it.
     """
-    return plain_validator(_tightened({**schema}, _CONVERTERS if receives else {}), _DEFINITIONS)
+    tightened = _tightened({**schema}, _CONVERTERS if receives else {})
+    if whole_numbers:
+        tightened = _with_whole_numbers(tightened)
+    return plain_validator(tightened, _DEFINITIONS)
 
 
 def plain_validator(schema: CoreNode, config: CoreConfig | None = None) -> SchemaValidator:
@@ -155,6 +162,28 @@ def _tightened(schema: CoreNode, converters: Mapping[str, Convert]) -> CoreNode:
         if guard is not None:
             inner = _with_function("before", guard, inner)
     return {**inner, **reference}
+
+
+def _with_whole_numbers(schema: CoreNode) -> CoreNode:
+    """Return a core schema in which every integer may be sent as a float without a fraction."""
+    changed = with_parts(schema, _with_whole_numbers)
+    if "keys_schema" in schema:
+        # The keys of JSON objects are texts, which are read as integers in JSON alone.
+        changed["keys_schema"] = schema["keys_schema"]
+    if schema.get("type") != "int":
+        return changed
+    reference = {"ref": changed.pop("ref")} if "ref" in changed else {}
+    # In a union, only the lax mode lets a float go to the branch of floats first.
+    return {**_with_function("before", _check_whole, {**changed, "strict": False}), **reference}
+
+
+def _check_whole(value: object) -> object:
+    if type(value) is int:
+        return value
+    if isinstance(value, float) and value.is_integer():
+        # pydantic makes no integers of larger floats.
+        return value if abs(value) < 2**53 else int(value)
+    raise PydanticKnownError("int_type")
 
 
 def _with_function(when: str, function: Callable[..., object], schema: CoreNode) -> CoreNode:

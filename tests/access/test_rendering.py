@@ -16,7 +16,16 @@ from mcp_bridge.access.confirmation.rendering import HIDDEN, render_arguments
 from mcp_bridge.features.tools import Tool
 from mcp_bridge.models.pending_calls import PendingCall
 from mcp_bridge.protocol.content import CallToolResult
-from tests.audit.test_redaction import EXAMPLES, MARKER, SENT, SPELLINGS, values, with_secrets
+from tests.audit.test_redaction import (
+    EXAMPLES,
+    MARKER,
+    SECRET_MEMBERS,
+    SENT,
+    SPELLINGS,
+    values,
+    with_member,
+    with_secrets,
+)
 from tests.conftest import CheckedClient
 from tests.support import confirming
 from tests.support.confirming import call
@@ -102,6 +111,16 @@ def test_what_the_code_calls_secret_is_not_shown(settings: Any) -> None:
         "names": ["x"],
         "door": HIDDEN,
     }
+
+
+@pytest.mark.parametrize(("member", "beside"), SECRET_MEMBERS.values(), ids=SECRET_MEMBERS)
+def test_a_value_that_a_given_schema_marks_is_not_shown(
+    member: Any, beside: Any, asker: CheckedClient, user: Any, settings: Any
+) -> None:
+    serve(settings, take, confirm=True, input_schema=with_member(member, beside))
+    text = shown_and_kept(asker, user, {"code": MARKER, "shown": "seen"})
+    assert MARKER not in text
+    assert text.count("seen") == 2
 
 
 @examples(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 200)

@@ -133,6 +133,14 @@ def test_a_union_is_told_by_the_branch_that_was_meant_or_in_one_line(
     assert errors_of(modern.call_tool("take", {"value": sent})) == told
 
 
+@pytest.mark.parametrize("sent", [[1, "x"], [1.0, "x"]])
+def test_a_branch_has_the_name_of_its_type(sent: Any, modern: CheckedClient, settings: Any) -> None:
+    serve(settings, taking(list[int] | list[bool]))
+    text = text_of(modern.call_tool("take", {"value": sent}))
+    assert "as list[int]: /value/1: " in text
+    assert "as list[bool]: /value/0: " in text
+
+
 @pytest.mark.parametrize("tag", ["card", "cash"])
 def test_an_unknown_tag_is_told_with_the_known_ones(
     tag: str, modern: CheckedClient, settings: Any

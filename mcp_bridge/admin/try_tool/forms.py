@@ -10,9 +10,10 @@ from urllib.parse import quote
 from django import forms
 from django.core.exceptions import ValidationError
 
-from mcp_bridge.admin.schema_tables import as_json, in_words, kinds_of, opened, spelled
+from mcp_bridge.admin.schema_tables import as_json, in_words, kinds_of, spelled
 from mcp_bridge.admin.try_tool.fields import ABSENT, ArgumentField, argument_field, read_json
 from mcp_bridge.protocol.text import pointer
+from mcp_bridge.schemas.walk import SchemaDocument
 
 MAX_FIELDS: Final = 200
 # Objects further in than this are written as JSON.
@@ -73,9 +74,9 @@ class ArgumentsForm(forms.Form):
 
     def __init__(self, schema: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._schema = schema
+        self._document = SchemaDocument(schema)
         self._left = MAX_FIELDS
-        root, seen = opened(schema, schema)
+        root, seen = self._document.merged(schema)
         self._nodes = tuple(self._members(root, (), seen, certain=True))
 
     def arguments(self) -> dict[str, Any]:
@@ -98,7 +99,7 @@ class ArgumentsForm(forms.Form):
         return [self._part(node) for node in self._nodes]
 
     def _members(
-        self, schema: Mapping[str, Any], place: tuple[str, ...], seen: frozenset[str], certain: bool
+        self, schema: Mapping[str, Any], place: tuple[str, ...], seen: frozenset[int], certain: bool
     ) -> Iterator[Node]:
         properties = schema.get("properties", {})
         # A schema of more fields than a page can hold is one field for all of it.
@@ -115,12 +116,12 @@ class ArgumentsForm(forms.Form):
         self,
         schema: Any,
         place: tuple[str, ...],
-        seen: frozenset[str],
+        seen: frozenset[int],
         required: bool,
         certain: bool,
     ) -> Node:
-        words = in_words(schema, self._schema, seen)
-        known, seen = opened(schema, self._schema, seen)
+        words = in_words(schema, self._document, seen)
+        known, seen = self._document.merged(schema, seen)
         options: dict[str, Any] = {
             "name": place[-1],
             "key": ".".join(map(_encoded, place)),
@@ -156,7 +157,7 @@ class ArgumentsForm(forms.Form):
         key = ".".join([*map(_encoded, place), "*"])
         field = ArgumentField(_read_object, forms.Textarea({"rows": 3}))
         field.widget.attrs |= {"spellcheck": "false", "class": "vLargeTextField mcp-json"}
-        words = in_words(schema, self._schema)
+        words = in_words(schema, self._document)
         kind = "" if words in ("anything", "nothing") else f" Each value: {words}."
         field.help_text = f'Write a JSON object, such as {{"name": "value"}}.{kind}'
         self.fields[key] = field

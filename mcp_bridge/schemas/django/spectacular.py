@@ -152,11 +152,11 @@ class Conforming:
 
     def checked(self, value: Any) -> Any:
         try:
-            violations = self.handmade.violations(value)
+            errors = self.handmade.errors(value)
         except UncheckableError as why:
             raise ValueError(str(why)) from why
         found: list[InitErrorDetails] = []
-        for each in violations:
+        for each in errors:
             kind: Any = each.keyword
             told = PydanticCustomError(kind, "{text}", {"text": each.message})
             found.append(InitErrorDetails(type=told, loc=each.path, input=None))

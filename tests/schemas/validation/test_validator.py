@@ -25,7 +25,7 @@ def nested(levels: int) -> Any:
 
 def told(schema: dict[str, Any], value: Any) -> list[str]:
     """What is said of the value of the one parameter."""
-    found = SchemaValidator(of(**schema), "input_schema").violations({"value": value})
+    found = SchemaValidator(of(**schema), "input_schema").errors({"value": value})
     assert all(each.path[:1] == ("value",) and len(each.message) <= 301 for each in found)
     return [each.message for each in found]
 
@@ -56,6 +56,16 @@ REFUSED = {
     "a circle of two": (
         {"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"anyOf": [{"$ref": "#"}]}}},
         "leads back to itself",
+    ),
+    "two targets of a $dynamicRef": (
+        of(**{"$dynamicRef": "#a"})
+        | {
+            "$defs": {
+                "a": {"$dynamicAnchor": "a"},
+                "b": {"$id": "urn:b", "$dynamicAnchor": "a", "type": "string"},
+            }
+        },
+        "no one target",
     ),
     "too large": ({"description": "ü" * 40_000}, "bytes"),
     "too deep": (of(**nested(40)), "levels deep"),
@@ -98,7 +108,7 @@ def test_schema_is_refused_with_the_reason(schema: dict[str, Any], why: str) -> 
     ],
 )
 def test_schema_within_the_bounds_is_taken(schema: dict[str, Any]) -> None:
-    assert SchemaValidator({"type": "object", **schema}, "input_schema").violations({}) == []
+    assert SchemaValidator({"type": "object", **schema}, "input_schema").errors({}) == []
 
 
 def test_refusal_is_a_system_check_that_names_the_dialect(settings: Any) -> None:
