@@ -26,17 +26,12 @@ from pydantic_core import CoreSchema, core_schema
 
 from mcp_bridge.protocol.jsonrpc import JSONSchema
 from mcp_bridge.schemas.core_schemas import CoreNode
+from mcp_bridge.schemas.walk import LISTED, NAMED, SINGLE
 
 # The key of a core schema's metadata that holds a description for its JSON Schema.
 DESCRIPTION: Final = "mcp_bridge_description"
 
 _REFERENCE: Final = "#/$defs/"
-# Where a schema holds schemas; elsewhere (default, const, enum) stand values.
-_NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
-_LISTED: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
-_SINGLE: Final = frozenset(
-    {"items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames"}
-)
 # How Python writes a Decimal that is a number.
 _WRITTEN: Final = r"^-?[0-9]+(\.[0-9]+)?(E[+-][0-9]+)?$"
 _NAIVE: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?$"
@@ -234,12 +229,12 @@ def _with_subschemas(
 
     result: JsonSchemaValue = {}
     for key, value in schema.items():
-        if key in _NAMED:
+        if key in NAMED:
             result[key] = {name: changed(each) for name, each in value.items()}
-        elif key in _LISTED:
+        elif key in LISTED:
             result[key] = [changed(each) for each in value]
         else:
-            result[key] = changed(value) if key in _SINGLE else value
+            result[key] = changed(value) if key in SINGLE else value
     return result
 
 

@@ -17,6 +17,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from mcp_bridge.protocol.jsonrpc import JSONSchema
+from mcp_bridge.schemas.walk import subschemas
 
 KEYWORD: Final = "x-mcp-header"
 
@@ -24,13 +25,6 @@ KEYWORD: Final = "x-mcp-header"
 # a hyphen, which is why most servers drop a header that has one.
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^`|~0-9A-Za-z-]+")
 _TYPES: Final = ("string", "integer", "boolean")
-# Where JSON Schema 2020-12 holds schemas; only through "properties" is there one place for a value.
-_NAMED: Final = frozenset({"patternProperties", "dependentSchemas", "$defs", "definitions"})
-_LISTED: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_SINGLE: Final = frozenset(
-    {"items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames"}
-    | {"unevaluatedProperties", "not", "if", "then", "else", "contentSchema"}
-)
 
 _Path = tuple[str, ...]
 
@@ -87,20 +81,11 @@ def header_parameters(schema: JSONSchema) -> dict[str, _Path]:
     return found
 
 
-def _positions(schema: object, path: _Path | None) -> Iterator[tuple[_Path | None, JSONSchema]]:
+def _positions(schema: JSONSchema, path: _Path | None) -> Iterator[tuple[_Path | None, JSONSchema]]:
     """Yield each schema in a schema, with its path, or None if more than properties leads to it."""
-    if not isinstance(schema, Mapping):
-        return
     yield path, schema
-    for keyword, value in schema.items():
-        if keyword == "properties":
-            for name, each in value.items():
-                yield from _positions(each, None if path is None else (*path, name))
-        elif keyword in _NAMED:
-            for each in value.values():
-                yield from _positions(each, None)
-        elif keyword in _LISTED:
-            for each in value:
-                yield from _positions(each, None)
-        elif keyword in _SINGLE:
-            yield from _positions(value, None)
+    for part in subschemas(schema):
+        if isinstance(part.schema, Mapping):
+            name = str(part.key)
+            below = None if path is None or part.keyword != "properties" else (*path, name)
+            yield from _positions(part.schema, below)

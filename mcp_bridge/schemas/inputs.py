@@ -111,9 +111,7 @@ def _has_whole_float(value: object) -> bool:
     return isinstance(value, float) and value.is_integer()
 
 
-def _built(
-    parameters: tuple[Parameter, ...], extra: TypeHint
-) -> tuple[CoreNode, JsonSchemaValue]:
+def _built(parameters: tuple[Parameter, ...], extra: TypeHint) -> tuple[CoreNode, JsonSchemaValue]:
     """Return the core schema of some parameters, and their JSON Schema."""
     fields: dict[str, tuple[TypeHint, FieldInfo]] = {}
     with ignore_readonly_warnings():
