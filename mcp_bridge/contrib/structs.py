@@ -96,7 +96,8 @@ def _adapted(hint: TypeHint, metadata: tuple[Any, ...], side: Side) -> TypeHint 
 
 def _is_meta(metadata: object) -> bool:
     # Where nobody imported the package, nothing can be of it.
-    return "msgspec" in sys.modules and isinstance(metadata, sys.modules["msgspec"].Meta)
+    msgspec = sys.modules.get("msgspec")
+    return msgspec is not None and isinstance(metadata, msgspec.Meta)
 
 
 def _field(meta: Meta) -> object:

@@ -35,6 +35,10 @@ POINT = {
 }
 
 
+class Photo(BaseModel):
+    data: bytes
+
+
 @dataclass
 class Line:
     start: ex.Point
@@ -209,3 +213,8 @@ def test_a_dataclass_is_described_wherever_it_stands_in_whatever_tool() -> None:
         assert (outputs.schema or {})["properties"]["result"]["prefixItems"] == schemas
     written = encoder(outputs)((ex.Point(1), Line(ex.Point(2), ex.Point(3)))).structured
     assert json.loads(written or b"")["result"][1]["end"] == {"x": 3, "y": 0}
+
+
+def test_bytes_in_a_nested_model_are_in_the_standard_alphabet() -> None:
+    plain, _ = Outputs(list[Photo]).dump([Photo(data=b"\xfb\xff\xfe")])
+    assert json.loads(plain) == [{"data": "+//+"}]
