@@ -14,7 +14,7 @@ from django.utils.module_loading import import_string
 from mcp_bridge.checks.settings import check_settings, check_tools
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import sync
-from mcp_bridge.schemas.django import install
+from mcp_bridge.schemas.django import register_adapters
 from mcp_bridge.signals import tools_changed
 
 logger = logging.getLogger("mcp_bridge.approval")
@@ -26,9 +26,9 @@ class MCPBridgeConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        install()
+        register_adapters()
         # By its name, since extras stand above the core; it imports no library of its own.
-        import_string("mcp_bridge.contrib.structs.install")()
+        import_string("mcp_bridge.contrib.structs.register_adapters")()
         checks.register(check_settings, "mcp_bridge")
         checks.register(check_tools, "mcp_bridge")
         # Only tests change settings while a process runs.

@@ -44,7 +44,9 @@ def elicit(context: Context, message: str, model: type[M]) -> M:
     key = _key(context, message, model, schema)
     response = context.input_responses.get(key)
     if response is None:
-        raise InputRequired({key: FormElicitRequest(message, schema)}, state=context.tool_state)
+        raise InputRequired(
+            {key: FormElicitRequest(message, schema)}, tool_state=context.tool_state
+        )
     if response["action"] != "accept":
         raise Declined(
             f"The user was asked “{cut(message, 300)}” and did not answer: {response['action']}. "
@@ -59,7 +61,7 @@ def elicit(context: Context, message: str, model: type[M]) -> M:
         explained = cut("\n".join(lines), 1000)
         again = f"{message}\n\nThe last answer could not be taken:\n{explained}"
         request = {key: FormElicitRequest(again, schema)}
-        raise InputRequired(request, state=context.tool_state) from None
+        raise InputRequired(request, tool_state=context.tool_state) from None
     return cast("M", answer)
 
 

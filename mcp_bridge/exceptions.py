@@ -5,11 +5,12 @@ The exceptions of mcp_bridge.
     ├── ToolError                 the model reads it, inside a tool result
     │   ├── InvalidArguments      the arguments break the tool's input schema
     │   └── Declined              the user did not answer what the tool asked
-    ├── InputRequired             the client has to answer something first
-    ├── ErrorResult               a tool returned an error instead of raising one
+    ├── CallRefused               a call is answered without its tool being run
     ├── UnsendableResult          a tool returned what cannot be sent
     └── protocol.ProtocolError    the client reads it, as a JSON-RPC error
         └── (see mcp_bridge.protocol.errors)
+    BaseException
+    └── InputRequired             the client has to answer something first
 
 What the model can act on is a ToolError. What the client did wrong is a ProtocolError. Anything
 else that a tool raises is logged in full and reported in one plain sentence.
@@ -19,10 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mcp_bridge.protocol.content import CallToolResult
-from mcp_bridge.protocol.input_requests import InputRequest
+from mcp_bridge.protocol.input_requests import InputRequest, InputRequiredResult
 
 
 class ToolError(Exception):
@@ -70,27 +70,37 @@ class Declined(ToolError):
         super().__init__(message)
 
 
-class InputRequired(Exception):
+class InputRequired(BaseException):
     """
     Ends a call with requests that the client has to answer before the tool runs again.
 
     ``requests`` are by a key of the tool's own, under which ``context.input_responses`` has the
-    answer then. ``state`` is any JSON value, which is ``context.tool_state`` then; the client can
-    read it, but not change it. See MCP, "Multi round-trip requests".
+    answer then. ``tool_state`` is any JSON value, which is ``context.tool_state`` then; the client
+    can read it, but not change it. A BaseException, so that a tool's ``except Exception`` does not
+    swallow it. See MCP, "Multi round-trip requests".
     """
 
-    def __init__(self, requests: Mapping[str, InputRequest], *, state: Any = None) -> None:
+    def __init__(self, requests: Mapping[str, InputRequest], *, tool_state: object = None) -> None:
         self.requests = dict(requests)
-        self.state = state
+        self.tool_state = tool_state
         super().__init__("The client has to answer first.")
 
 
-class ErrorResult(Exception):
-    """A tool returned a result with ``is_error``: what it wrote goes as if it had raised."""
+class CallRefused(Exception):
+    """
+    A call is answered with ``result`` without its tool being run.
 
-    def __init__(self, result: CallToolResult) -> None:
+    ``error_code`` (calls.outcomes.ErrorCode) and ``reference``, as in the log, are what the record
+    of the refusal says.
+    """
+
+    def __init__(
+        self, result: CallToolResult | InputRequiredResult, error_code: str, reference: str = ""
+    ) -> None:
+        super().__init__(f"The call was refused: {error_code}.")
         self.result = result
-        super().__init__("The tool returned an error.")
+        self.error_code = error_code
+        self.reference = reference
 
 
 class UnsendableResult(Exception):

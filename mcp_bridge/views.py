@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
@@ -11,44 +10,41 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.apps import apps
-from django.core.exceptions import DisallowedHost, ImproperlyConfigured, RequestDataTooBig
-from django.db import InterfaceError, OperationalError, connections
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, UnreadablePostError
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.views import View
 
 from mcp_bridge.access.authentication import authenticate, throttle
 from mcp_bridge.audit import recorder
-from mcp_bridge.calls.errors import unavailable
-from mcp_bridge.conf import conf
+from mcp_bridge.calls.errors import reraise
 from mcp_bridge.features.context import Context
 from mcp_bridge.protocol import (
     LATEST,
-    ForbiddenError,
     Headers,
-    InvalidRequestError,
-    NotAcceptableError,
-    PayloadTooLargeError,
-    ProtocolError,
-    Reply,
     Request,
-    Revision,
+    Result,
     TooManyRequestsError,
     UnauthorizedError,
-    UnsupportedMediaTypeError,
     aanswer,
     answer,
-    internal_error,
     pagination,
-    refuse,
 )
 from mcp_bridge.server.server import MCPServer
-
-logger = logging.getLogger("mcp_bridge.calls")
+from mcp_bridge.server.tools import page
+from mcp_bridge.transports.http import (
+    check_media,
+    check_origin,
+    context_of,
+    read_body,
+    refusal,
+    respond,
+)
 
 
 class BridgeView(View):
     """
-    What the views of this app have in common: origin, authentication, server and context.
+    The base of the views of this app: origin, authentication, server and context.
 
     Cross-site requests are kept out by the Origin check, by the media type, and by
     authentication that no browser adds on its own; where session cookies are opted in, DRF's
@@ -57,8 +53,8 @@ class BridgeView(View):
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Callable[..., HttpResponseBase]:
-        """Django's. Raises ImproperlyConfigured where the app is not installed."""
-        # Without it there are no checks, and no tables for what is recorded and switched off.
+        """Return the view. Raises ImproperlyConfigured where the app is not installed."""
+        # Without it there are no checks, and no tables for records and administrators' settings.
         if not apps.is_installed("mcp_bridge"):
             raise ImproperlyConfigured(
                 "mcp_bridge is not in INSTALLED_APPS: add it and run `manage.py migrate`."
@@ -67,33 +63,27 @@ class BridgeView(View):
         # What the decorators of these names set; as decorators they would cost every request.
         view.csrf_exempt = True  # type: ignore[attr-defined]
         view.login_required = False  # type: ignore[attr-defined]
-        # Under ATOMIC_REQUESTS each call has a transaction of its own (see calls.running): Django's
-        # would end in HTML where it cannot begin, and asynchronous views have none.
+        # Under ATOMIC_REQUESTS each call has a transaction of its own (see calls.transactions):
+        # Django's would end in HTML where it cannot begin, and asynchronous views have none.
         view._non_atomic_requests = set(connections)  # type: ignore[attr-defined]
         return view
 
     def get_server(self) -> MCPServer:
-        """The server that answers."""
+        """Return the server that answers."""
         return MCPServer()
 
     def get_context(self, request: HttpRequest, message: Request | None = None) -> Context:
-        """Who calls and how, for one message of the request."""
-        if message is None:
-            return self._context(request, LATEST)
-        return self._context(
-            request,
-            message.revision,
-            client_info=message.client_info,
-            client_capabilities=message.client_capabilities,
-        )
+        """
+        Return who calls and how, for one message of the request.
 
-    def _context(self, request: HttpRequest, revision: Revision, **client: Any) -> Context:
-        auth = getattr(request, "auth", None)
-        return Context(user=request.user, request=request, revision=revision, auth=auth, **client)
+        Runs in a thread under ASGI, so that it may use the ORM. ``message`` is None for the view
+        that lists tools.
+        """
+        return context_of(request, message)
 
     def admit(self, request: HttpRequest) -> MCPServer:
         """
-        Check host, origin, credential and rate; returns the server.
+        Check host, origin, credential and rate; return the server.
 
         Raises ProtocolError for a request that may not go on.
         """
@@ -105,12 +95,11 @@ class BridgeView(View):
             finally:
                 # Also where the credential is refused, so that nobody tries many.
                 throttle(request, self)
-        except (OperationalError, InterfaceError) as exception:
-            logger.exception("The database could not be asked")
-            raise unavailable() from exception
         except (UnauthorizedError, TooManyRequestsError) as error:
             recorder.request_refused(error, request)
             raise
+        except Exception as exception:
+            reraise(exception)
         return server
 
 
@@ -130,13 +119,14 @@ class MCPView(BridgeView):
         except Exception as exception:
             return respond(refusal(exception))
 
-        def handle(message: Request) -> Any:
+        def handle(message: Request) -> Result:
             return server.handle(message, self.get_context(request, message))
 
-        return respond(answer(body, handle, headers=Headers.from_environ(request.META)))
+        headers = Headers.from_environ(request.META)
+        return respond(answer(body, handle, headers=headers, server_info=server.server_info))
 
     def open(self, request: HttpRequest) -> tuple[MCPServer, bytes]:
-        """Everything that comes before the message is read. Raises ProtocolError."""
+        """Do all that comes before the message is read. Raises ProtocolError."""
         server = self.admit(request)
         check_media(request)
         return server, read_body(request)
@@ -152,11 +142,19 @@ class AsyncMCPView(MCPView):
             server, body = await sync_to_async(self.open)(request)
         except Exception as exception:
             return respond(refusal(exception))
+        # A context of one's own may ask the database; the one of this class does not.
+        is_own = type(self).get_context is not BridgeView.get_context
 
-        async def handle(message: Request) -> Any:
-            return await server.ahandle(message, self.get_context(request, message))
+        async def handle(message: Request) -> Result:
+            if is_own:
+                context = await sync_to_async(self.get_context)(request, message)
+            else:
+                context = self.get_context(request, message)
+            return await server.ahandle(message, context)
 
-        return respond(await aanswer(body, handle, headers=Headers.from_environ(request.META)))
+        headers = Headers.from_environ(request.META)
+        reply = await aanswer(body, handle, headers=headers, server_info=server.server_info)
+        return respond(reply)
 
 
 class ToolListView(BridgeView):
@@ -174,7 +172,7 @@ class ToolListView(BridgeView):
             server = self.admit(request)
             cursor = request.GET.get("cursor")
             position = None if cursor is None else pagination.position(cursor)
-            tools, following = server.page(position, self.get_context(request))
+            tools, following = page(server, position, self.get_context(request))
         except Exception as exception:
             reply = refusal(exception)
             # Only to an MCP client does a 200 with an error say something.
@@ -186,92 +184,3 @@ class ToolListView(BridgeView):
         response = HttpResponse(body, content_type="application/json")
         response["Cache-Control"] = "private, no-store"
         return response
-
-
-def check_origin(request: HttpRequest) -> None:
-    """
-    Refuse a host that is not the site's, and an origin that may not call (DNS rebinding).
-
-    No Origin header is fine: browsers send one, other clients do not.
-    See MCP, "Streamable HTTP", "Security warning".
-    """
-    try:
-        host = request.get_host()
-    except DisallowedHost:
-        raise InvalidRequestError("Invalid request: this host is not served here.") from None
-    origin = request.META.get("HTTP_ORIGIN")
-    if origin is None or origin == f"{request.scheme}://{host}" or origin in conf.ALLOWED_ORIGINS:
-        return
-    raise ForbiddenError("Forbidden: this origin may not call; the site lists who may.")
-
-
-def check_media(request: HttpRequest) -> None:
-    """Refuse what is not sent as JSON, or a client that does not take JSON."""
-    charset = (request.content_params or {}).get("charset", "utf-8")
-    if request.content_type != "application/json" or charset.lower() not in ("utf-8", "utf8"):
-        raise UnsupportedMediaTypeError(
-            "Unsupported media type: send Content-Type: application/json, in UTF-8."
-        )
-    if request.META.get("HTTP_CONTENT_ENCODING", "identity").lower() != "identity":
-        raise UnsupportedMediaTypeError(
-            "Unsupported content encoding: send the body as it is, without Content-Encoding."
-        )
-    accept = request.META.get("HTTP_ACCEPT")
-    if accept and "application/json" not in accept and not _accepts_json(request):
-        raise NotAcceptableError(
-            "Not acceptable: the answer is JSON; send Accept: application/json, text/event-stream."
-        )
-
-
-def _accepts_json(request: HttpRequest) -> bool:
-    try:
-        return request.accepts("application/json")
-    except (ValueError, LookupError):
-        # Django cannot read every header that a client can send.
-        return False
-
-
-def read_body(request: HttpRequest) -> bytes:
-    """The body, read no further than MAX_BODY_BYTES."""
-    limit = conf.MAX_BODY_BYTES
-    try:
-        declared = int(request.META.get("CONTENT_LENGTH") or 0)
-    except ValueError:
-        raise InvalidRequestError("Invalid request: Content-Length is not a number.") from None
-    if declared > limit:
-        raise _too_large(limit)
-    try:
-        body = request.read(limit + 1)
-    except (UnreadablePostError, RequestDataTooBig, OSError):
-        raise InvalidRequestError("Invalid request: the body could not be read.") from None
-    if len(body) > limit:
-        raise _too_large(limit)
-    if len(body) < declared:
-        raise InvalidRequestError("Invalid request: the body is shorter than Content-Length says.")
-    # A procedure may look at request.body, which Django refuses once the stream was read.
-    request._body = body
-    return body
-
-
-def _too_large(limit: int) -> PayloadTooLargeError:
-    return PayloadTooLargeError(f"Request too large: a body has at most {limit} bytes.")
-
-
-def refusal(exception: Exception) -> Reply:
-    """The reply to a request that did not get as far as its message."""
-    return refuse(
-        exception if isinstance(exception, ProtocolError) else internal_error("The request")
-    )
-
-
-def respond(reply: Reply) -> HttpResponse:
-    """A reply as Django's response."""
-    response = HttpResponse(
-        reply.body or b"",
-        status=reply.status,
-        content_type="application/json",
-        headers=reply.headers,
-    )
-    if reply.body is None:
-        del response["Content-Type"]
-    return response

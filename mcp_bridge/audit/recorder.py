@@ -1,22 +1,22 @@
 """
-What is written down of calls and refusals, and told to whoever listens: one place for both.
+Recording and signalling of calls and refusals: the one place that does either.
 
-A call of a tool that is not read-only is written before it runs, as "started", and again when it
-has ended; of one that only reads, a record is written when it has ended. Either is written outside
-of the tool's own transaction. What cannot be written is logged as an error and changes no answer,
-but for the setting AUDIT["REQUIRED"].
+A call of a tool that is not read-only is recorded before it runs, as "started", and again when it
+has ended; a call of a read-only tool when it has ended. Both are written outside of the tool's own
+transaction. A record that cannot be written is logged as an error and changes no answer, but for
+the setting AUDIT["REQUIRED"].
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, Final, TypeVar
 
-from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.db import (
     DatabaseError,
@@ -26,14 +26,19 @@ from django.db import (
     router,
     transaction,
 )
+from django.http import HttpRequest
 from django.utils import timezone
 
 from mcp_bridge.audit.redaction import redact_to_json, sensitive_fields, storable
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.conf import conf
+from mcp_bridge.exceptions import CallRefused
 from mcp_bridge.features.context import Context
 from mcp_bridge.features.tools import Tool, ToolCall
-from mcp_bridge.protocol import ProtocolError, Request
+from mcp_bridge.models import ToolCallRecord, ToolSetting
+from mcp_bridge.protocol import HeaderMismatchError, ProtocolError
+from mcp_bridge.protocol.content import CallToolResult
+from mcp_bridge.protocol.headers import decoded_name
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.registry import tool_status
 from mcp_bridge.registry.registry import has_settings, registry
@@ -41,9 +46,12 @@ from mcp_bridge.signals import tool_call_finished, tool_call_refused, tool_call_
 
 logger = logging.getLogger("mcp_bridge.audit")
 
+T = TypeVar("T")
 
-class Unrecorded(Exception):
-    """The record of a call could not be written, without which the call may not run."""
+_UNRECORDED: Final = (
+    "The tool {} was not run: this site keeps a record of what is done and could not write one "
+    "just now. The same call may succeed later."
+)
 
 
 @dataclass(slots=True)
@@ -51,94 +59,102 @@ class _Record:
     """What a record says by column; ``key`` is the one that the database has given it."""
 
     values: dict[str, Any]
-    key: Any = None
+    key: object = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedCall:
-    """A call that has begun; ``record`` is None where there is none, or none could be written."""
+    """A call that runs; ``record`` is None where there is none, or none could be written."""
 
     call: ToolCall
-    began: float
+    started: float
     record: _Record | None
 
 
-def start(call: ToolCall, request: Request) -> StartedCall:
+def start(call: ToolCall) -> StartedCall:
     """
-    Write down and tell that a call begins; ``ended`` must follow.
+    Record and signal that a call starts; ``finish`` must follow.
 
-    Raises Unrecorded where AUDIT["REQUIRED"] forbids the call.
+    Raises CallRefused where no record could be written and AUDIT["REQUIRED"] forbids the call.
     """
-    record = _record(call.context, request.params, Outcome.STARTED, call.tool)
-    acts = not call.tool.annotations.get("readOnlyHint", False)
+    tool = call.tool
+    record = _record(Outcome.STARTED, tool.name, call.sent, call.context, tool)
+    acts = not tool.annotations.get("readOnlyHint", False)
     if record is not None and (acts or conf.audit("WRITE_AHEAD")):
-        record = record if _is_written(record, keyed=True) else None
+        record = record if _write(record, keyed=True) else None
     if record is None and acts and conf.audit("REQUIRED"):
-        raise Unrecorded
+        refusal = CallToolResult.error(_UNRECORDED.format(tool.name))
+        raise CallRefused(refusal, ErrorCode.UNRECORDED)
     tool_call_started.send_robust(Tool, call=call)
-    return StartedCall(call=call, began=perf_counter(), record=record)
+    return StartedCall(call=call, started=perf_counter(), record=record)
 
 
 def finish(
-    running: StartedCall,
+    started: StartedCall,
     outcome: Outcome,
     *,
     error_code: str = "",
     reference: str = "",
     result_bytes: int | None = None,
 ) -> None:
-    """Write down and tell what a call came to."""
-    duration = perf_counter() - running.began
-    came: dict[str, Any] = {
+    """Record and signal how a call has ended."""
+    duration = perf_counter() - started.started
+    ended: dict[str, Any] = {
         "outcome": outcome,
         "error_code": error_code,
         "reference": reference,
         "result_bytes": result_bytes,
     }
-    if running.record is not None:
-        _is_written(running.record, **came, duration_ms=round(duration * 1000, 3))
-    tool_call_finished.send_robust(Tool, call=running.call, duration=duration, **came)
+    if started.record is not None:
+        _write(started.record, **ended, duration_ms=round(duration * 1000, 3))
+    tool_call_finished.send_robust(Tool, call=started.call, duration=duration, **ended)
 
 
-def refused(
+def refuse(
     error_code: str,
-    request: Request,
+    name: object,
+    arguments: object,
     context: Context,
     *,
     tool: Tool | None = None,
     reference: str = "",
 ) -> None:
     """
-    Write down and tell that a call was refused before its tool ran.
+    Record and signal that a call was refused before its tool ran.
 
-    For whoever answers a refusal as a result; for a ProtocolError its ``refusal`` says the code,
-    and the server calls this. ``tool`` is None where the caller may not know of it.
+    ``name`` and ``arguments`` are as the client sent them; ``tool`` is None where the caller may
+    not know of it.
     """
+    name = _text(name)
     if error_code == ErrorCode.UNKNOWN_TOOL:
-        error_code = _why_unseen(_text(request.params.get("name")))
+        error_code = _why_unseen(name)
     # A database that has just failed is not asked again: its client waits for an answer.
     if error_code != ErrorCode.UNAVAILABLE:
-        record = _record(context, request.params, Outcome.REFUSED, tool)
+        record = _record(Outcome.REFUSED, name, arguments, context, tool)
         if record is not None:
-            _is_written(record, error_code=error_code, reference=reference)
-    name = _text(request.params.get("name"))
+            _write(record, error_code=error_code, reference=reference)
     known = {"tool": tool, "context": context, "request": context.request}
     tool_call_refused.send_robust(Tool, error_code=error_code, name=name, **known)
 
 
-def request_refused(error: ProtocolError, request: Any) -> None:
-    """The same for an HttpRequest whose message is not read: no credential, too many requests."""
+def request_refused(error: ProtocolError, request: HttpRequest) -> None:
+    """Record and signal that a request was refused before its message was read."""
     name = request.META.get("HTTP_MCP_NAME", "")
+    with suppress(HeaderMismatchError):
+        name = decoded_name(name)
     if error.refusal != ErrorCode.UNAUTHENTICATED or conf.audit("UNAUTHENTICATED"):
-        record = _record(None, {"name": name}, Outcome.REFUSED, None, request)
+        context = Context(
+            user=getattr(request, "user", None),
+            auth=getattr(request, "auth", None),
+            remote_address=request.META.get("REMOTE_ADDR", ""),
+            user_agent=request.META.get("HTTP_USER_AGENT", ""),
+        )
+        record = _record(Outcome.REFUSED, name, None, context, None)
         if record is not None:
-            _is_written(record, error_code=error.refusal)
+            # Which revision is spoken is in the message.
+            _write(record, error_code=error.refusal, revision="")
     known = {"tool": None, "context": None, "request": request}
     tool_call_refused.send_robust(Tool, error_code=error.refusal, name=name, **known)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _why_unseen(name: str) -> str:
@@ -148,7 +164,7 @@ def _why_unseen(name: str) -> str:
     What is asked of the database is the same for every name, so that time does not tell either.
     """
     try:
-        rows = apps.get_model("mcp_bridge", "ToolSetting")._default_manager
+        rows = ToolSetting._default_manager
         setting = rows.filter(name=storable(name, 128)).first() if has_settings() else None
         tool = registry.discovered.get(name)
         status = None if tool is None else tool_status.status_of(tool, setting)
@@ -165,77 +181,69 @@ def _why_unseen(name: str) -> str:
     return ErrorCode.FORBIDDEN
 
 
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
 def _record(
-    context: Context | None,
-    params: Mapping[str, Any],
-    outcome: Outcome,
-    tool: Tool | None,
-    request: Any = None,
+    outcome: Outcome, name: str, arguments: object, context: Context, tool: Tool | None
 ) -> _Record | None:
-    """A record that is not written yet; None where none is wanted, or the site has no tables."""
+    """Return a record that is not written yet; None where the site keeps none."""
     if conf.AUDIT is None or not has_settings():
         return None
-    name = storable(params.get("name"), 128)
-    values: dict[str, Any] = {"started_at": timezone.now(), "tool": name, "outcome": outcome}
-    known: Any = context or request
-    parts: tuple[Callable[[], dict[str, Any]], ...] = (
-        lambda: _client(context, request),
-        lambda: _user(known),
-        lambda: _credential(known),
+    values: dict[str, Any] = {
+        "started_at": timezone.now(),
+        "tool": name,
+        "outcome": outcome,
+        "revision": context.revision.version,
+        "remote_address": _text(context.remote_address),
+    }
+    parts: tuple[Callable[[], dict[str, object]], ...] = (
+        partial(_client, context),
+        partial(_user, context),
+        partial(_credential, context),
         # A tool that the caller may not know of has secret parameters as well.
-        lambda: _arguments(params.get("arguments"), tool or registry.discovered.get(name)),
+        lambda: _arguments(arguments, tool or registry.discovered.get(name)),
     )
-    for tell in parts:
+    for part in parts:
         try:
-            values |= tell()
+            values |= part()
         except Exception:
             # A user or credential of the site's own may raise when it is looked at.
-            logger.exception("The record of a call of %r has not all that was to be said", name)
+            logger.exception("The record of a call of %r is not complete", name)
     return _Record(values)
 
 
-def _client(context: Context | None, request: Any) -> dict[str, Any]:
-    """What a client says of itself in the message or, as those of legacy revisions, in a header."""
-    info = {} if context is None else context.client_info
-    # Commands and tests may have no request.
-    meta = getattr(request if context is None else context.request, "META", {})
+def _client(context: Context) -> dict[str, object]:
+    """Return how a client names itself, in the message or, in legacy revisions, in a header."""
+    info = context.client.info
+    names = {
+        "client_name": info.get("name") or context.user_agent,
+        "client_version": info.get("version"),
+    }
     return {
-        "client_name": _shown(info.get("name") or meta.get("HTTP_USER_AGENT")),
-        "client_version": _shown(info.get("version")),
-        "revision": "" if context is None else context.revision.version,
-        "remote_address": storable(meta.get("REMOTE_ADDR"), 64),
+        column: "".join(each if each.isprintable() else "\ufffd" for each in _text(name)[:100])
+        for column, name in names.items()
     }
 
 
-def _shown(value: Any) -> str:
-    """What a client calls itself, with nothing in it that a page does not show."""
-    text = storable(value, 100)
-    return text if text.isprintable() else "".join(map(_placeheld, text))
-
-
-def _placeheld(character: str) -> str:
-    return character if character.isprintable() else "\ufffd"
-
-
-def _user(known: Any) -> dict[str, Any]:
-    """Whom a request, or the context of one, is of."""
-    user = getattr(known, "user", None)
+def _user(context: Context) -> dict[str, object]:
+    user = context.user
     if user is None or not user.is_authenticated:
         return {}
     key = {"user_id": user.pk} if isinstance(user, get_user_model()) else {}
-    return {"user_name": storable(user.get_username(), 150), **key}
+    return {"user_name": _text(user.get_username()), **key}
 
 
-def _credential(known: Any) -> dict[str, Any]:
-    """The credential's name: never the credential itself, which is what some are as a text."""
-    auth = getattr(known, "auth", None)
+def _credential(context: Context) -> dict[str, object]:
+    """Return the credential's name: never the credential itself, which some are as a text."""
+    auth = context.auth
     if auth is None:
         return {}
-    name = storable(getattr(auth, "name", None), 100)
-    return {"credential": name or storable(type(auth).__name__, 100)}
+    return {"credential": _text(getattr(auth, "name", None)) or type(auth).__name__}
 
 
-def _arguments(arguments: Any, tool: Tool | None) -> dict[str, Any]:
+def _arguments(arguments: object, tool: Tool | None) -> dict[str, object]:
     if arguments is None:
         return {}
     try:
@@ -250,16 +258,16 @@ def _arguments(arguments: Any, tool: Tool | None) -> dict[str, Any]:
     return {"arguments_bytes": size, "arguments": text}
 
 
-def _is_written(record: _Record, *, keyed: bool = False, **values: Any) -> bool:
-    """Whether the record could be written with these values as well; a loss is logged."""
+def _write(record: _Record, *, keyed: bool = False, **values: Any) -> bool:
+    """Write a record with these values as well; return whether it could be, and log a loss."""
     record.values.update(values)
     try:
-        model = apps.get_model("mcp_bridge", "ToolCallRecord")
-        using = router.db_for_write(model)
+        using = router.db_for_write(ToolCallRecord)
         if record.key is not None:
-            _lasting(using, partial(model.amend, record.key, values, using))
+            _write_apart(using, partial(ToolCallRecord.amend, record.key, values, using))
         else:
-            record.key = _lasting(using, partial(model.insert, record.values, using, keyed=keyed))
+            insert = partial(ToolCallRecord.insert, record.values, using, keyed=keyed)
+            record.key = _write_apart(using, insert)
     except Exception:
         name = record.values["tool"]
         logger.exception("The record of a call of %r is lost: it was not written", name)
@@ -267,8 +275,8 @@ def _is_written(record: _Record, *, keyed: bool = False, **values: Any) -> bool:
     return True
 
 
-def _lasting(using: str, write: Callable[[], Any]) -> Any:
-    """What ``write`` returns, which has written in no transaction of the tool's."""
+def _write_apart(using: str, write: Callable[[], T]) -> T:
+    """Return what ``write`` returns, which writes in no transaction of the tool's."""
     connection = connections[using]
     if connection.in_atomic_block:
         # In one of somebody else's; a write that fails must leave the rest of it usable.

@@ -28,23 +28,9 @@ MAX_DEPTH: Final = 8
 # In lower case and without what divides words, so that API_KEY and apiKey are one; wherever they
 # stand in a name.
 SENSITIVE: Final = (
-    "accesskey",
-    "apikey",
-    "authorization",
-    "bearer",
-    "cookie",
-    "credential",
-    "passphrase",
-    "passwd",
-    "password",
-    "passcode",
-    "privatekey",
-    "secret",
-    "sessionid",
-    "sessionkey",
-    "signature",
-    "signingkey",
-    "token",
+    *("accesskey", "apikey", "authorization", "bearer", "cookie", "credential", "passphrase"),
+    *("passwd", "password", "passcode", "privatekey", "secret", "sessionid", "sessionkey"),
+    *("signature", "signingkey", "token"),
 )
 # Too short for that: words of their own.
 SENSITIVE_WORDS: Final = frozenset({"auth", "cvc", "cvv", "otp", "pass", "pin", "pwd", "ssn"})

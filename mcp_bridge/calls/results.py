@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from mcp_bridge.calls import media
@@ -36,11 +37,10 @@ def encoder(outputs: Outputs) -> Encoder:
         result = _as_content(value, outputs, media_type)
         if result is None:
             plain, structured = outputs.dump(value)
+            _check_numbers(structured)
             result = CallToolResult(content=[TextContent(_text(plain))], structured=structured)
         elif outputs.schema is not None:
             _promised(result)
-        if result.structured is not None:
-            _check_numbers(result.structured)
         return result
 
     return encode
@@ -49,7 +49,14 @@ def encoder(outputs: Outputs) -> Encoder:
 def _as_content(value: Any, outputs: Outputs, media_type: str | None) -> CallToolResult | None:
     """Content blocks as a result, or None for any other value."""
     if isinstance(value, CallToolResult):
-        return value
+        if value.structured is None:
+            return value
+        # Written once; read by a model as text where its revision has no structured content.
+        given = value.structured
+        written = given if isinstance(given, bytes) else jsonrpc.encode(given)
+        _check_numbers(written)
+        content = value.content or [TextContent(written.decode())]
+        return replace(value, content=content, structured=written)
     if isinstance(value, ContentBlock):
         return CallToolResult(content=[value])
     values = value if isinstance(value, list | tuple) else (value,)
@@ -103,15 +110,15 @@ def schema_encoder(schema: Mapping[str, Any], inner: Encoder) -> Encoder:
         result = inner(value)
         _promised(result)
         if result.structured is not None:
-            _hold(validator, result.structured)
+            _hold(validator, result)
         return result
 
     return encode
 
 
-def _hold(validator: SchemaValidator, structured: bytes) -> None:
+def _hold(validator: SchemaValidator, result: CallToolResult) -> None:
     try:
-        errors = validator.errors(json.loads(structured))
+        errors = validator.errors(result.structured_content)
     except UncheckableError as why:
         raise ValueError(f"the result {why}") from why
     if errors:

@@ -1,135 +1,139 @@
 """
-Running a tool: on the caller's thread, or on its event loop.
+Running a tool, on the caller's thread or on its event loop, and encoding what it returned.
 
-A call is all or nothing: a tool that acts runs in a transaction, and in a savepoint of every one
-that is open, so that what it wrote goes with its error while the rest of the request stays.
-``arun`` needs a thread for a coroutine function only to begin and end that, and for a result that
-is still to be read from the database.
-What a generator yields is collected here, where its errors are still those of the tool.
+``arun`` needs a thread for a coroutine function only to begin and end its transactions, and for a
+result that is still to be read from the database. A generator is read to its end here, where its
+errors are still those of the tool.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from dataclasses import replace
 from types import AsyncGeneratorType, GeneratorType
-from typing import Any, TypeVar
+from typing import Any, Final
 
 from asgiref.sync import async_to_sync, sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
-from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
+from mcp_bridge.calls.cancellation import run_to_completion, shield_from_cancellation
+from mcp_bridge.calls.transactions import CallTransactions
+from mcp_bridge.conf import conf
+from mcp_bridge.exceptions import ToolError, UnsendableResult
 from mcp_bridge.features.tools import ToolCall
+from mcp_bridge.protocol.content import CallToolResult
 
-T = TypeVar("T")
-Finish = Callable[[ToolCall, Any], bytes]
+# Where the pointers to arguments that came as strings of JSON stand in a result's _meta.
+REPAIRED_KEY: Final = "mcp-bridge/repaired"
 
 
 class ToolExit(Exception):
-    """A tool raised what ends more than the tool; the cause says what."""
+    """A tool raised an exception that would end more than the tool; the cause is that one."""
 
     def __init__(self, raised: BaseException) -> None:
         super().__init__(f"The tool raised {raised!r}.")
 
 
-class ClientDisconnected(asyncio.CancelledError):
-    """The client has gone, but a thread cannot be stopped: ``task`` has what it came to."""
-
-    def __init__(self, task: asyncio.Future[Any]) -> None:
-        super().__init__()
-        self.task = task
-
-
-def run(call: ToolCall, finish: Finish) -> bytes:
+def run(call: ToolCall) -> CallToolResult:
     """
-    The result of the tool, which ``finish`` makes of what it returned.
+    Run the tool and return its result, which can be sent.
 
-    Raises what either of them raises, TransactionManagementError where the tool went on after an
-    error of the database, and ToolExit for SystemExit, StopIteration and its own CancelledError.
+    Raises what the tool raises (ToolExit for SystemExit, StopIteration and a CancelledError of its
+    own), UnsendableResult for a result that cannot be sent, ToolError for one that is too large,
+    and TransactionManagementError where the tool went on after an error of the database.
     """
-    begun = {each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block}
-    aliases = begun | _wanted(call)
-    if not aliases:
-        return finish(call, _value(call))
-    with _opened(aliases):
-        written = finish(call, _value(call))
-        _settle(aliases)
-        return written
+    transactions = CallTransactions(call)
+    with transactions:
+        result = encode_result(call, _returned(call))
+        transactions.settle(result)
+    return result
 
 
-async def arun(call: ToolCall, finish: Finish) -> bytes:
+async def arun(call: ToolCall) -> CallToolResult:
     """
-    The same; a coroutine function is awaited here, anything else has a thread of its own.
+    Do the same: a coroutine function is awaited here, any other function has a thread.
 
-    Raises ClientDisconnected for a call whose client has gone and that ran to its end all the same.
+    Raises ClientDisconnected for a call that was run to its end although its client has gone.
     """
     if not call.tool.is_async:
-        return await run_to_completion(sync_to_async(run)(call, finish))
-    aliases = _wanted(call)
-    if not aliases:
-        return await _awritten(call, finish)
-    stack = await _aopened(aliases)
+        return await run_to_completion(sync_to_async(run)(call))
+    transactions = CallTransactions(call)
+    if not transactions.are_needed:
+        return await _aresult(call)
+    # In the thread of the coroutine's queries, which is one for each request (asgiref's
+    # ThreadSensitiveContext), so that nobody else's queries are in there.
+    opening = asyncio.ensure_future(sync_to_async(transactions.__enter__)())
+    leave = sync_to_async(transactions.__exit__)
     try:
-        written = await _awritten(call, finish)
-        await sync_to_async(_settle)(aliases)
-    except BaseException as raised:
-        undo = sync_to_async(stack.__exit__)
-        await shield_from_cancellation(undo(type(raised), raised, raised.__traceback__))
+        await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        # The thread goes on all the same.
+        await shield_from_cancellation(opening)
+        await shield_from_cancellation(leave(None, None, None))
         raise
-    return await run_to_completion(_closed(stack, written))
-
-
-async def _closed(stack: ExitStack, written: bytes) -> bytes:
-    await sync_to_async(stack.close)()
-    return written
-
-
-async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
-    """What a thread comes to. Raises ClientDisconnected where its client has gone."""
-    task = asyncio.ensure_future(work)
     try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError as gone:
-        if task.cancelled():
-            raise ToolExit(gone) from gone
-        with suppress(Exception):
-            await shield_from_cancellation(task)
-        raise ClientDisconnected(task) from None
+        result = await _aresult(call)
+        await sync_to_async(transactions.settle)(result)
+    except BaseException as raised:
+        await shield_from_cancellation(leave(type(raised), raised, raised.__traceback__))
+        raise
+    await run_to_completion(_left(transactions, result))
+    return result
 
 
-async def shield_from_cancellation(work: Awaitable[T]) -> T:
-    """What a thread comes to, however often its client goes: a server may cancel twice."""
-    task = asyncio.ensure_future(work)
-    while not task.done():
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait([task])
-    return task.result()
+async def _left(transactions: CallTransactions, result: CallToolResult) -> CallToolResult:
+    await sync_to_async(transactions.__exit__)(None, None, None)
+    return result
 
 
-async def _awritten(call: ToolCall, finish: Finish) -> bytes:
-    value = await _awaited(call)
+def encode_result(call: ToolCall, value: object) -> CallToolResult:
+    """
+    Return the CallToolResult of what a tool returned, written once so that it surely can be sent.
+
+    Raises UnsendableResult where it cannot be, and ToolError where it is too large.
+    """
+    try:
+        result = mark_repaired(call, call.tool.encode(value))
+        size = len(result.to_json(call.context.revision))
+    except Exception as exception:
+        raise UnsendableResult from exception
+    if size > conf.MAX_RESULT_BYTES:
+        raise ToolError(
+            f"The result of {call.tool.name} has {size} bytes, more than the "
+            f"{conf.MAX_RESULT_BYTES} that can be sent. Ask for less: narrow the filters, or "
+            "fetch it in parts."
+        )
+    return result
+
+
+def mark_repaired(call: ToolCall, result: CallToolResult) -> CallToolResult:
+    """Return the result with pointers to the arguments that were decoded from strings of JSON."""
+    if not call.repaired:
+        return result
+    return replace(result, meta={**result.meta, REPAIRED_KEY: list(call.repaired)})
+
+
+async def _aresult(call: ToolCall) -> CallToolResult:
+    value = await _areturned(call)
     if isinstance(value, Iterator):
         # It can be read only once, and may read from the database.
-        return await sync_to_async(finish)(call, value)
+        return await sync_to_async(encode_result)(call, value)
     try:
-        return finish(call, value)
+        return encode_result(call, value)
     except Exception as exception:
-        if not _is_for_a_thread(exception):
+        # A queryset or a relation that is read on the event loop is read again in a thread.
+        cause: BaseException | None = exception
+        while cause is not None and not isinstance(cause, SynchronousOnlyOperation):
+            cause = cause.__cause__ or cause.__context__
+        if cause is None:
             raise
-    return await sync_to_async(finish)(call, value)
+    return await sync_to_async(encode_result)(call, value)
 
 
-def _is_for_a_thread(raised: BaseException | None) -> bool:
-    """Whether this came of reading from the database on the event loop: a queryset, a relation."""
-    while raised is not None and not isinstance(raised, SynchronousOnlyOperation):
-        raised = raised.__cause__ or raised.__context__
-    return raised is not None
-
-
-def _value(call: ToolCall) -> Any:
+def _returned(call: ToolCall) -> Any:
     if call.tool.is_async:
-        return async_to_sync(_awaited)(call)
+        return async_to_sync(_areturned)(call)
     try:
         value = call.tool.invoke(call)
         if isinstance(value, GeneratorType):
@@ -142,7 +146,7 @@ def _value(call: ToolCall) -> Any:
         raise ToolExit(exit_) from exit_
 
 
-async def _awaited(call: ToolCall) -> Any:
+async def _areturned(call: ToolCall) -> Any:
     try:
         value = await call.tool.invoke(call)
         return await _collected(value) if isinstance(value, AsyncGeneratorType) else value
@@ -151,7 +155,7 @@ async def _awaited(call: ToolCall) -> Any:
     except asyncio.CancelledError as exit_:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
-            # Somebody cancels the call itself: its client is gone.
+            # The call itself is cancelled: its client is gone.
             raise
         raise ToolExit(exit_) from exit_
 
@@ -161,66 +165,3 @@ async def _collected(values: AsyncGeneratorType[Any, None]) -> list[Any]:
         return [each async for each in values]
     except SystemExit as exit_:
         raise ToolExit(exit_) from exit_
-
-
-def _opened(aliases: Iterable[str]) -> ExitStack:
-    """Transactions in these databases, or savepoints, until the stack is closed."""
-    with ExitStack() as stack:
-        for alias in sorted(aliases):
-            stack.enter_context(transaction.atomic(using=alias))
-        return stack.pop_all()
-
-
-def _settle(aliases: Iterable[str]) -> None:
-    """
-    Make sure that what is told as done will be so.
-
-    Raises TransactionManagementError where a transaction cannot but be undone, though the tool
-    returned. What on_commit() has called cannot fail the call any more: Django logs its errors.
-    """
-    if any(transaction.get_rollback(using=alias) for alias in aliases):
-        raise transaction.TransactionManagementError(
-            "The tool went on after an error of the database, which has undone all that it wrote: "
-            "what may fail belongs in a transaction.atomic() of its own, or the tool under "
-            "transaction.non_atomic_requests()."
-        )
-    for connection in (connections[alias] for alias in aliases):
-        # In a savepoint the hooks are those of somebody else's transaction as well.
-        if not connection.savepoint_ids:
-            hooks: list[Any] = connection.run_on_commit
-            hooks[:] = [(*hook[:2], True) for hook in hooks]
-
-
-async def _aopened(aliases: Iterable[str]) -> ExitStack:
-    """
-    The same, in the thread in which a coroutine's queries run.
-
-    It is one for each request (asgiref's ThreadSensitiveContext), so that nobody else is in there.
-    """
-    opening = asyncio.ensure_future(sync_to_async(_opened)(aliases))
-    try:
-        return await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        # The thread goes on all the same.
-        await shield_from_cancellation(
-            sync_to_async((await shield_from_cancellation(opening)).close)()
-        )
-        raise
-
-
-def _wanted(call: ToolCall) -> set[str]:
-    """
-    The databases in which the call has a transaction of its own.
-
-    The default one for whatever acts; all for what may ask its client, since what was written
-    before the question is undone. ATOMIC_REQUESTS is a wish as well: the endpoint's views are in
-    no transaction.
-    """
-    tool = call.tool
-    wanted = {alias for alias, each in connections.settings.items() if each["ATOMIC_REQUESTS"]}
-    if not tool.annotations.get("readOnlyHint", False):
-        wanted.add(DEFAULT_DB_ALIAS)
-    if tool.may_elicit and call.context.client_capabilities:
-        wanted.update(connections)
-    wanted -= tool.non_atomic
-    return {alias for alias in wanted if connections[alias].vendor != "unknown"}

@@ -55,8 +55,8 @@ _CONSTRAINTS: Final = (
 )
 
 
-def install() -> None:
-    """Register the adapter with the schemas; once is enough, and more does nothing."""
+def register_adapters() -> None:
+    """Register the adapter of these classes; a second call changes nothing."""
     register(StructAdapter())
 
 

@@ -6,8 +6,22 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcp_bridge.protocol import MissingRequiredClientCapabilityError
+from mcp_bridge.protocol import LATEST, MissingRequiredClientCapabilityError
+from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.protocol.revisions import Revision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """
+    What a modern client says of itself in each request: never a ground to trust it.
+
+    ``info`` is MCP's Implementation ("name", "version"); ``capabilities`` are its
+    ClientCapabilities.
+    """
+
+    info: JSONObject = field(default_factory=dict)
+    capabilities: JSONObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,22 +30,30 @@ class Context:
     Who calls, and how: one for each request.
 
     ``user`` is the authenticated user, or Django's AnonymousUser; ``auth`` the credential, as in
-    DRF's ``request.auth``; ``request`` the HttpRequest. ``revision`` is the MCP revision that is
-    spoken. ``client_info`` and ``client_capabilities`` are what a modern client says of itself:
-    never a ground to trust it. ``scratch`` is free for what one request wants to remember.
-    ``input_responses`` are the client's answers to what the tool has asked, by key, and
-    ``tool_state`` what the tool kept when it asked last (see InputRequired).
+    DRF's ``request.auth``. ``revision`` is the MCP revision that is spoken, ``client`` what the
+    client says of itself. ``remote_address`` is the address that the connection came from,
+    ``user_agent`` the header of that name and ``language`` the active language ("en-gb"), each ""
+    where there is none. ``request`` is the HttpRequest, or None where the call came another way.
+    ``scratch`` is free for what one request wants to remember. ``input_responses`` are the client's
+    answers to what the tool has asked, by key, and ``tool_state`` what the tool kept when it asked
+    last (see InputRequired).
     """
 
     user: Any
-    request: Any
-    revision: Revision
+    request: Any = None
+    revision: Revision = LATEST
     auth: Any = None
-    client_info: Mapping[str, Any] = field(default_factory=dict)
-    client_capabilities: Mapping[str, Any] = field(default_factory=dict)
+    client: Client = Client()
+    remote_address: str = ""
+    user_agent: str = ""
+    language: str = ""
     scratch: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
     input_responses: Mapping[str, Any] = field(default_factory=dict)
     tool_state: Any = None
+
+    def absolute_url(self, path: str) -> str:
+        """Return a path of this site as an address, or as it is where there is no request."""
+        return path if self.request is None else str(self.request.build_absolute_uri(path))
 
     def require_capability(self, name: str) -> None:
         """
@@ -39,10 +61,10 @@ class Context:
 
         Raises MissingRequiredClientCapabilityError (MCP, "Capabilities", error -32021).
         """
-        if name not in self.client_capabilities:
-            raise self.lacking(name)
+        if name not in self.client.capabilities:
+            raise self.missing_capabilities(name)
 
-    def lacking(self, *names: str) -> MissingRequiredClientCapabilityError:
-        """The error for a client that has not, or with its revision cannot have, declared these."""
+    def missing_capabilities(self, *names: str) -> MissingRequiredClientCapabilityError:
+        """Return the error for a client that has not, or cannot have, declared capabilities."""
         legacy = None if self.revision.modern else self.revision.version
         return MissingRequiredClientCapabilityError(*names, legacy=legacy)

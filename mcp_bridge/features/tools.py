@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from types import CodeType
 from typing import Any
 
 from mcp_bridge.features.context import Context
@@ -73,6 +74,8 @@ class Tool:
     may_elicit: bool = False
     # The databases in which it has no transaction around it (Django's non_atomic_requests).
     non_atomic: frozenset[str] = frozenset()
+    # The code of its function, where there is one: what that raises itself is told from the rest.
+    code: CodeType | None = None
     # Where it is defined, for people: "newsroom/procedures.py:12". Never sent to clients.
     source: str = ""
     options: ToolOptions = ToolOptions()

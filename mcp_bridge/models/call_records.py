@@ -109,15 +109,21 @@ _COLUMNS: Final[Mapping[str, Any]] = {
 _BLANK: Final[Mapping[str, Any]] = {
     name: None if each.null else "" for name, each in _COLUMNS.items()
 }
-# What every database takes as it is.
-_PLAIN: Final = (str, float, int, type(None))
 
 
 def _prepared(values: Mapping[str, Any], connection: BaseDatabaseWrapper) -> list[Any]:
-    return [
-        value if type(value) in _PLAIN else _COLUMNS[name].get_db_prep_save(value, connection)
-        for name, value in values.items()
-    ]
+    """Return the values as the database takes them: texts of others are cleaned and cut."""
+    prepared: list[Any] = []
+    for name, value in values.items():
+        if type(value) is str:
+            if not value.isascii() or "\0" in value:
+                value = value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+            prepared.append(value[: _COLUMNS[name].max_length])
+        elif value is None or type(value) in (int, float):
+            prepared.append(value)
+        else:
+            prepared.append(_COLUMNS[name].get_db_prep_save(value, connection))
+    return prepared
 
 
 @lru_cache(maxsize=8)

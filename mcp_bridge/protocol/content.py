@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from mcp_bridge.protocol.jsonrpc import encode
+from mcp_bridge.protocol.jsonrpc import JSONObject, encode
 from mcp_bridge.protocol.revisions import Revision
 
 
@@ -132,46 +132,62 @@ class EmbeddedResource(ContentBlock):
         return {"resource": resource}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CallToolResult:
     """
     The result of a tool call (MCP schema, ``CallToolResult``).
 
-    ``structured`` is the value of ``structuredContent`` already written as JSON, so that it is
-    encoded once and stands both there and in the text block.
+    ``structured`` is the value of ``structuredContent``: a JSON object, or the JSON text of one
+    (bytes) where it is written already, which is then sent as it is. ``meta`` is sent as ``_meta``.
     """
 
     content: Sequence[ContentBlock] = ()
-    structured: bytes | None = None
+    structured: JSONObject | bytes | None = None
     is_error: bool = False
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    meta: JSONObject = field(default_factory=dict)
+    # All members but _meta as JSON text, by revision: measured first, and sent later.
+    _written: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
-    def error(cls, text: str, meta: Mapping[str, Any] | None = None) -> CallToolResult:
-        """A failed call, with the text that the model reads."""
+    def error(cls, text: str, meta: JSONObject | None = None) -> CallToolResult:
+        """Return a failed call's result, with the text that the model reads."""
         return cls(content=(TextContent(text),), is_error=True, meta=meta or {})
+
+    @property
+    def structured_content(self) -> JSONObject | None:
+        """The value of ``structuredContent``, read from its JSON text where it is written."""
+        if isinstance(self.structured, bytes):
+            value: JSONObject = json.loads(self.structured)
+            return value
+        return self.structured
 
     def to_json(self, revision: Revision, server_meta: bytes = b"{}") -> bytes:
         """
-        The result as JSON text at a revision; ``server_meta``, a JSON object, joins its ``_meta``.
+        Return the result as JSON text at a revision.
 
-        Raises ValueError where content holds what JSON cannot.
+        ``server_meta``, a JSON object, joins its ``_meta``. Raises ValueError or TypeError where
+        the result holds what JSON cannot.
         """
+        meta = server_meta
+        if self.meta:
+            meta = encode({**self.meta, **json.loads(server_meta)})
+        members = self._written.get(revision.version) or self._write(revision)
+        return members + (b"}" if meta == b"{}" else b',"_meta":' + meta + b"}")
+
+    def _write(self, revision: Revision) -> bytes:
         blocks = (_at(revision, block).to_json() for block in self.content)
-        members = [b'"content":[' + b",".join(blocks) + b"]"]
-        if self.structured is not None and revision.structured_content and not self.is_error:
-            if not self.structured.startswith(b"{"):
+        members = [b'{"content":[' + b",".join(blocks) + b"]"]
+        structured = self.structured
+        if structured is not None and revision.structured_content and not self.is_error:
+            written = structured if isinstance(structured, bytes) else encode(structured)
+            if not written.startswith(b"{"):
                 raise ValueError("structured content is a JSON object")
-            members.append(b'"structuredContent":' + self.structured)
+            members.append(b'"structuredContent":' + written)
         members.append(b'"isError":true' if self.is_error else b'"isError":false')
         if revision.modern:
             members.append(b'"resultType":"complete"')
-        if self.meta:
-            own = encode(self.meta)
-            server_meta = own if server_meta == b"{}" else own[:-1] + b"," + server_meta[1:]
-        if server_meta != b"{}":
-            members.append(b'"_meta":' + server_meta)
-        return b"{" + b",".join(members) + b"}"
+        self._written[revision.version] = whole = b",".join(members)
+        return whole
 
 
 def _at(revision: Revision, block: ContentBlock) -> ContentBlock:

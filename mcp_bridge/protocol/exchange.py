@@ -1,8 +1,8 @@
 """
-One message in, one reply out: the boundary between the wire and whoever answers.
+One message in, one reply out: where results and errors become bytes.
 
-``answer`` owns every way from an exception to the wire, so that a transport only reads bytes and
-writes bytes. ``aanswer`` is the same for a handler that is awaited.
+``answer`` turns every exception into an error on the wire, so that a transport only reads bytes and
+writes bytes. ``aanswer`` does the same for a handler that is awaited.
 """
 
 from __future__ import annotations
@@ -12,18 +12,27 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Protocol, TypeAlias
 
 from mcp_bridge.protocol import jsonrpc, requests
 from mcp_bridge.protocol.errors import InternalError, ProtocolError
 from mcp_bridge.protocol.headers import Headers
+from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.protocol.requests import Request
+from mcp_bridge.protocol.revisions import Revision
 from mcp_bridge.protocol.text import quoted
 
 logger = logging.getLogger("mcp_bridge.protocol")
 
-# The result of a request: a JSON object, or its JSON text where it was written before.
-Result = Mapping[str, Any] | bytes
+
+class Encodable(Protocol):
+    """A result that writes itself."""
+
+    def to_json(self, revision: Revision, server_meta: bytes) -> bytes: ...
+
+
+# The result of a request: a JSON object, or an object that writes itself as one.
+Result: TypeAlias = JSONObject | Encodable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,16 +45,21 @@ class Reply:
 
 
 def answer(
-    body: bytes, handle: Callable[[Request], Result], *, headers: Headers | None = None
+    body: bytes,
+    handle: Callable[[Request], Result],
+    *,
+    headers: Headers | None = None,
+    server_info: JSONObject | None = None,
 ) -> Reply:
     """
-    Have ``handle`` answer what is in ``body``, and say what to send.
+    Return the reply to what is in ``body``, a message or a batch of them.
 
     ``handle`` returns the result of one request or raises ProtocolError; anything else that it
-    raises is logged and told to the client in one sentence. ``headers`` is None on a transport
-    without headers (MCP, "stdio").
+    raises is logged, and the client reads one sentence. ``headers`` is None on a transport
+    without headers (MCP, "stdio"). ``server_info`` is the server's Implementation, which each
+    modern result carries in its ``_meta``.
     """
-    exchange = Exchange(body, headers)
+    exchange = Exchange(body, headers, server_info)
     for request in exchange.requests():
         try:
             exchange.put_result(request, handle(request))
@@ -55,10 +69,14 @@ def answer(
 
 
 async def aanswer(
-    body: bytes, handle: Callable[[Request], Awaitable[Result]], *, headers: Headers | None = None
+    body: bytes,
+    handle: Callable[[Request], Awaitable[Result]],
+    *,
+    headers: Headers | None = None,
+    server_info: JSONObject | None = None,
 ) -> Reply:
-    """The same as ``answer``, for a ``handle`` that is a coroutine function."""
-    exchange = Exchange(body, headers)
+    """Do the same as ``answer``, for a ``handle`` that is a coroutine function."""
+    exchange = Exchange(body, headers, server_info)
     for request in exchange.requests():
         try:
             exchange.put_result(request, await handle(request))
@@ -68,13 +86,13 @@ async def aanswer(
 
 
 def refuse(error: ProtocolError) -> Reply:
-    """The reply to a request that is refused before its message is read."""
+    """Return the reply to a request that is refused before its message is read."""
     body = jsonrpc.error_response(error.request_id, error)
     return Reply(status=error.http_status, body=body, headers=error.headers)
 
 
 def internal_error(subject: str) -> InternalError:
-    """Log the exception that is being handled, and give the error that tells the client so."""
+    """Log the exception that is being handled, and return the error for the client."""
     reference = secrets.token_hex(6)
     logger.exception("%s failed (reference %s)", subject, reference)
     return InternalError(
@@ -85,16 +103,19 @@ def internal_error(subject: str) -> InternalError:
 class Exchange:
     """One POST: the messages in it, and the responses gathered so far."""
 
-    def __init__(self, body: bytes, headers: Headers | None) -> None:
+    def __init__(
+        self, body: bytes, headers: Headers | None, server_info: JSONObject | None
+    ) -> None:
         self._body = body
         self._headers = headers
+        self._server_info = server_info
         self._batch = False
         self._responses: list[bytes] = []
         self._status = HTTPStatus.OK
         self._reply_headers: Mapping[str, str] = {}
 
     def requests(self) -> Iterator[Request]:
-        """The requests to answer; what cannot be read is answered here and left out."""
+        """Yield the requests to answer; what cannot be read is answered here and left out."""
         try:
             message = jsonrpc.decode(self._body)
             self._batch = isinstance(message, list)
@@ -113,7 +134,14 @@ class Exchange:
                     yield request
 
     def put_result(self, request: Request, result: Result) -> None:
-        written = result if isinstance(result, bytes) else jsonrpc.encode(result)
+        """Answer a request with its result."""
+        meta: JSONObject = {}
+        if request.revision.modern and self._server_info is not None:
+            meta = {requests.SERVER_INFO: self._server_info}
+        if isinstance(result, Mapping):
+            written = jsonrpc.encode({**result, "_meta": meta} if meta else result)
+        else:
+            written = result.to_json(request.revision, jsonrpc.encode(meta) if meta else b"{}")
         self._responses.append(jsonrpc.result_response(request.id, written))
 
     def put_failure(self, request: Request, exception: Exception) -> None:
@@ -132,7 +160,7 @@ class Exchange:
         self._reply_headers = error.headers
 
     def reply(self) -> Reply:
-        """What to send for all of it."""
+        """Return what to send for all of it."""
         if not self._responses:
             return Reply(status=HTTPStatus.ACCEPTED)
         if self._batch:

@@ -80,6 +80,11 @@ class Headers:
                 )
 
 
+def decoded_name(value: str) -> str:
+    """Return what an Mcp-Name header says. Raises HeaderMismatchError for broken Base64."""
+    return _decoded("Mcp-Name", value.strip(" \t"))
+
+
 def parameter_headers(
     parameters: Mapping[str, Sequence[str]], arguments: Mapping[str, Any]
 ) -> dict[str, str]:

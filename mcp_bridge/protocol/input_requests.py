@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from mcp_bridge.protocol.errors import InvalidParamsError
+from mcp_bridge.protocol.jsonrpc import JSONObject, encode
+from mcp_bridge.protocol.revisions import Revision
 from mcp_bridge.protocol.text import quoted
 
 ACTIONS: Final = ("accept", "decline", "cancel")
@@ -101,9 +103,38 @@ class ListRootsRequest(InputRequest):
         return {}
 
 
-def read_answers(params: Mapping[str, Any]) -> tuple[str | None, Mapping[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class InputRequiredResult:
     """
-    The ``requestState`` and the ``inputResponses`` of a request's params.
+    A result that asks the client before there is another (MCP schema, ``InputRequiredResult``).
+
+    ``requests`` are by key; ``state`` is what the client sends back with its answers.
+    """
+
+    requests: Mapping[str, InputRequest]
+    state: str
+
+    def to_json(self, revision: Revision, server_meta: bytes = b"{}") -> bytes:
+        """Return it as JSON text. Raises ValueError or TypeError for what JSON cannot hold."""
+        members = {
+            "resultType": "input_required",
+            "inputRequests": {key: each.definition() for key, each in self.requests.items()},
+            "requestState": self.state,
+        }
+        return encode(members)[:-1] + b',"_meta":' + server_meta + b"}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a client sends after an InputRequiredResult: its state, and the responses by key."""
+
+    state: str
+    responses: JSONObject
+
+
+def read_answers(params: JSONObject) -> Answers | None:
+    """
+    Return the ``requestState`` and ``inputResponses`` of a request's params, or None without.
 
     Raises InvalidParamsError where they are not what MCP says they are.
     """
@@ -112,7 +143,7 @@ def read_answers(params: Mapping[str, Any]) -> tuple[str | None, Mapping[str, An
         raise InvalidParamsError("Invalid params: requestState must be a string.")
     if not isinstance(responses, dict):
         raise InvalidParamsError("Invalid params: inputResponses must be an object.")
-    return state, responses
+    return None if state is None else Answers(state, responses)
 
 
 def check_response(key: str, method: str, response: Any) -> None:

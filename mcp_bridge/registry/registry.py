@@ -35,9 +35,7 @@ class Snapshot:
         # What the system checks say of tools that are left out or could be better.
         self.messages = tuple(messages)
         self.has_public = any(tool.access.public for tool in self._ordered)
-        # JSON text that is written once, and forgotten with the snapshot: whatever else is the same
-        # for every request, and below the definitions by revision and language.
-        self.written: dict[str, bytes] = {}
+        # JSON text that is written once, and forgotten with the snapshot.
         self._definition = lru_cache(maxsize=None)(_definition)
         self._array = lru_cache(maxsize=64)(self._written)
 

@@ -101,12 +101,12 @@ class SchemaDocument:
             if any(keyword in schema for keyword in REFERENCES):
                 referring.append((schema, resolver))
             for each in subschemas(schema):
-                if not isinstance(each.schema, Mapping):
-                    continue
-                inner = resolver
-                if "$id" in each.schema:
-                    inner = resolver.in_subresource(DRAFT202012.create_resource(each.schema))
-                pending.append((each.schema, inner))
+                if isinstance(each.schema, Mapping):
+                    inner = resolver
+                    if "$id" in each.schema:
+                        resource = DRAFT202012.create_resource(each.schema)
+                        inner = resolver.in_subresource(resource)
+                    pending.append((each.schema, inner))
 
     def targets(self, schema: JSONSchema) -> Mapping[str, object]:
         """
@@ -149,11 +149,10 @@ class SchemaDocument:
         afterwards, wherever the validator looks at it from.
         """
         paths = {id(self.root): "#"}
-        pending: list[object] = [self.root]
+        pending: list[Any] = [self.root]
         while pending:
             place = pending.pop()
-            items = enumerate(place) if isinstance(place, list) else place.items()
-            for key, each in items:
+            for key, each in enumerate(place) if isinstance(place, list) else place.items():
                 if isinstance(each, dict | list):
                     name = str(key).replace("~", "~0").replace("/", "~1")
                     paths[id(each)] = f"{paths[id(place)]}/{quote(name, safe='~')}"

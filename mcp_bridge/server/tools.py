@@ -1,211 +1,336 @@
-"""What a call came to, as the result that is sent: a value, an error for the model, a fault."""
+"""The tools of a server: listed in pages, and called (MCP, "Tools")."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import secrets
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Any, Final, TypeAlias
 
-from django.db import InterfaceError, OperationalError
-from django.utils.functional import Promise
-from django.utils.module_loading import import_string
+from asgiref.sync import sync_to_async
+from django.utils.translation import get_language
 
 from mcp_bridge.access.confirmation.approval_queue import give_back
-from mcp_bridge.access.confirmation.confirm import admitted, asked
+from mcp_bridge.access.confirmation.confirm import ask_client, ask_person, resume
+from mcp_bridge.access.throttling.throttles import throttled
 from mcp_bridge.audit import recorder
 from mcp_bridge.audit.recorder import StartedCall
-from mcp_bridge.calls.errors import explain
+from mcp_bridge.calls.cancellation import (
+    ClientDisconnected,
+    run_to_completion,
+    shield_from_cancellation,
+)
+from mcp_bridge.calls.coercion import checked
+from mcp_bridge.calls.errors import handle_error, is_database_unavailable, log_error, reraise
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
+from mcp_bridge.calls.running import arun, mark_repaired, run
 from mcp_bridge.conf import conf
-from mcp_bridge.exceptions import ErrorResult, InputRequired, ToolError, UnsendableResult
-from mcp_bridge.features.tools import ToolCall
-from mcp_bridge.protocol import ProtocolError
+from mcp_bridge.exceptions import CallRefused, InputRequired, InvalidArguments
+from mcp_bridge.features.context import Context
+from mcp_bridge.features.tools import Tool, ToolCall
+from mcp_bridge.protocol import (
+    InvalidParamsError,
+    ProtocolError,
+    Request,
+    UnknownToolError,
+    pagination,
+)
 from mcp_bridge.protocol.content import CallToolResult
-from mcp_bridge.protocol.jsonrpc import encode
-from mcp_bridge.protocol.requests import SERVER_INFO
-from mcp_bridge.registry.registry import Snapshot
+from mcp_bridge.protocol.input_requests import Answers, InputRequiredResult, read_answers
+from mcp_bridge.protocol.jsonrpc import JSONObject, encode
+from mcp_bridge.protocol.revisions import Revision
+from mcp_bridge.protocol.text import cut
+from mcp_bridge.server.lifecycle import cacheable
+from mcp_bridge.server.methods import Endpoint, Method, Methods, Send
 
-logger = logging.getLogger("mcp_bridge.calls")
+# Where the machine-readable errors of refused arguments stand in a result's _meta.
+ERRORS_KEY: Final = "mcp-bridge/errors"
 
-# Where the pointers to arguments that came as strings of JSON stand in a result's _meta.
-REPAIRED_KEY = "mcp-bridge/repaired"
-
-# What to do after a failure that is not the model's.
-_NEVER = "repeating the call unchanged will not help"
-_LATER = "the same call may succeed later"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """The result of a call that failed, and what its record says of it."""
-
-    written: bytes
-    error_code: str = ErrorCode.TOOL_ERROR
-    reference: str = ""
+CallResult: TypeAlias = CallToolResult | InputRequiredResult
 
 
-class Answers:
-    """Writes the results of calls; ``snapshot`` keeps what is the same in all of them."""
+@dataclass(frozen=True, slots=True)
+class ListToolsResult:
+    """One page of tools (MCP schema, ``ListToolsResult``); ``tools`` is a JSON array."""
 
-    snapshot: Snapshot
+    tools: bytes
+    next_cursor: str | None
 
-    def admit(self, call: ToolCall, params: Mapping[str, Any]) -> ToolCall | Failure:
-        """The call with what its client has answered, or the result where it may not run yet."""
-        try:
-            return admitted(call, params)
-        except (InputRequired, ToolError) as exception:
-            return self.failed(call, exception)
+    def to_json(self, revision: Revision, server_meta: bytes = b"{}") -> bytes:
+        """Return the page as JSON text at a revision."""
+        rest = dict(cacheable(revision))
+        if self.next_cursor:
+            rest["nextCursor"] = self.next_cursor
+        members = b"" if not rest else b"," + encode(rest)[1:-1]
+        meta = b"" if server_meta == b"{}" else b',"_meta":' + server_meta
+        return b'{"tools":' + self.tools + members + meta + b"}"
 
-    def handle_exception(self, running: StartedCall, exception: Exception) -> bytes:
-        """The result of a call that raised, written down; a ProtocolError goes on to the client."""
-        try:
-            failure = self.failed(running.call, exception)
-        except Exception as raised:
-            # Even the text of an exception is the site's own code.
-            is_told = isinstance(raised, ProtocolError)
-            code = ErrorCode.PROTOCOL_ERROR if is_told else ErrorCode.FAULT
-            recorder.finish(running, Outcome.FAILED, error_code=code)
+
+def list_tools(
+    endpoint: Endpoint, request: Request, context: Context, send: Send
+) -> ListToolsResult:
+    """Return one page of the tools that the caller may use (MCP, "Tools", "Listing tools")."""
+    given = "cursor" in request.params
+    position = pagination.position(request.params["cursor"]) if given else None
+    tools, following = page(endpoint, position, context)
+    array = endpoint.snapshot.definitions(tools, request.revision, get_language())
+    return ListToolsResult(array, following)
+
+
+def page(
+    endpoint: Endpoint, position: str | int | None, context: Context
+) -> tuple[tuple[Tool, ...], str | None]:
+    """Return the tools after a position, PAGE_SIZE at most, and the cursor of the next page."""
+    snapshot = endpoint.snapshot
+    start = snapshot.following(position) if isinstance(position, str) else snapshot
+    visible = endpoint.policy.filter(start, context)
+    if isinstance(position, int) and len(list(islice(visible, position))) < position:
+        raise pagination.invalid_cursor()
+    size = conf.PAGE_SIZE
+    tools = tuple(islice(visible, size + 1))
+    if len(tools) <= size:
+        return tools, None
+    return tools[:size], pagination.after(tools[size - 1].name)
+
+
+def call_tool(endpoint: Endpoint, request: Request, context: Context, send: Send) -> CallResult:
+    """Call the tool that is asked for (MCP, "Tools", "Calling tools")."""
+    return _call(partial(_start_requested, endpoint, request, context))
+
+
+async def acall_tool(
+    endpoint: Endpoint, request: Request, context: Context, send: Send
+) -> CallResult:
+    """Do the same; a coroutine function runs on the event loop of the caller."""
+    return await _acall(partial(_start_requested, endpoint, request, context))
+
+
+CAPABILITIES: Final[JSONObject] = {"tools": {}}
+METHODS: Final[Methods] = {
+    "tools/list": Method(list_tools),
+    "tools/call": Method(call_tool, acall_tool),
+}
+
+
+def find_tool(endpoint: Endpoint, name: object, arguments: object, context: Context) -> Tool:
+    """
+    Return the tool of that name, which the caller may call; whatever refuses it is recorded.
+
+    Raises UnknownToolError where there is no such tool for this caller, and InvalidParamsError for
+    a name that is no text or arguments that are no object.
+    """
+    with _refusals_recorded(name, arguments, context):
+        if not isinstance(name, str):
+            raise InvalidParamsError("Invalid params: name must be a string, a tool's name.")
+        if not isinstance(arguments, dict | None):
+            raise InvalidParamsError("Invalid params: arguments must be an object.")
+        tool = endpoint.snapshot.get(name)
+        if tool is None or not endpoint.policy.allows(tool, context):
+            raise UnknownToolError(f"Unknown tool: {cut(name)}")
+    return tool
+
+
+def call(
+    tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None = None
+) -> CallResult:
+    """
+    Call a tool in this process, as every way to a tool does, and return its result.
+
+    ``arguments`` are JSON values; ``tool`` is one that the caller may call (see ``find_tool``);
+    ``answers`` is what the client has sent after an InputRequiredResult. The call is checked,
+    counted, confirmed and recorded; whatever the tool raises becomes an error result. Raises
+    ProtocolError for what the client did wrong.
+    """
+    return _call(partial(_start, tool, arguments, context, answers))
+
+
+async def acall(
+    tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None = None
+) -> CallResult:
+    """Do the same as ``call``; a coroutine function runs on the event loop of the caller."""
+    return await _acall(partial(_start, tool, arguments, context, answers))
+
+
+def _call(start: Callable[[], StartedCall]) -> CallResult:
+    try:
+        started = start()
+    except CallRefused as refused:
+        return refused.result
+    try:
+        result = run(started.call)
+    except (Exception, InputRequired) as raised:
+        return _handle_exception(started, raised)
+    return _finish(started, result)
+
+
+async def _acall(start: Callable[[], StartedCall]) -> CallResult:
+    started: StartedCall | None = None
+    try:
+        started = await run_to_completion(sync_to_async(start)())
+        result = await arun(started.call)
+    except ClientDisconnected as gone:
+        record = sync_to_async(_record_after_disconnect)
+        await shield_from_cancellation(record(started, gone.task))
+        raise
+    except CallRefused as refused:
+        return refused.result
+    except asyncio.CancelledError:
+        if started is not None:
+            cancelled = sync_to_async(recorder.finish)(started, Outcome.CANCELLED)
+            await shield_from_cancellation(cancelled)
+        raise
+    except (Exception, InputRequired) as raised:
+        if started is None:
             raise
-        # To ask is no failure: what the tool did so far is undone, and its repeat is another call.
-        is_asking = failure.error_code == ErrorCode.UNCONFIRMED
-        recorder.finish(
-            running,
-            Outcome.REFUSED if is_asking else Outcome.FAILED,
-            error_code=failure.error_code,
-            reference=failure.reference,
-            result_bytes=len(failure.written),
-        )
-        return failure.written
+        return await shield_from_cancellation(sync_to_async(_handle_exception)(started, raised))
+    return await shield_from_cancellation(sync_to_async(_finish)(started, result))
 
-    def record_after_disconnect(
-        self, running: StartedCall | None, task: asyncio.Future[Any]
-    ) -> None:
-        """
-        Write down what a call came to that nobody waits for any more.
 
-        None for ``running`` if the task was to begin it: then the tool does not run.
-        """
-        raised = task.exception()
-        if running is None:
-            begun = None if raised else task.result()
-            if isinstance(begun, StartedCall):
-                recorder.finish(begun, Outcome.CANCELLED)
-                give_back(begun.call)
-        elif raised is None:
-            recorder.finish(running, Outcome.SUCCEEDED, result_bytes=len(task.result()))
-        elif isinstance(raised, Exception):
-            with suppress(Exception):
-                self.handle_exception(running, raised)
+def _start_requested(endpoint: Endpoint, request: Request, context: Context) -> StartedCall:
+    """Find the tool that a request names, and start its call."""
+    params = request.params
+    tool = find_tool(endpoint, params.get("name"), params.get("arguments"), context)
+    arguments, answers = params.get("arguments") or {}, None
+    with _refusals_recorded(tool.name, arguments, context, tool):
+        if tool.headers and request.headers is not None:
+            request.headers.check_parameters(tool.headers, arguments)
+        if request.revision.input_required and not params.keys().isdisjoint(_ANSWERS):
+            answers = read_answers(params)
+    return _start(tool, arguments, context, answers)
 
-    def finish(self, call: ToolCall, value: Any) -> bytes:
-        """
-        The result of a call that returned.
 
-        Raises what undoes what the tool wrote: UnsendableResult, ErrorResult, or ToolError for a
-        result that is too large.
-        """
+_ANSWERS: Final = ("requestState", "inputResponses")
+
+
+@contextmanager
+def _refusals_recorded(
+    name: object, arguments: object, context: Context, tool: Tool | None = None
+) -> Iterator[None]:
+    """Record that a call is refused, for whatever reason, before its tool runs."""
+    try:
+        yield
+    except CallRefused as refused:
+        code, reference = refused.error_code, refused.reference
+        recorder.refuse(code, name, arguments, context, tool=tool, reference=reference)
+        raise
+    except Exception as error:
+        # A database that has just failed is not asked again: its client waits for an answer.
+        if not is_database_unavailable(error):
+            # Anything but a ProtocolError is the site's own: a policy or a throttle that raises.
+            code = error.refusal if isinstance(error, ProtocolError) else ErrorCode.FAULT
+            recorder.refuse(code, name, arguments, context, tool=tool)
+        reraise(error)
+
+
+def _start(
+    tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None
+) -> StartedCall:
+    """Check a call and record that it begins. Raises CallRefused and ProtocolError."""
+    with _refusals_recorded(tool.name, arguments, context, tool):
+        # A question and its answer count once, and so do a call that waited and its repetition.
+        is_resumable = tool.options.confirm or answers is not None
+        if not is_resumable:
+            _count(tool, context)
         try:
-            result = call.tool.encode(value)
-            written = self._written(result, call)
-        except Exception as exception:
-            raise UnsendableResult from exception
-        if result.is_error:
-            raise ErrorResult(result)
-        if len(written) > conf.MAX_RESULT_BYTES:
-            raise ToolError(
-                f"The result of {call.tool.name} has {len(written)} bytes, more than the "
-                f"{conf.MAX_RESULT_BYTES} that can be sent. Ask for less: narrow the filters, or "
-                "fetch it in parts."
-            )
-        return written
-
-    def failed(self, call: ToolCall, exception: Exception) -> Failure:
-        """The result of a call that raised; a ProtocolError goes on to the client."""
-        if isinstance(exception, ErrorResult):
-            return Failure(written=self._written(exception.result, call))
-        if isinstance(exception, UnsendableResult):
-            what, cause = "returned a result that cannot be sent", exception.__cause__
-            return self._fault(call, what, cause, code=ErrorCode.UNSENDABLE)
-        if isinstance(exception, InputRequired):
-            return self._asked(call, exception)
+            call = _checked(tool, arguments, context)
+        except CallRefused:
+            if is_resumable:
+                _count(tool, context)
+            raise
+        if is_resumable:
+            call = resume(call, answers)
+            if tool.options.confirm and not call.confirmed:
+                _count(tool, context)
+                raise CallRefused(ask_person(call), ErrorCode.UNCONFIRMED)
         try:
-            exception = call.tool.convert_error(exception, call)
-        except Exception:
-            logger.exception("The error handler of tool %r raised", call.tool.name)
-        if isinstance(exception, ProtocolError):
-            raise exception
-        text = self._mapped(exception, call) or explain(exception)
-        if text is None:
-            if isinstance(exception, OperationalError | InterfaceError):
-                what, code = "could not use the site's database", ErrorCode.UNAVAILABLE
-                return self._fault(call, what, exception, _LATER, code=code)
-            return self._fault(call, "failed", exception)
-        return Failure(written=self._written(CallToolResult.error(text), call))
+            return recorder.start(call)
+        except CallRefused:
+            give_back(call)
+            raise
 
-    def _asked(self, call: ToolCall, required: InputRequired) -> Failure:
-        """What the client has to answer. Raises ProtocolError for what it has not declared."""
-        try:
-            written = encode({**asked(call, required), "_meta": self._meta})
-            return Failure(written=written, error_code=ErrorCode.UNCONFIRMED)
-        except (TypeError, ValueError) as cause:
-            return self._fault(call, "asked what cannot be sent", cause)
 
-    def _mapped(self, exception: Exception, call: ToolCall) -> str | None:
-        """What ERROR_MAPPER says; one that raises changes nothing."""
-        path = conf.ERROR_MAPPER
-        if path is None:
-            return None
-        try:
-            text = import_string(path)(exception, call)
-        except Exception:
-            logger.exception("ERROR_MAPPER %r raised", path)
-            return None
-        return text if isinstance(text, str) else None
+def _count(tool: Tool, context: Context) -> None:
+    """Count the call. Raises CallRefused where it is more than the tool's rate."""
+    refusal = throttled(tool, context)
+    if refusal is not None:
+        raise CallRefused(refusal, ErrorCode.THROTTLED)
 
-    def _fault(
-        self,
-        call: ToolCall,
-        what: str,
-        cause: BaseException | None,
-        advice: str = _NEVER,
-        code: str = ErrorCode.FAULT,
-    ) -> Failure:
-        """A failure that is the site's own: all of it in the log, one sentence to the model."""
-        name, reference = call.tool.name, secrets.token_hex(6)
-        logger.error("Tool %r %s (reference %s)", name, what, reference, exc_info=cause)
-        text = (
-            f"The tool {name} {what}: the site's log says why under the reference {reference}, "
-            f"and {advice}."
-        )
-        written = self._written(CallToolResult.error(text), call)
-        return Failure(written=written, error_code=code, reference=reference)
 
-    def _written(self, result: CallToolResult, call: ToolCall) -> bytes:
-        revision = call.context.revision
-        if call.repaired:
-            result = replace(result, meta={**result.meta, REPAIRED_KEY: list(call.repaired)})
-        return result.to_json(revision, self._written_meta if revision.modern else b"{}")
+def _checked(tool: Tool, arguments: JSONObject, context: Context) -> ToolCall:
+    """Return the call with its arguments as Python values. Raises CallRefused."""
+    call = ToolCall(tool=tool, arguments={}, context=context, sent=arguments)
+    try:
+        values, repaired = checked(tool, arguments)
+    except InvalidArguments as refused:
+        errors = [asdict(error) for error in refused.errors]
+        result = CallToolResult.error(str(refused), {ERRORS_KEY: errors})
+        result = mark_repaired(replace(call, repaired=refused.repaired), result)
+        raise CallRefused(result, ErrorCode.INVALID) from refused
+    except Exception as exception:
+        handled = handle_error(call, exception)
+        raise CallRefused(handled.result, handled.error_code, handled.reference) from exception
+    return replace(call, arguments=values, repaired=repaired)
 
-    @property
-    def _meta(self) -> dict[str, Any]:
-        return {SERVER_INFO: self._server_info}
 
-    @property
-    def _server_info(self) -> dict[str, Any]:
-        info = conf.SERVER_INFO.items()
-        return {name: str(each) if isinstance(each, Promise) else each for name, each in info}
+def _finish(started: StartedCall, result: CallToolResult) -> CallToolResult:
+    """Record how a call ended that returned a result, and return that."""
+    size = len(result.to_json(started.call.context.revision))
+    if result.is_error:
+        code = ErrorCode.TOOL_ERROR
+        recorder.finish(started, Outcome.FAILED, error_code=code, result_bytes=size)
+    else:
+        recorder.finish(started, Outcome.SUCCEEDED, result_bytes=size)
+    return result
 
-    @property
-    def _written_meta(self) -> bytes:
-        """What every modern result carries, written once for all of them."""
-        kept = self.snapshot.written.get("_meta")
-        if kept is None:
-            kept = encode(self._meta)
-            # A lazy translation is written anew for each request, in its language.
-            if not any(isinstance(each, Promise) for each in conf.SERVER_INFO.values()):
-                self.snapshot.written["_meta"] = kept
-        return kept
+
+def _handle_exception(started: StartedCall, raised: Exception | InputRequired) -> CallResult:
+    """Record how a call ended that raised, and return the result for the model."""
+    call = started.call
+    try:
+        if isinstance(raised, InputRequired):
+            try:
+                question = ask_client(call, raised)
+            except (TypeError, ValueError) as cause:
+                handled = log_error(call, "asked what cannot be sent", cause)
+            else:
+                # To ask is no error: what the tool has done is undone, and it runs again.
+                recorder.finish(started, Outcome.REFUSED, error_code=ErrorCode.UNCONFIRMED)
+                return question
+        else:
+            handled = handle_error(call, raised)
+    except Exception as error:
+        # Even the text of an exception is the site's own code.
+        is_sent = isinstance(error, ProtocolError)
+        code = ErrorCode.PROTOCOL_ERROR if is_sent else ErrorCode.FAULT
+        recorder.finish(started, Outcome.FAILED, error_code=code)
+        raise
+    recorder.finish(
+        started,
+        Outcome.FAILED,
+        error_code=handled.error_code,
+        reference=handled.reference,
+        result_bytes=len(handled.result.to_json(call.context.revision)),
+    )
+    return handled.result
+
+
+def _record_after_disconnect(started: StartedCall | None, task: asyncio.Future[Any]) -> None:
+    """
+    Record the outcome of a call whose client has disconnected.
+
+    None for ``started`` where the task was to begin it: then the tool does not run.
+    """
+    raised = task.exception()
+    if started is None:
+        begun = None if raised else task.result()
+        if isinstance(begun, StartedCall):
+            recorder.finish(begun, Outcome.CANCELLED)
+            give_back(begun.call)
+    elif raised is None:
+        _finish(started, task.result())
+    elif isinstance(raised, Exception | InputRequired):
+        with suppress(Exception):
+            _handle_exception(started, raised)

@@ -22,7 +22,6 @@ from modernrpc import Protocol, RpcRequestContext
 from modernrpc.constants import NOT_SET
 from modernrpc.core import ProcedureWrapper
 from modernrpc.exceptions import AuthenticationError, RPCException, RPCInternalError
-from modernrpc.handler import RpcHandler
 from modernrpc.server import RpcServer
 
 from mcp_bridge.conf import conf
@@ -32,10 +31,10 @@ from mcp_bridge.features.marks import ToolOptions, options_of
 from mcp_bridge.features.tools import AccessRule, Tool, ToolCall
 from mcp_bridge.protocol import ProtocolError
 from mcp_bridge.schemas import Signature
-from mcp_bridge.sources.base import MarkedFunction, Source, first_line, location
+from mcp_bridge.sources.base import Source, first_line
+from mcp_bridge.sources.functions import MarkedFunction, location
 
-_SYSTEM: Final = "system."
-# What the large clients accept; a dot only where the site asked for dotted names.
+# The names that the large clients accept; a dot only where the site asked for dotted names.
 _NAMES: Final = {
     "underscore": re.compile(r"[A-Za-z0-9_-]{1,64}"),
     "dotted": re.compile(r"[A-Za-z0-9_.-]{1,64}"),
@@ -51,19 +50,30 @@ class ModernRPCSource(Source):
     """
 
     def tools(self) -> Sequence[Tool]:
-        found, marks = [], 0
         servers = self._servers()
-        for server, wrapper in _procedures(servers):
-            options = options_of(wrapper.func_or_coro)
-            marks += options is not None
-            if options is None or not _is_offered(wrapper, options):
-                continue
-            tool = self._tool(server, wrapper, options)
-            if tool is not None:
-                found.append(tool)
-        if not marks and not self.messages:
-            self._nothing(len(servers))
-        return found
+        # Each procedure once, also where a synchronous and an asynchronous server share it.
+        procedures: dict[ProcedureWrapper, RpcServer] = {}
+        for server in servers:
+            if Protocol.JSON_RPC in (handler.protocol for handler in server.handlers):
+                for wrapper in server.procedures.values():
+                    procedures.setdefault(wrapper, server)
+        marked = [
+            (server, wrapper, options)
+            for wrapper, server in procedures.items()
+            if (options := options_of(wrapper.func_or_coro)) is not None
+        ]
+        if not marked and not self.messages:
+            self._warn_of_no_tools(len(servers))
+        return [
+            tool
+            for server, wrapper, options in marked
+            if options.exposed
+            and not options.deprecated
+            and not hasattr(wrapper.func_or_coro, "__deprecated__")
+            and wrapper.is_available_in_json_rpc
+            and not wrapper.name.startswith("system.")
+            and (tool := self._tool(server, wrapper, options)) is not None
+        ]
 
     def _servers(self) -> list[RpcServer]:
         paths = self.options.get("servers")
@@ -76,13 +86,11 @@ class ModernRPCSource(Source):
         for path in paths:
             try:
                 server = import_string(path)
+                if not isinstance(server, RpcServer):
+                    raise TypeError(f"it is a {type(server).__name__}, not an RpcServer")
+                servers.append(server)
             except Exception as exception:
                 self._bad_server(path, first_line(exception))
-                continue
-            if isinstance(server, RpcServer):
-                servers.append(server)
-            else:
-                self._bad_server(path, f"it is a {type(server).__name__}, not an RpcServer")
         return servers
 
     def _bad_server(self, path: object, why: str) -> None:
@@ -94,7 +102,7 @@ class ModernRPCSource(Source):
             )
         )
 
-    def _nothing(self, servers: int) -> None:
+    def _warn_of_no_tools(self, servers: int) -> None:
         if servers:
             count = f"{servers} RpcServer{'s' * (servers > 1)}"
             why = f"it found {count}, and no procedure of JSON-RPC there is marked"
@@ -120,10 +128,20 @@ class ModernRPCSource(Source):
     def _tool(
         self, server: RpcServer, wrapper: ProcedureWrapper, options: ToolOptions
     ) -> Tool | None:
-        name = self.options.get("prefix", "") + (options.name or _tool_name(wrapper.name))
-        style = conf.TOOL_NAME_STYLE
-        if not _NAMES.get(style, _NAMES["underscore"]).fullmatch(name):
-            self._illegal_name(name, wrapper)
+        # A wrong style has a check of its own.
+        style = conf.TOOL_NAME_STYLE if conf.TOOL_NAME_STYLE in _NAMES else "underscore"
+        own = wrapper.name if style == "dotted" else wrapper.name.replace(".", "_")
+        name = self.options.get("prefix", "") + (options.name or own)
+        if not _NAMES[style].fullmatch(name):
+            self.messages.append(
+                checks.Error(
+                    f"{name!r} ({location(wrapper.func_or_coro)}) is no name for a tool, so the "
+                    "procedure is not served.",
+                    hint="Clients accept 1 to 64 of the characters A-Z a-z 0-9 _ and -: give "
+                    "mcp_tool(name=...).",
+                    id="mcp_bridge.E005",
+                )
+            )
             return None
         procedure = Procedure(server, wrapper)
         marked = MarkedFunction(
@@ -137,65 +155,52 @@ class ModernRPCSource(Source):
         )
         return marked.tool(self)
 
-    def _illegal_name(self, name: str, wrapper: ProcedureWrapper) -> None:
-        self.messages.append(
-            checks.Error(
-                f"{name!r} ({location(wrapper.func_or_coro)}) is no name for a tool, so the "
-                "procedure is not served.",
-                hint="Clients accept 1 to 64 of the characters A-Z a-z 0-9 _ and -: give "
-                "mcp_tool(name=...).",
-                id="mcp_bridge.E005",
-            )
-        )
-
 
 class Procedure:
-    """One procedure of one server, as the tool that it becomes sees it."""
+    """One procedure of one server: the callables that its tool is made of."""
 
     def __init__(self, server: RpcServer, wrapper: ProcedureWrapper) -> None:
         self.server = server
         self.wrapper = wrapper
 
     @property
-    def predicate(self) -> Callable[[Context], Any] | None:
-        """The procedure's own ``auth``, or None where it has none."""
+    def predicate(self) -> Callable[[Context], object] | None:
+        """Return the procedure's own ``auth`` as an access predicate, or None without one."""
         if self.wrapper.auth is NOT_SET or not self.wrapper.auth:
             return None
         return self._is_permitted
 
-    def _is_permitted(self, context: Context) -> Any:
+    def _is_permitted(self, context: Context) -> object:
         try:
-            result = self.wrapper.check_permissions(context.request)
+            result: object = self.wrapper.check_permissions(context.request)
         except AuthenticationError:
             return False
-        # Kept for the call, since RpcRequestContext carries what the predicate answered.
+        # Kept for the call, since RpcRequestContext carries the result of the predicate.
         context.scratch[self] = result
         return result
 
-    def invoker(self, signature: Signature) -> Callable[[ToolCall], Any]:
-        """What runs the procedure: a coroutine function where it is one."""
+    def invoker(self, signature: Signature) -> Callable[[ToolCall], object]:
+        """Return a function that runs the procedure; a coroutine function where it is one."""
         function = self.wrapper.func_or_coro
 
-        def invoke(call: ToolCall) -> Any:
-            positional, keywords = self._arguments(signature, call)
+        def invoke(call: ToolCall) -> object:
+            values = dict(call.arguments)
+            if signature.context:
+                values[signature.context] = call.context
+            if self.wrapper.context_target:
+                values[self.wrapper.context_target] = self._rpc_context(call.context)
+            positional, keywords = signature.bind(values)
             return function(*positional, **keywords)
 
-        async def ainvoke(call: ToolCall) -> Any:
-            return await invoke(call)
+        async def ainvoke(call: ToolCall) -> object:
+            pending: Any = invoke(call)
+            return await pending
 
         return ainvoke if iscoroutinefunction(function) else invoke
 
-    def _arguments(self, signature: Signature, call: ToolCall) -> tuple[list[Any], dict[str, Any]]:
-        values = dict(call.arguments)
-        if signature.context:
-            values[signature.context] = call.context
-        if self.wrapper.context_target:
-            values[self.wrapper.context_target] = self._rpc_context(call.context)
-        return signature.bind(values)
-
     def _rpc_context(self, context: Context) -> RpcRequestContext:
-        handler = _json_handler(self.server)
-        assert handler is not None, "a server without JSON-RPC has no tools"
+        # A server without a handler of JSON-RPC has no tools.
+        handler = next(each for each in self.server.handlers if each.protocol == Protocol.JSON_RPC)
         granted = context.scratch.get(self, True)
         return RpcRequestContext(
             context.request, self.server, handler, Protocol.JSON_RPC, auth_result=granted
@@ -203,10 +208,10 @@ class Procedure:
 
     def convert_error(self, exception: Exception, call: ToolCall) -> Exception:
         """
-        The exception to report, after the server's error handler has seen the one raised.
+        Return the exception to report, after the server's error handler has seen the one raised.
 
-        The text of an RPCException is meant for callers. Of anything else django-modern-rpc makes
-        an RPCInternalError with the text of the exception, which is not.
+        The text of an RPCException is meant for callers. Of any other django-modern-rpc makes an
+        RPCInternalError with the text of the exception, which is not.
         """
         if isinstance(exception, ToolError | ProtocolError):
             return exception
@@ -220,50 +225,14 @@ class Procedure:
         return reported
 
 
-def _procedures(
-    servers: Iterable[RpcServer],
-) -> Iterator[tuple[RpcServer, ProcedureWrapper]]:
-    """Every procedure once, also where a sync and an async server share it."""
-    seen: set[ProcedureWrapper] = set()
-    for server in servers:
-        if _json_handler(server) is None:
-            continue
-        for wrapper in server.procedures.values():
-            if wrapper not in seen:
-                seen.add(wrapper)
-                yield server, wrapper
-
-
-def _is_offered(wrapper: ProcedureWrapper, options: ToolOptions) -> bool:
-    deprecated = options.deprecated or hasattr(wrapper.func_or_coro, "__deprecated__")
-    return (
-        options.exposed
-        and not deprecated
-        and wrapper.is_available_in_json_rpc
-        and not wrapper.name.startswith(_SYSTEM)
-    )
-
-
-def _tool_name(procedure: str) -> str:
-    return procedure if conf.TOOL_NAME_STYLE == "dotted" else procedure.replace(".", "_")
-
-
-def _json_handler(server: RpcServer) -> RpcHandler[Any] | None:
-    handlers = (each for each in server.handlers if each.protocol == Protocol.JSON_RPC)
-    return next(handlers, None)
-
-
 def _servers_in(patterns: Iterable[URLPattern | URLResolver]) -> Iterator[RpcServer]:
+    """Yield the servers whose views are in the URLconf, with any decorators around them."""
     for pattern in patterns:
         if isinstance(pattern, URLResolver):
             yield from _servers_in(pattern.url_patterns)
-        else:
-            yield from _servers_of(pattern.callback)
-
-
-def _servers_of(view: Any) -> Iterator[RpcServer]:
-    """The server that a view carries, under whatever decorators stand around it."""
-    while view is not None:
-        if isinstance(view, functools.partial):
-            yield from (each for each in view.keywords.values() if isinstance(each, RpcServer))
-        view = getattr(view, "__wrapped__", None)
+            continue
+        view: object = pattern.callback
+        while view is not None:
+            if isinstance(view, functools.partial):
+                yield from (each for each in view.keywords.values() if isinstance(each, RpcServer))
+            view = getattr(view, "__wrapped__", None)

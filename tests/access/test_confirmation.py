@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
+from django.core.cache import cache
 
 from mcp_bridge import Context
 from mcp_bridge.exceptions import InputRequired
@@ -17,6 +19,7 @@ from tests.support.confirming import FORM, RUNS, YES, awipe, call, refused, stat
 from tests.support.serving import serve, set_tool
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("wiping")]
+EMPTY = {"type": "object", "properties": {}}
 wiping, asker = confirming.wiping, confirming.asker
 
 
@@ -184,3 +187,74 @@ def test_the_owner_can_have_any_tool_ask(asker: CheckedClient, settings: Any) ->
     assert not Group.objects.exists()
     assert not call(asker, inputResponses=YES, requestState=state, **params)["isError"]
     assert Group.objects.get().name == "done"
+
+
+@pytest.fixture
+def hourly(settings: Any) -> Iterator[None]:
+    cache.clear()
+    serve(settings, wipe, confirm=True, throttle="1/hour")
+    yield
+    cache.clear()
+
+
+def test_a_question_and_its_answer_count_once(asker: CheckedClient, hourly: None) -> None:
+    state = state_of(asker)
+    assert not call(asker, inputResponses=YES, requestState=state)["isError"]
+    assert RUNS == [("all", 1)]
+    assert "Too many calls" in text_of(call(asker))
+
+
+def test_a_call_that_waited_and_its_repetition_count_once(
+    modern: CheckedClient, hourly: None
+) -> None:
+    assert "needs the approval" in text_of(call(modern))
+    row = PendingCall.objects.get()
+    row.decide(using="default", status="approved")
+    assert not call(modern)["isError"]
+    assert RUNS == [("all", 1)]
+    assert "Too many calls" in text_of(call(modern))
+
+
+def test_a_question_over_the_rate_is_not_asked(asker: CheckedClient, hourly: None) -> None:
+    state_of(asker)
+    assert "Too many calls" in text_of(call(asker))
+    assert "Too many calls" in text_of(call(asker, arguments={"name": 5}))
+    # What is not a state of this call counts as a call.
+    assert "Invalid requestState" in refused(asker, "forged")
+
+
+def test_questions_of_a_tool_and_their_answers_count_once(user: Any, settings: Any) -> None:
+    cache.clear()
+
+    def ask(context: Context) -> str:
+        """Ask for a name."""
+        if "name" not in context.input_responses:
+            form = FormElicitRequest("Who?", EMPTY)
+            raise InputRequired({"name": form}, tool_state="kept")
+        return f"{context.tool_state}: {context.input_responses['name']['action']}"
+
+    serve(settings, ask, throttle="1/hour")
+    client = CheckedClient(user=user, capabilities=FORM)
+    asked = call(client, "ask", arguments={})
+    answers = {"inputResponses": {"name": {"action": "accept"}}}
+    result = call(client, "ask", arguments={}, requestState=asked["requestState"], **answers)
+    assert text_of(result) == "kept: accept"
+    assert "Too many calls" in text_of(call(client, "ask", arguments={}))
+
+
+def test_a_tool_cannot_swallow_its_question(asker: CheckedClient, settings: Any) -> None:
+    def careful(context: Context) -> str:
+        """Ask, in a try."""
+        try:
+            raise InputRequired({"name": FormElicitRequest("Who?", EMPTY)})
+        except Exception:
+            return "swallowed"
+
+    async def acareful(context: Context) -> str:
+        """Ask, in a try of a coroutine."""
+        return careful(context)
+
+    for asynchronous in (False, True):
+        serve(settings, careful, acareful, asynchronous=asynchronous)
+        for name in ("careful", "acareful"):
+            assert call(asker, name, arguments={})["resultType"] == "input_required"

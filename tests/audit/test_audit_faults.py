@@ -20,9 +20,11 @@ from django.db import DatabaseError, connection
 from pydantic import Field, SecretStr
 
 from mcp_bridge import Context
-from mcp_bridge.audit.recorder import refused
+from mcp_bridge.audit.recorder import refuse
+from mcp_bridge.features.context import Client
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol import LATEST, Request
+from mcp_bridge.protocol.content import CallToolResult
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.server.server import MCPServer
 from tests.conftest import CheckedClient, dumps, text_of
@@ -94,20 +96,23 @@ def test_no_value_breaks_the_record(kept: str, kind: str, user: Any, settings: A
     tool = registry.snapshot.get("look")
     assert tool is not None
     said = {"name": value, "version": value}
-    request = type("Sent", (), {"META": {"REMOTE_ADDR": value, "HTTP_USER_AGENT": value}})()
     auth = type("Auth", (), {"name": value})()
     user.get_username = lambda: value
-    context = Context(user=user, request=request, revision=LATEST, client_info=said, auth=auth)
+    context = Context(
+        user=user, auth=auth, client=Client(info=said), remote_address=value, user_agent=value
+    )
     taking = replace(tool, check=lambda arguments: {})
     server = MCPServer(snapshot=type(registry.snapshot)([taking]))
     params = {"name": "look", "arguments": {"value": value, "values": [value, value]}}
     message = Request(id=1, method="tools/call", params=params, revision=LATEST)
-    assert isinstance(server.handle(message, context), bytes)
+    result = server.handle(message, context)
+    assert isinstance(result, CallToolResult)
+    assert not result.is_error
     found = record()
     assert found.outcome == "succeeded"
     assert len(found.arguments.encode()) <= 16 * 1024
     assert bool(found.arguments) == (kept != "none")
-    refused("unknown_tool", replace(message, params={"name": value}), context)
+    refuse("unknown_tool", value, None, context)
     assert ToolCallRecord.objects.count() == 2
 
 

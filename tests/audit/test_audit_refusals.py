@@ -232,3 +232,12 @@ def test_what_is_no_call_leaves_no_record(user: Any, serving: Callable[..., None
     client.send(dumps(call), headers)
     assert json.loads(client.response.content)["result"]["isError"] is False
     assert ToolCallRecord.objects.count() == 1
+
+
+def test_an_encoded_name_is_on_record_as_it_reads(user: Any) -> None:
+    client = CheckedClient(token="forged")
+    message = client.message("tools/call", name="größe")
+    encoded = "=?base64?" + base64.b64encode("größe".encode()).decode() + "?="
+    headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call"}
+    response = client.send(dumps(message), {**headers, "Mcp-Name": encoded})
+    assert (response.status_code, record().tool) == (401, "größe")

@@ -10,6 +10,7 @@ from django.contrib.auth.models import Group
 from django.db import OperationalError, connection
 
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing import MCPClient
 from mcp_bridge.tokens.models import Token
 from tests.support import wire
@@ -95,3 +96,19 @@ def test_database_that_is_away_is_told_as_such(client: MCPClient, revision: str)
     status, answer = write(other, Failing(1))
     assert (status, answer["error"]["code"]) == (503, -32603)
     assert write(client, Failing())[1]["result"]["isError"] is False
+
+
+@pytest.mark.parametrize("table", ["mcp_bridge_generation", "mcp_bridge_toolsetting"])
+def test_a_missing_table_is_told_as_such_on_every_database(client: MCPClient, table: str) -> None:
+    quote = connection.ops.quote_name
+    registry.reload()
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {quote(table)} RENAME TO {quote('moved')}")
+    try:
+        status, answer = write(client, Failing())
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER TABLE {quote('moved')} RENAME TO {quote(table)}")
+        registry.reload()
+    assert (status, answer["error"]["code"]) == (503, -32603)
+    assert not Group.objects.exists()

@@ -223,3 +223,26 @@ def test_what_a_client_does_wrong_is_no_error_of_the_site(
 def test_a_tool_works_again_after_it_failed(modern: CheckedClient) -> None:
     modern.call_tool("fail", {"how": "exit"})
     assert modern.call_tool("add", {"a": 1})["isError"] is False
+
+
+def test_the_text_of_a_librarys_notimplementederror_stays_in_the_log(
+    modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def later() -> None:
+        """Come later."""
+        raise NotImplementedError("Not before May.")
+
+    async def alater() -> None:
+        """Come later, in a coroutine."""
+        raise NotImplementedError("Not before June.")
+
+    def abstract() -> None:
+        """Use what is abstract."""
+        logging.Handler().emit(logging.makeLogRecord({"msg": MARKER}))
+
+    serve(settings, later, alater, abstract)
+    assert text_of(modern.call_tool("later")) == "Not before May."
+    assert text_of(modern.call_tool("alater")) == "Not before June."
+    text = text_of(modern.call_tool("abstract"))
+    assert "emit must be implemented" not in text
+    assert reference_in(text) in caplog.text

@@ -17,6 +17,7 @@ from mcp_bridge.protocol.content import (
     ContentBlock,
     TextContent,
 )
+from mcp_bridge.protocol.requests import SERVER_INFO
 from tests.conftest import CheckedClient, label, text_of
 from tests.schemas import examples as ex
 from tests.support.serving import giving, serve, served
@@ -272,3 +273,58 @@ def test_a_result_over_the_limit_is_an_error_that_says_so(
     assert result["isError"] is not sent
     assert sent or "4000" in text_of(result)
     assert len(client.response.content) < 4200
+
+
+def test_structured_content_may_be_given_as_a_value(client: CheckedClient, settings: Any) -> None:
+    def give() -> CallToolResult:
+        """Give a value."""
+        return CallToolResult(structured={"a": [1, None]})
+
+    def describe() -> CallToolResult:
+        """Give a value and a text."""
+        return CallToolResult(content=[TextContent("one")], structured={"a": 1})
+
+    serve(settings, give, describe)
+    result, described = client.call_tool("give"), client.call_tool("describe")
+    assert result["content"] == [{"type": "text", "text": '{"a":[1,null]}'}]
+    assert described["content"] == [{"type": "text", "text": "one"}]
+    if client.revision.structured_content:
+        assert result["structuredContent"] == {"a": [1, None]}
+        assert described["structuredContent"] == {"a": 1}
+
+
+def test_structured_content_reads_as_a_value_either_way() -> None:
+    for given in ({"a": 1}, b'{"a":1}'):
+        assert CallToolResult(structured=given).structured_content == {"a": 1}
+    assert CallToolResult().structured_content is None
+
+
+def test_a_tools_own_server_info_is_sent_once(modern: CheckedClient, settings: Any) -> None:
+    def pose() -> CallToolResult:
+        """Say to be another server."""
+        own = {SERVER_INFO: {"name": "another", "version": "1"}, "example/own": 1}
+        return CallToolResult(content=[TextContent("x")], meta=own)
+
+    serve(settings, pose)
+    meta = modern.call_tool("pose")["_meta"]
+    assert (meta["example/own"], meta[SERVER_INFO]["name"]) == (1, "newsroom")
+    assert modern.response.content.count(SERVER_INFO.encode()) == 1
+
+
+def test_a_result_is_encoded_once(modern: CheckedClient, settings: Any) -> None:
+    encoded: list[str] = []
+
+    class Counted(TextContent):
+        def to_json(self) -> bytes:
+            encoded.append(self.text)
+            return TextContent.to_json(self)
+
+    def tell(error: bool) -> CallToolResult:
+        """Tell a text, as a result or as an error."""
+        return CallToolResult(content=[Counted("once")], is_error=error)
+
+    serve(settings, tell)
+    for error in (False, True):
+        encoded.clear()
+        assert modern.call_tool("tell", {"error": error})["isError"] is error
+        assert encoded == ["once"]

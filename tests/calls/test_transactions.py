@@ -266,3 +266,19 @@ def test_coroutines_that_run_at_once_have_a_transaction_each(settings: Any) -> N
     bodies = asyncio.run(main())
     assert [b'"isError":true' in each for each in bodies] == [False, True, False, True]
     assert set(Group.objects.values_list("name", flat=True)) == {"0", "0 again", "2", "2 again"}
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+def test_a_rollback_on_purpose_is_no_error(
+    asynchronous: bool, modern: CheckedClient, settings: Any
+) -> None:
+    def rehearse() -> str:
+        """Write a group, and undo it."""
+        Group.objects.create(name="written")
+        transaction.set_rollback(True)
+        return "would work"
+
+    serve(settings, rehearse, asynchronous=asynchronous)
+    result = modern.call_tool("rehearse")
+    assert (result["isError"], result["content"][0]["text"]) == (False, "would work")
+    assert not written()

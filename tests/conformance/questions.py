@@ -36,7 +36,7 @@ def answers(context: Context, state: Any = None, **requests: InputRequest) -> li
     """The answers to the requests; raises InputRequired for those that have none."""
     missing = {key: each for key, each in requests.items() if key not in context.input_responses}
     if missing:
-        raise InputRequired(missing, state=state)
+        raise InputRequired(missing, tool_state=state)
     return [context.input_responses[key] for key in requests]
 
 
@@ -112,6 +112,6 @@ def test_input_required_result_capabilities(context: Context) -> str:
         "greeting": sampling("Generate a greeting", 50),
     }
     declared = {
-        key: each for key, each in known.items() if each.is_declared(context.client_capabilities)
+        key: each for key, each in known.items() if each.is_declared(context.client.capabilities)
     }
     return f"{len(answers(context, **declared))} answers"

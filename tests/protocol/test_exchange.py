@@ -29,6 +29,7 @@ from mcp_bridge.protocol import (
     refuse,
 )
 from mcp_bridge.protocol.requests import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from mcp_bridge.protocol.revisions import Revision
 
 MODERN = {"_meta": {PROTOCOL_VERSION: "2026-07-28", CLIENT_CAPABILITIES: {}}}
 
@@ -65,10 +66,17 @@ def error_of(reply: Reply) -> Mapping[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("outcome", [{"a": 1}, b'{"a":1}', {"a": True}, {}])
+class Written:
+    """A result that writes itself."""
+
+    def to_json(self, revision: Revision, server_meta: bytes) -> bytes:
+        return b'{"a":1}'
+
+
+@pytest.mark.parametrize("outcome", [{"a": 1}, Written(), {"a": True}, {}])
 def test_result_is_sent_with_the_id(outcome: Any) -> None:
     reply = both(message("x"), outcome)
-    expected = json.loads(outcome) if isinstance(outcome, bytes) else outcome
+    expected = {"a": 1} if isinstance(outcome, Written) else outcome
     assert (reply.status, reply.headers) == (200, {})
     assert json.loads(reply.body or b"") == {"jsonrpc": "2.0", "id": "x", "result": expected}
 

@@ -206,7 +206,7 @@ def gather(context: Context) -> str:
     }
     missing = {key: requests[key] for key in requests if key not in context.input_responses}
     if missing:
-        raise InputRequired(missing, state=[context.tool_state, len(missing)])
+        raise InputRequired(missing, tool_state=[context.tool_state, len(missing)])
     return json.dumps([context.tool_state, sorted(context.input_responses)])
 
 
@@ -280,7 +280,7 @@ def test_all_that_is_lacking_is_named(user: Any, settings: Any) -> None:
 def test_a_state_that_is_no_json_is_the_sites_fault(user: Any, settings: Any) -> None:
     def broken(context: Context) -> None:
         """Keep what cannot be kept."""
-        raise InputRequired({}, state=object())
+        raise InputRequired({}, tool_state=object())
 
     serve(settings, broken)
     result = CheckedClient(user=user, capabilities=ALL).call_tool("broken")

@@ -188,7 +188,7 @@ NEVER: list[tuple[Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("function", "registration"), NEVER)
-def test_what_is_never_a_tool(
+def test_procedures_that_are_never_tools(
     function: Any, registration: dict[str, Any], modern: CheckedClient, settings: Any
 ) -> None:
     server = RpcServer()
@@ -279,13 +279,13 @@ def test_procedure_gets_the_real_request_and_server(modern: CheckedClient) -> No
     assert result["structuredContent"] == {"result": "given: ada's own"}
 
 
-def test_nothing_of_the_inside_is_listed(modern: CheckedClient) -> None:
+def test_names_of_modules_and_files_are_not_listed(modern: CheckedClient) -> None:
     modern.list_tools()
     listed = modern.response.content.decode()
     assert not [word for word in ("tests", "site.py", "mcp_bridge.sources") if word in listed]
 
 
-def test_a_tool_may_ask_for_what_the_client_can_do(user: Any) -> None:
+def test_a_tool_may_require_a_capability_of_the_client(user: Any) -> None:
     client = CheckedClient(user=user, capabilities={"sampling": {}})
     assert client.call_tool("needs_sampling")["structuredContent"] == {"result": "sampled"}
     with pytest.raises(MCPError, match="-32021"):

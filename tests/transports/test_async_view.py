@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,12 +14,16 @@ from django.contrib.auth.models import Group
 from django.db import connection
 from django.test import AsyncClient, Client, override_settings
 from django.test.client import AsyncClientHandler
+from django.urls import path
 from rest_framework.test import force_authenticate
 
+from mcp_bridge import Context
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.tokens.models import Token
+from mcp_bridge.views import AsyncMCPView
 from tests.conftest import CheckedClient, text_of
 from tests.support import wire
+from tests.support.serving import addresses, serve
 from tests.support.site_async import MEETING
 from tests.support.wire import (
     ERAS,
@@ -265,3 +270,30 @@ def test_what_a_call_wrote_stays_and_what_a_failed_one_wrote_goes(
 def test_coroutine_function_may_ask_the_database(user: Any) -> None:
     result = async_caller(ERAS[0], user).call_tool("count_groups")
     assert result["structuredContent"] == {"result": 0}
+
+
+class AskingView(AsyncMCPView):
+    """An endpoint whose context asks the database."""
+
+    def get_context(self, request: Any, message: Any = None) -> Context:
+        groups = list(Group.objects.values_list("name", flat=True))
+        return replace(super().get_context(request, message), auth=groups)
+
+
+def test_a_context_of_ones_own_may_use_the_orm(user: Any, settings: Any) -> None:
+    def whose(context: Context) -> list[str]:
+        """Say which groups there are."""
+        return context.auth
+
+    async def awhose(context: Context) -> list[str]:
+        """Say which groups there are, in a coroutine."""
+        return context.auth
+
+    Group.objects.create(name="staff")
+    server = serve(settings, whose, awhose)
+    settings.ROOT_URLCONF = addresses(
+        path("rpc", server.view), path("mcp", AskingView.as_view(), name="mcp")
+    )
+    client = async_caller("2026-07-28", user)
+    for name in ("whose", "awhose"):
+        assert client.call_tool(name)["structuredContent"] == {"result": ["staff"]}

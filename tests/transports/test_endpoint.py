@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from mcp_bridge.testing import MCPClient
+from tests.conftest import CheckedClient, dumps
 from tests.support import wire
 from tests.support.wire import (
     ERAS,
@@ -265,3 +266,19 @@ def test_no_middleware_is_needed(sender: MCPClient, middleware: Any, settings: A
     settings.MIDDLEWARE = settings.MIDDLEWARE if middleware is None else middleware
     assert answered(send(sender))["isError"] is False
     accepted(sender.send(b'{"jsonrpc":"2.0","method":"x"}', headers(sender)))
+
+
+def test_nobody_may_keep_an_answer_to_a_post(modern: CheckedClient) -> None:
+    bodies = [
+        dumps(modern.message("tools/list")),
+        dumps(modern.message("tools/call", name="add", arguments={"a": 1, "b": 2})),
+        dumps(modern.message("tools/call", name="missing")),
+        b'{"jsonrpc":"2.0","method":"notifications/cancelled"}',
+        b"no json",
+    ]
+    for body in bodies:
+        assert modern.send(body)["Cache-Control"] == "no-store"
+    modern.http.force_authenticate(None)
+    modern.http.credentials(HTTP_AUTHORIZATION="Bearer forged")
+    response = modern.send(bodies[0])
+    assert (response.status_code, response["Cache-Control"]) == (401, "no-store")

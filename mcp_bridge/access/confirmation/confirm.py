@@ -1,16 +1,15 @@
 """
-What a call waits for: a person's yes, or what the tool itself asks of the client.
+A person's confirmation of a call, and the questions that a tool asks its client.
 
-``admitted`` decides before a tool runs, ``asked`` writes what the client has to answer. Nothing
-that a client sends counts as a yes by itself: it is a signed state that this server has given out
-for this very call and that was not used before, or a row that the server has written.
+Nothing that a client sends confirms a call by itself: it takes a signed state that this server has
+given out for this very call and that was not used before, or a row of the approval queue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from django.contrib.auth import get_user_model
 from django.utils.translation import gettext
@@ -18,116 +17,116 @@ from django.utils.translation import gettext
 from mcp_bridge.access.confirmation import approval_queue, request_state
 from mcp_bridge.access.confirmation.rendering import render_arguments
 from mcp_bridge.access.confirmation.request_state import RequestState
+from mcp_bridge.calls.outcomes import ErrorCode
 from mcp_bridge.conf import conf
-from mcp_bridge.exceptions import InputRequired, ToolError
+from mcp_bridge.exceptions import CallRefused, InputRequired
 from mcp_bridge.features.tools import ToolCall
-from mcp_bridge.protocol.input_requests import FormElicitRequest, check_response, read_answers
+from mcp_bridge.protocol.content import CallToolResult
+from mcp_bridge.protocol.input_requests import (
+    Answers,
+    FormElicitRequest,
+    InputRequest,
+    InputRequiredResult,
+    check_response,
+)
 
-# The question whether a call may run at all, as the only key of its round.
+# The key of the question whether a call may run.
 CONFIRM: Final = "confirm"
 # Longer arguments are not put into a client's form, where nobody would read them.
 MAX_FORM: Final = 4_000
 
 
-def admitted(call: ToolCall, params: Mapping[str, Any]) -> ToolCall:
+def resume(call: ToolCall, answers: Answers | None) -> ToolCall:
     """
-    The call with what its client has answered so far, ready to run.
+    Return the call with what its client has answered; ``confirmed`` where a person has agreed.
 
-    Raises InputRequired where a person has to be asked first, ToolError where the model has to
-    know that nothing runs now, and InvalidParamsError for an answer that is not to be believed.
+    Raises CallRefused where a person has not agreed, and InvalidParamsError for a state that is not
+    one of this call.
     """
-    if not call.context.revision.input_required:
-        return _confirmed(call, None)
-    state, responses = read_answers(params)
-    if state is None:
-        return _confirmed(call, None)
-    before = request_state.unsign(state, call)
-    given = {key: responses[key] for key in before.asked if key in responses}
-    for key, response in given.items():
-        check_response(key, before.asked[key], response)
-    request_state.consume(before)
-    if before.confirming:
-        return _confirmed(call, given.get(CONFIRM, {}))
-    context = replace(
-        call.context, input_responses={**before.answers, **given}, tool_state=before.state
-    )
-    call = replace(call, context=context, confirmed=before.confirmed)
-    return call if before.confirmed else _confirmed(call, None)
-
-
-def asked(call: ToolCall, required: InputRequired) -> dict[str, Any]:
-    """
-    The result that asks the client (MCP schema, ``InputRequiredResult``).
-
-    Raises MissingRequiredClientCapabilityError for what the client has not declared.
-    """
-    context, requests = call.context, required.requests
-    known = context.client_capabilities if context.revision.input_required else {}
-    lacking = [each.capability for each in requests.values() if not each.is_declared(known)]
-    if lacking or not context.revision.input_required:
-        needed = dict.fromkeys(lacking or ["elicitation"])
-        raise context.lacking(*needed)
-    kept = {key: each for key, each in context.input_responses.items() if key not in requests}
-    after = RequestState(
-        asked={key: each.method for key, each in requests.items()},
-        answers=kept,
-        state=required.state,
-        confirming=isinstance(required, _Confirmation),
-        confirmed=call.confirmed,
-    )
-    return {
-        "resultType": "input_required",
-        **({"inputRequests": {key: each.definition() for key, each in requests.items()}}),
-        "requestState": request_state.sign(after, call),
-    }
-
-
-class _Confirmation(InputRequired):
-    """The question whether a call may run."""
-
-
-def _confirmed(call: ToolCall, answer: Mapping[str, Any] | None) -> ToolCall:
-    """
-    The call, if it needs nobody's yes or has it.
-
-    ``answer`` is the client's to the question; None where it was not asked, {} without an answer.
-    """
-    tool, user = call.tool, call.context.user
-    if not tool.options.confirm:
-        return call
-    if not isinstance(user, get_user_model()):
-        raise ToolError(
-            f"Nothing was run: {tool.name} needs the approval of a person, which is given to a "
-            "user. Call it with the credential of a user of this site."
+    agreed: Mapping[str, object] | None = None
+    if answers is not None:
+        state = request_state.unsign(answers.state, call)
+        responses = {key: answers.responses[key] for key in state.asked if key in answers.responses}
+        for key, response in responses.items():
+            check_response(key, state.asked[key], response)
+        request_state.consume(state)
+        if state.confirming:
+            agreed = responses.pop(CONFIRM, None)
+        context = replace(
+            call.context, input_responses={**state.answers, **responses}, tool_state=state.state
         )
+        call = replace(call, context=context, confirmed=state.confirmed)
+    if call.confirmed or not call.tool.options.confirm:
+        return call
     # The client answers for its own user.
-    may_agree = not conf.FOUR_EYES
-    if answer and may_agree:
-        content = answer.get("content", {})
-        if answer["action"] != "accept" or content.get(CONFIRM) is not True:
-            raise ToolError(
-                f"Nothing was run: the user was asked whether {tool.name} may run with these "
+    if agreed is not None and not conf.FOUR_EYES:
+        content = agreed.get("content")
+        is_yes = isinstance(content, Mapping) and content.get(CONFIRM) is True
+        if agreed["action"] != "accept" or not is_yes:
+            text = (
+                f"Nothing was run: the user was asked whether {call.tool.name} may run with these "
                 "arguments, and did not agree. Do not call it again unless the user wants it."
             )
+            raise CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED)
         approval_queue.close(call)
         return replace(call, confirmed=True)
-    approval = approval_queue.taken(call)
-    if approval is not None:
-        return replace(call, confirmed=True, approval=approval)
-    text = render_arguments(tool, call.sent)
-    form = _form(call, text)
-    declared = call.context.client_capabilities if call.context.revision.input_required else {}
-    if may_agree and len(text) <= MAX_FORM and form.is_declared(declared):
-        raise _Confirmation({CONFIRM: form})
-    raise approval_queue.enqueue(call, text)
+    approval = approval_queue.take(call)
+    return call if approval is None else replace(call, confirmed=True, approval=approval)
 
 
-def _form(call: ToolCall, arguments: str) -> FormElicitRequest:
-    name = call.tool.name
-    values = {"tool": name, "title": str(call.tool.title or name), "arguments": arguments}
+def ask_person(call: ToolCall) -> InputRequiredResult | CallToolResult:
+    """Return the question whether a call may run, or the error that says that it waits."""
+    context, name = call.context, call.tool.name
+    if not isinstance(context.user, get_user_model()):
+        return CallToolResult.error(
+            f"Nothing was run: {name} needs the approval of a person, which is given to a "
+            "user. Call it with the credential of a user of this site."
+        )
+    text = render_arguments(call.tool, call.sent)
+    values = {"tool": name, "title": str(call.tool.title or name), "arguments": text}
     message = gettext(
         "May the tool %(tool)s (%(title)s) be run, once, with these arguments?\n\n%(arguments)s"
     )
     box = {"type": "boolean", "title": gettext("Yes, run %(tool)s") % values, "default": False}
     schema = {"type": "object", "properties": {CONFIRM: box}, "required": [CONFIRM]}
-    return FormElicitRequest(message % values, schema)
+    form = FormElicitRequest(message % values, schema)
+    declared = context.client.capabilities if context.revision.input_required else {}
+    if conf.FOUR_EYES or len(text) > MAX_FORM or not form.is_declared(declared):
+        return CallToolResult.error(approval_queue.enqueue(call, text))
+    return _question(call, {CONFIRM: form}, context.tool_state, confirming=True)
+
+
+def ask_client(call: ToolCall, required: InputRequired) -> InputRequiredResult:
+    """
+    Return the question that a tool asks its client.
+
+    Raises MissingRequiredClientCapabilityError for what the client has not declared, and TypeError
+    for a question that is not JSON.
+    """
+    context, requests = call.context, required.requests
+    known = context.client.capabilities if context.revision.input_required else {}
+    missing = [each.capability for each in requests.values() if not each.is_declared(known)]
+    if missing or not context.revision.input_required:
+        raise context.missing_capabilities(*dict.fromkeys(missing or ["elicitation"]))
+    question = _question(call, requests, required.tool_state)
+    # Written once, so that it surely can be sent.
+    question.to_json(context.revision)
+    return question
+
+
+def _question(
+    call: ToolCall,
+    requests: Mapping[str, InputRequest],
+    tool_state: object,
+    *,
+    confirming: bool = False,
+) -> InputRequiredResult:
+    answered = call.context.input_responses.items()
+    state = RequestState(
+        asked={key: each.method for key, each in requests.items()},
+        answers={key: each for key, each in answered if key not in requests},
+        state=tool_state,
+        confirming=confirming,
+        confirmed=call.confirmed,
+    )
+    return InputRequiredResult(requests, request_state.sign(state, call))

@@ -1,5 +1,5 @@
 """
-What a client keeps between two rounds of a call: signed, for this call alone, and used once.
+The state of a question: what a client keeps until it answers, signed and used once.
 
 The client can read it. It is bound to the user (not to the credential), the tool, its definition
 and the arguments, and it ends after CONFIRMATION_MAX_AGE. See MCP, "Multi round-trip requests",
@@ -11,18 +11,18 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
-from typing import Any, Final, cast
+from typing import Final
 
-from django.apps import apps
 from django.core.signing import BadSignature, SignatureExpired, TimestampSigner
 from django.db import IntegrityError, router, transaction
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features.tools import ToolCall
+from mcp_bridge.models import UsedState
 from mcp_bridge.protocol import InvalidParamsError
+from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 
 _SALT: Final = "mcp_bridge.confirmation"
@@ -31,23 +31,23 @@ _SALT: Final = "mcp_bridge.confirmation"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestState:
     """
-    One round of a call.
+    The content of MCP's ``requestState``.
 
-    ``asked`` are the methods of what was asked, by key; ``answers`` those of the rounds before, by
-    key; ``state`` is the tool's own. ``confirming`` says that the question was whether the call
-    may run, and ``confirmed`` that somebody has agreed before.
+    ``asked`` are the methods of the requests, by key; ``answers`` the responses to earlier
+    questions, by key; ``state`` is the tool's own. ``confirming`` says that the question was
+    whether the call may run, and ``confirmed`` that a person has agreed to it before.
     """
 
-    asked: Mapping[str, str]
-    answers: Mapping[str, Any] = field(default_factory=dict)
-    state: Any = None
+    asked: dict[str, str]
+    answers: JSONObject = field(default_factory=dict)
+    state: object = None
     confirming: bool = False
     confirmed: bool = False
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
 
 
 def binding(call: ToolCall) -> str:
-    """A SHA-256 of who calls what with which arguments: equal for repetitions of one call."""
+    """Return a SHA-256 of the user, the tool's definition and the arguments of a call."""
     user = call.context.user
     known = user is not None and user.is_authenticated
     parts = [
@@ -59,14 +59,14 @@ def binding(call: ToolCall) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def sign(after: RequestState, call: ToolCall) -> str:
-    """The round as a text for the client. Raises TypeError for a state that is no JSON."""
-    content = {**asdict(after), "binding": binding(call)}
+def sign(state: RequestState, call: ToolCall) -> str:
+    """Return the state as a text for the client. Raises TypeError where it is not JSON."""
+    content = {**asdict(state), "binding": binding(call)}
     return TimestampSigner(salt=_SALT).sign_object(content, compress=True)
 
 
 def unsign(text: str, call: ToolCall) -> RequestState:
-    """What the server has sealed for this call. Raises InvalidParamsError for anything else."""
+    """Return the state that was signed for this call. Raises InvalidParamsError for any other."""
     try:
         content = TimestampSigner(salt=_SALT).unsign_object(
             text, max_age=timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
@@ -83,20 +83,19 @@ def unsign(text: str, call: ToolCall) -> RequestState:
     return RequestState(**content)
 
 
-def consume(before: RequestState) -> None:
+def consume(state: RequestState) -> None:
     """
-    Write down that the round was answered, before anything runs on the strength of it.
+    Write that the question was answered, before anything runs because of the answer.
 
-    Raises InvalidParamsError where that was written before, by whatever process.
+    Raises InvalidParamsError where it was answered before, in whichever process.
     """
-    model = cast("Any", apps.get_model("mcp_bridge", "UsedState"))
-    using = router.db_for_write(model)
+    using = router.db_for_write(UsedState)
     try:
         with transaction.atomic(using):
-            model._default_manager.using(using).create(nonce=before.nonce)
+            UsedState._default_manager.using(using).create(nonce=state.nonce)
     except IntegrityError:
         raise _invalid("it was used before, which it can be once") from None
-    model.forget(using=using)
+    UsedState.forget(using=using)
 
 
 def _invalid(why: str) -> InvalidParamsError:

@@ -1,9 +1,9 @@
 """
 Django's own types as parameters and results.
 
-A model class as a parameter takes an id, or what ``Lookup`` names, and gives the procedure the
-instance; a form class takes the form's fields, and gives the valid form. Model instances and
-querysets are results by the shape that the return hint declares.
+A model class as a parameter takes an id, or the field that ``Lookup`` names, and gives the
+procedure the instance; a form class takes the form's fields, and gives the valid form. Model
+instances and querysets are results by the shape that the return hint declares.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from mcp_bridge.schemas.django.models import Lookup, ModelAdapter
 from mcp_bridge.schemas.django.serializers import SerializerAdapter
 from mcp_bridge.schemas.strictness import on_receipt
 
-__all__ = ["Lookup", "install"]
+__all__ = ["Lookup", "register_adapters"]
 
 
-def install() -> None:
-    """Teach the schema engine these types; once is enough, and more does nothing."""
+def register_adapters() -> None:
+    """Register these types with the schema engine; a second call changes nothing."""
     for adapter in (ChoicesAdapter(), ModelAdapter(), FormAdapter(), SerializerAdapter()):
         register(adapter)
     on_receipt("datetime", in_site_time)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any
 
 from django.conf import settings
 from django.db.models import Choices
@@ -12,20 +11,30 @@ from django.utils.translation import override
 from pydantic import Field
 
 from mcp_bridge.schemas.adapters import Adapter
+from mcp_bridge.schemas.django import hints
 
 
 class ChoicesAdapter(Adapter):
     """TextChoices, IntegerChoices, and other subclasses of Choices."""
 
-    def parameter(self, hint: Any, metadata: tuple[Any, ...]) -> Any | None:
+    def parameter(self, hint: object, metadata: tuple[object, ...]) -> object:
         if not (isinstance(hint, type) and issubclass(hint, Choices) and list(hint)):
             return None
-        told = labels((each.value, each.label) for each in hint)
-        return Annotated[(hint, Field(description=told), *metadata)]
+        text = labels((each.value, each.label) for each in hint)
+        return hints.annotated(hint, Field(description=text), *metadata)
 
 
-def labels(choices: Iterable[tuple[Any, Any]]) -> str:
-    """Values with their labels, as a sentence in the site's own language."""
-    # A schema is built once, whoever asks first and in whatever language.
+def labels(choices: Iterable[tuple[object, object]]) -> str:
+    """Return values with their labels, as a sentence in the site's own language."""
+    # A schema is built once, whichever language the first request asks for.
     with override(settings.LANGUAGE_CODE):
         return "; ".join(f"{value}: {force_str(label)}" for value, label in choices) + "."
+
+
+def describe(texts: Iterable[object], choices: Iterable[tuple[object, object]] = ()) -> str | None:
+    """Return texts, and the labels of choices where they differ from the values, as sentences."""
+    sentences = [f"{str(text).rstrip('.')}." for text in texts if text]
+    known = list(choices)
+    if any(str(value) != str(label) for value, label in known):
+        sentences.append(labels(known))
+    return " ".join(sentences) or None

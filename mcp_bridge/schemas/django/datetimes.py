@@ -13,23 +13,19 @@ from pydantic_core import PydanticCustomError
 
 def in_site_time(value: datetime.datetime) -> datetime.datetime:
     """
-    A time as the site keeps it.
+    Return a time as the site keeps it.
 
     With USE_TZ one without an offset is of the current time zone; without USE_TZ one with an offset
-    is turned into the naive one of the default time zone. Raises pydantic's error for a time that
-    the zone skips or has twice, and for one that Python cannot hold.
+    becomes the naive one of the default time zone. Raises pydantic's error for a time that the zone
+    skips or has twice, and for one that Python cannot hold.
     """
-    if settings.USE_TZ or timezone.is_naive(value):
-        return _aware(value)
-    zone = timezone.get_default_timezone()
-    try:
-        return timezone.make_naive(value, zone)
-    except OverflowError as exception:
-        text = "is before the year 1 or after the year 9999 in the time zone {zone}"
-        raise PydanticCustomError("datetime_range", text, {"zone": str(zone)}) from exception
-
-
-def _aware(value: datetime.datetime) -> datetime.datetime:
+    if not settings.USE_TZ and timezone.is_aware(value):
+        default = timezone.get_default_timezone()
+        try:
+            return timezone.make_naive(value, default)
+        except OverflowError as exception:
+            text = "is before the year 1 or after the year 9999 in the time zone {zone}"
+            raise PydanticCustomError("datetime_range", text, {"zone": str(default)}) from exception
     try:
         aware: datetime.datetime = from_current_timezone(value)
     except ValidationError as exception:

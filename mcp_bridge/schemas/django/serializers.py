@@ -1,179 +1,248 @@
 """
 Serializers of Django REST framework as parameters and results.
 
-What may be written is the shape of a parameter, and the procedure receives the valid serializer;
-what may be read is the shape of a result, which is whatever the serializer represents.
+The fields that may be written are the shape of a parameter, and the procedure gets the valid
+serializer; the fields that may be read are the shape of a result, which is its representation.
 """
 
 from __future__ import annotations
 
+import types
+import typing
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, NotRequired, get_args, get_origin
+from typing import Any, Final, Literal, NotRequired, TypeAlias, get_args, get_origin
 
-from pydantic import BaseModel, Field, PlainSerializer, ValidationError, create_model
-from pydantic_core import (
-    InitErrorDetails,
-    PydanticCustomError,
-    PydanticSerializationUnexpectedValue,
-)
-from rest_framework import serializers
+from pydantic import AfterValidator, Field, PlainSerializer, ValidationError
+from pydantic_core import InitErrorDetails, PydanticSerializationUnexpectedValue
+from rest_framework import ISO_8601, serializers
 from rest_framework.settings import api_settings
 from typing_extensions import TypedDict
 
 from mcp_bridge.schemas.adapters import Adapter
-from mcp_bridge.schemas.django.hints import SHAPE, After
-from mcp_bridge.schemas.django.serializer_fields import description, read_hint, write_hint
-from mcp_bridge.schemas.django.spectacular import note, told
+from mcp_bridge.schemas.django import hints
+from mcp_bridge.schemas.django.choices import describe
+from mcp_bridge.schemas.django.models import related_key_hint
+from mcp_bridge.schemas.django.spectacular import (
+    Direction,
+    inferred_hint,
+    override_hint,
+    override_value,
+)
+
+_Serializer: TypeAlias = "serializers.Serializer[Any]"
+_Field: TypeAlias = "serializers.Field[Any, Any, Any, Any]"
+
+_WRITTEN: Final = {**hints.by_class(serializers), serializers.URLField: hints.formatted("uri")}
+_READ: Final[Mapping[type, type]] = {
+    serializers.BooleanField: bool,
+    serializers.CharField: str,
+    serializers.DurationField: str,
+    serializers.FloatField: float,
+    serializers.IntegerField: int,
+    serializers.StringRelatedField: str,
+}
+# The format of JSON Schema, and the setting of the format that Django REST framework writes.
+_DATES: Final[Mapping[type, tuple[str, str]]] = {
+    serializers.DateField: ("date", "DATE_FORMAT"),
+    serializers.DateTimeField: ("date-time", "DATETIME_FORMAT"),
+    serializers.TimeField: ("time", "TIME_FORMAT"),
+}
+# The class of the items of lists and dicts that were given no child.
+_UNTYPED: Final = type(serializers.ListField().child)
 
 
 class SerializerAdapter(Adapter):
     """Subclasses of Serializer, and lists of one."""
 
-    def parameter(self, hint: Any, metadata: tuple[Any, ...]) -> Any | None:
-        kind, many = _serializer(hint)
+    def parameter(self, hint: object, metadata: tuple[object, ...]) -> object:
+        kind, many = _kind(hint)
         if kind is None:
             return None
-        shape: Any = writable(kind())
-        receive = Receiver(kind, many)
-        return Annotated[(list[shape] if many else shape, *metadata, After(receive.bound))]
+        shape = _shape(kind(), "request")
 
-    def result(self, hint: Any, metadata: tuple[Any, ...]) -> Any | None:
-        kind, many = _serializer(hint)
+        def validated(values: object) -> serializers.BaseSerializer[Any]:
+            serializer = kind(data=hints.sent_values(values), many=many)
+            if not serializer.is_valid():
+                errors = list(_errors(serializer.errors, ()))
+                raise ValidationError.from_exception_data(kind.__name__, errors)
+            return serializer
+
+        sent = hints.list_of(shape) if many else shape
+        return hints.annotated(sent, *metadata, AfterValidator(validated))
+
+    def result(self, hint: object, metadata: tuple[object, ...]) -> object:
+        kind, many = _kind(hint)
         if kind is None:
             return None
-        shape: Any = readable(kind())
+        shape = _shape(kind(), "response")
 
-        def represented(value: Any) -> Any:
+        def represented(value: object) -> object:
             if value is None:
-                # A serializer of nothing would represent an empty form; None has its own branch.
+                # A serializer of None would represent an empty form; None has its own branch.
                 raise PydanticSerializationUnexpectedValue("there is nothing to represent")
-            ready = isinstance(value, serializers.BaseSerializer)
-            return (value if ready else kind(value, many=many)).data
+            if not isinstance(value, serializers.BaseSerializer):
+                value = kind(value, many=many)
+            return value.data
 
-        returned = list[shape] if many else shape
-        return Annotated[(Any, PlainSerializer(represented, return_type=returned), *metadata)]
-
-
-class Receiver:
-    """From checked values to the valid serializer, with all that it refuses as argument errors."""
-
-    def __init__(self, kind: type[serializers.Serializer[Any]], many: bool) -> None:
-        self.kind = kind
-        self.many = many
-
-    def bound(self, values: Any) -> serializers.BaseSerializer[Any]:
-        serializer = self.kind(data=_sent(values), many=self.many)
-        if not serializer.is_valid():
-            errors = list(_refused(serializer.errors, ()))
-            raise ValidationError.from_exception_data(self.kind.__name__, errors)
-        return serializer
+        returned: Any = hints.list_of(shape) if many else shape
+        return hints.annotated(Any, PlainSerializer(represented, return_type=returned), *metadata)
 
 
-def _serializer(hint: Any) -> tuple[type[serializers.Serializer[Any]] | None, bool]:
+def _kind(hint: object) -> tuple[type[_Serializer] | None, bool]:
+    """Return the serializer class of a hint, if it is of one, and whether it is a list."""
     many = get_origin(hint) is list
-    kind = get_args(hint)[0] if many else hint
+    kind: Any = get_args(hint)[0] if many else hint
     is_one = isinstance(kind, type) and issubclass(kind, serializers.Serializer)
     return (kind if is_one else None), many
 
 
-def writable(serializer: serializers.Serializer[Any]) -> Any:
-    """What may be sent to a serializer, as a pydantic model; or what drf-spectacular was told."""
-    whole = told(serializer, "request")
-    if whole is not None:
-        return whole
-    declared: dict[str, Any] = {}
-    for name, field in _shown(serializer):
-        if field.read_only or isinstance(field, serializers.HiddenField):
-            continue
-        hint = write_hint(field, writable)
-        options: dict[str, Any] = {"alias": name, **_notes(name, field)}
-        if not field.required:
-            options |= _default(field)
-        # Fields have names of their own, since a serializer's may be what no pydantic field may.
-        declared[f"f{len(declared)}"] = (
-            hint | None if field.allow_null else hint,
-            Field(**options),
-        )
-    return create_model(
-        type(serializer).__name__, __config__=SHAPE, __doc__=_text(serializer), **declared
-    )
-
-
-def readable(serializer: serializers.Serializer[Any]) -> Any:
-    """The same of what it represents, as a TypedDict: pydantic writes its dicts as they are."""
-    whole = told(serializer, "response")
-    if whole is not None:
-        return whole
-    declared: dict[str, Any] = {}
-    for name, field in _shown(serializer):
-        if field.write_only:
-            continue
-        hint = read_hint(field, readable)
-        if field.allow_null or (field.read_only and not _is_never_null(field)):
-            hint = hint | None
-        hint = Annotated[hint, Field(**_notes(name, field))]
-        declared[name] = hint if field.required or field.read_only else NotRequired[hint]
-    make: Any = TypedDict
-    shape = make(type(serializer).__name__, declared)
-    shape.__pydantic_config__ = SHAPE
-    shape.__doc__ = _text(serializer)
-    return shape
-
-
-def _shown(serializer: serializers.Serializer[Any]) -> Iterator[tuple[str, Any]]:
-    left_out = note(serializer, "exclude_fields", ())
-    return ((name, each) for name, each in serializer.fields.items() if name not in left_out)
-
-
-def _notes(name: str, field: Any) -> dict[str, Any]:
-    deprecated = name in note(field.parent, "deprecate_fields", ())
-    extra = {"json_schema_extra": {"deprecated": True}} if deprecated else {}
-    return {"description": description(field), **extra}
-
-
-def _text(serializer: serializers.Serializer[Any]) -> str | None:
-    text = note(serializer, "description", type(serializer).__dict__.get("__doc__"))
-    return None if text is None else str(text)
-
-
-def _nothing() -> None:
-    """The default of what is left out, which a schema shows as no default at all."""
-
-
-def _default(field: serializers.Field[Any, Any, Any, Any]) -> dict[str, Any]:
-    simple = isinstance(field.default, str | int | float | bool)
-    return {"default": field.default} if simple else {"default_factory": _nothing}
-
-
-def _is_never_null(field: serializers.Field[Any, Any, Any, Any]) -> bool:
-    """Whether a field that cannot be written stands for a column that is never null."""
-    model = getattr(getattr(field.parent, "Meta", None), "model", None)
-    columns = {each.name: each for each in model._meta.fields} if model is not None else {}
-    return field.source in columns and not columns[field.source].null
-
-
-def _sent(value: Any) -> Any:
-    """The values that were sent, as a serializer takes them."""
-    if isinstance(value, BaseModel):
-        fields = type(value).model_fields
-        return {fields[own].alias: _sent(getattr(value, own)) for own in value.model_fields_set}
-    if isinstance(value, list):
-        return [_sent(each) for each in value]
-    if isinstance(value, dict):
-        return {key: _sent(each) for key, each in value.items()}
-    return value
-
-
-def _refused(errors: Any, place: tuple[Any, ...]) -> Iterator[InitErrorDetails]:
+def _errors(errors: object, path: tuple[str | int, ...]) -> Iterator[InitErrorDetails]:
+    """Yield the errors of a serializer, which may be nested, as errors of arguments."""
     if isinstance(errors, Mapping):
         for key, each in errors.items():
             whole = key == api_settings.NON_FIELD_ERRORS_KEY
-            yield from _refused(each, place if whole else (*place, key))
+            yield from _errors(each, path if whole else (*path, key))
     elif isinstance(errors, list):
         for index, each in enumerate(errors):
             inner = isinstance(each, Mapping | list)
-            yield from _refused(each, (*place, index) if inner else place)
+            yield from _errors(each, (*path, index) if inner else path)
     else:
-        kind: Any = getattr(errors, "code", None) or "invalid"
-        told = PydanticCustomError(kind, "{text}", {"text": str(errors)})
-        yield InitErrorDetails(type=told, loc=place, input=None)
+        yield hints.argument_error(getattr(errors, "code", None), str(errors), path)
+
+
+def _shape(serializer: _Serializer, direction: Direction) -> object:
+    """
+    Return the hint of the values that a serializer takes ("request") or represents ("response").
+
+    A represented value is a TypedDict, since pydantic writes dicts as they are.
+    """
+    overridden = override_hint(serializer, direction)
+    if overridden is not None:
+        return overridden
+    name = type(serializer).__name__
+    text = override_value(serializer, "description", type(serializer).__dict__.get("__doc__"))
+    doc = None if text is None else str(text)
+    excluded = override_value(serializer, "exclude_fields", ())
+    fields = {key: each for key, each in serializer.fields.items() if key not in excluded}
+    if direction == "request":
+        taken = {
+            key: _written(key, field)
+            for key, field in fields.items()
+            if not field.read_only and not isinstance(field, serializers.HiddenField)
+        }
+        return hints.model_with(name, doc, taken)
+    make: Any = TypedDict
+    shape = make(
+        name, {key: _read(key, each) for key, each in fields.items() if not each.write_only}
+    )
+    shape.__pydantic_config__ = hints.FIELDS_CONFIG
+    shape.__doc__ = doc
+    return shape
+
+
+def _written(name: str, field: _Field) -> tuple[object, dict[str, object]]:
+    """Return a field that may be written as a hint and the options of pydantic's ``Field``."""
+    options = _options(name, field)
+    if not field.required:
+        # The schema shows no default where there is only a factory; the value is never used.
+        simple = isinstance(field.default, str | int | float | bool)
+        options |= {"default": field.default} if simple else {"default_factory": lambda: None}
+    return _nullable_hint(field, "request"), options
+
+
+def _read(name: str, field: _Field) -> object:
+    """Return the hint of a field that may be read, as a member of a TypedDict."""
+    hint = _hint(field, "response")
+    model = getattr(getattr(field.parent, "Meta", None), "model", None)
+    columns = {each.name: each for each in model._meta.fields} if model is not None else {}
+    never_null = field.source in columns and not columns[field.source].null
+    if field.allow_null or (field.read_only and not never_null):
+        hint = hints.or_none(hint)
+    hint = hints.annotated(hint, Field(**_options(name, field)))
+    return hint if field.required or field.read_only else NotRequired[hint]
+
+
+def _options(name: str, field: _Field) -> dict[str, Any]:
+    choices = field.choices.items() if isinstance(field, serializers.ChoiceField) else ()
+    options: dict[str, Any] = {"description": describe([field.help_text], choices)}
+    if name in override_value(field.parent, "deprecate_fields", ()):
+        options["json_schema_extra"] = {"deprecated": True}
+    return options
+
+
+def _hint(field: _Field, direction: Direction) -> object:
+    """
+    Return the hint of the values that a field takes or represents; Any where it is not known.
+
+    Raises TypeError for a field to be written that no JSON value fills.
+    """
+    hint = override_hint(field, direction)
+    if hint is None:
+        hint = _structured(field, direction)
+    if hint is None:
+        return _written_value(field) if direction == "request" else _read_value(field)
+    if hint is Any and direction == "response":
+        return inferred_hint(field, direction) or Any
+    return hint
+
+
+def _structured(field: _Field, direction: Direction) -> object:
+    """Return the hint of a field that is alike in both directions but for its items, or None."""
+    if isinstance(field, serializers.ListSerializer | serializers.ListField):
+        items = hints.list_of(_nullable_hint(field.child, direction))
+        return hints.with_bounds(items, field, None if field.allow_empty else 1)
+    if isinstance(field, serializers.Serializer):
+        return _shape(field, direction)
+    if isinstance(field, serializers.DictField):
+        return types.GenericAlias(dict, (str, _nullable_hint(field.child, direction)))
+    if isinstance(field, serializers.ChoiceField):
+        values = (*field.choices, *([""] if field.allow_blank else []))
+        choice: object = Literal[values] if field.choices else Any
+        if not isinstance(field, serializers.MultipleChoiceField):
+            return choice
+        return hints.with_bounds(hints.list_of(choice), field, None if field.allow_empty else 1)
+    if isinstance(field, serializers.ManyRelatedField):
+        items = hints.list_of(_hint(field.child_relation, direction))
+        return hints.with_bounds(items, field, None if field.allow_empty else 1)
+    if isinstance(field, serializers.PrimaryKeyRelatedField | serializers.SlugRelatedField):
+        name = getattr(field, "slug_field", None)
+        # The type at the end of a path through relations is left to the database.
+        unknown = getattr(field, "queryset", None) is None or "__" in (name or "")
+        return Any if unknown else related_key_hint(field, name)
+    return Any if isinstance(field, _UNTYPED) else None
+
+
+def _nullable_hint(field: Any, direction: Direction) -> object:
+    hint = _hint(field, direction)
+    return hints.or_none(hint) if field.allow_null else hint
+
+
+def _written_value(field: _Field) -> object:
+    hint = hints.nearest(_WRITTEN, field)
+    if hint is None and not isinstance(field, serializers.FileField):
+        hint = inferred_hint(field, "request")
+    if hint is None:
+        kind = type(field).__name__
+        raise TypeError(f"the field {field.field_name!r} is a {kind}: no JSON fills it")
+    blank = not isinstance(field, serializers.CharField) or field.allow_blank
+    return hints.with_bounds(hint, field, None if blank else 1)
+
+
+def _read_value(field: _Field) -> object:
+    if isinstance(field, serializers.SerializerMethodField):
+        method = getattr(field.parent, field.method_name or f"get_{field.field_name}")
+        return typing.get_type_hints(method).get("return", Any)
+    date = hints.nearest(_DATES, field)
+    if date is not None:
+        name, setting = date
+        # The format may be the site's own, and None leaves the value to the renderer.
+        used = getattr(field, "format", getattr(api_settings, setting))
+        if used is None:
+            return Any
+        return hints.formatted(name) if used.lower() == ISO_8601 else str
+    if isinstance(field, serializers.UUIDField):
+        return hints.formatted("uuid") if field.uuid_format == "hex_verbose" else Any
+    if isinstance(field, serializers.DecimalField):
+        as_text = getattr(field, "coerce_to_string", api_settings.COERCE_DECIMAL_TO_STRING)
+        return str if as_text else Any
+    return hints.nearest(_READ, field) or inferred_hint(field, "response") or Any

@@ -1,207 +1,187 @@
 """
-What a site has told drf-spectacular of its serializers, as hints; nothing where that is not there.
+The hints of serializers and fields that a site describes to drf-spectacular.
 
-This uses its AutoSchema, without any settings, and what its decorators and extensions have noted.
-Its OpenAPI, 3.0 or 3.1, is made JSON Schema 2020-12, which is then enforced.
+This uses the site's AutoSchema, or drf-spectacular's own, with what decorators and extensions say.
+The OpenAPI schema, 3.0 or 3.1, is made JSON Schema 2020-12, which is then enforced. Where
+drf-spectacular is not in INSTALLED_APPS, there are no such hints.
 """
 
 from __future__ import annotations
 
-import decimal
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any, Final, Literal
+from decimal import Decimal
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from django.apps import apps
-from pydantic import ValidationError, WithJsonSchema
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import AfterValidator, ValidationError, WithJsonSchema
 from rest_framework import serializers
 from rest_framework.settings import api_settings
 from rest_framework.views import APIView
 
-from mcp_bridge.schemas.django.hints import After
+from mcp_bridge.protocol.jsonrpc import JSONSchema
+from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.generator import simplify
 from mcp_bridge.schemas.validation.validator import SchemaValidator, UncheckableError
 
-Direction = Literal["request", "response"]
+Direction: TypeAlias = Literal["request", "response"]
+T = TypeVar("T")
 
 _COMPONENTS: Final = "#/components/schemas/"
 _NAMED: Final = frozenset({"properties", "patternProperties", "$defs"})
 _LISTED: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _SINGLE: Final = frozenset({"items", "additionalProperties", "propertyNames", "contains", "not"})
-# What JSON Schema does not know, and what has become of it elsewhere in the schema.
+# Keywords of OpenAPI that JSON Schema does not have, or that are expressed by others.
 _LEFT_OUT: Final = frozenset(
     {"nullable", "readOnly", "writeOnly", "discriminator", "xml", "externalDocs", "example"}
 )
-# What a property says itself.
-_OUTER: Final = ("title", "default")
 
 
-def told(field: Any, direction: Direction) -> Any | None:
+def override_hint(field: object, direction: Direction) -> object:
     """
-    The hint of a field or a serializer of which the site says itself what it is.
+    Return the hint of a field or serializer that the site describes itself, or None.
 
-    It says so by ``@extend_schema_field``, or by an extension for fields or serializers.
+    It does so by ``@extend_schema_field``, or by an extension for serializers or their fields.
     """
     if not apps.is_installed("drf_spectacular"):
         return None
     from drf_spectacular import extensions
     from drf_spectacular.drainage import has_override
 
+    if isinstance(field, serializers.Serializer) and not has_override(field, "field"):
+        with _collected_warnings():
+            extension = extensions.OpenApiSerializerExtension.get_match(field)
+        return extension and _mapped(extension.map_serializer, direction)
     method = None
     if isinstance(field, serializers.SerializerMethodField):
         method = getattr(field.parent, field.method_name or "", None)
-    with _quiet():
-        kind: Any = extensions.OpenApiSerializerFieldExtension
-        if isinstance(field, serializers.Serializer):
-            kind = extensions.OpenApiSerializerExtension
-        said = has_override(field, "field") or has_override(method, "field")
-        said = said or kind.get_match(field) is not None
-    return mapped(field, direction) if said else None
+    with _collected_warnings():
+        matched = extensions.OpenApiSerializerFieldExtension.get_match(field)
+    described = matched or has_override(field, "field") or has_override(method, "field")
+    return inferred_hint(field, direction) if described else None
 
 
-def note(serializer: Any, name: str, default: Any = None) -> Any:
-    """What ``@extend_schema_serializer`` says under a name: of the description, or of fields."""
+def override_value(serializer: object, name: str, default: T) -> T:
+    """Return an argument of a serializer's ``@extend_schema_serializer``, or the default."""
     if not apps.is_installed("drf_spectacular"):
         return default
     from drf_spectacular.drainage import get_override
 
-    return get_override(serializer, name, default)
+    value: T = get_override(serializer, name, default)
+    return value
 
 
-def mapped(field: Any, direction: Direction) -> Any | None:
-    """The hint of what drf-spectacular makes of a field; None where it would only guess."""
+def inferred_hint(field: object, direction: Direction) -> object:
+    """Return the hint of drf-spectacular's schema for a field; None where it would only guess."""
     if not apps.is_installed("drf_spectacular"):
         return None
-    from drf_spectacular.drainage import has_override
-
-    auto_schema = _auto_schema()
-    with _quiet() as complaints:
-        if isinstance(field, serializers.Serializer) and not has_override(field, "field"):
-            schema = auto_schema._map_serializer(field, direction)
-        else:
-            schema = auto_schema._map_serializer_field(field, direction)
-    if complaints or not schema:
-        return None
-    components = {
-        component.name: component.schema for component in auto_schema.registry._components.values()
-    }
-    return _hint(_plain(schema), _plain(components), direction)
+    # Its name is private, though the documentation of extensions has them call it.
+    return _mapped(lambda schema, side: schema._map_serializer_field(field, side), direction)
 
 
-def _auto_schema() -> Any:
+def _mapped(mapping: Callable[[Any, Direction], JSONSchema | None], direction: Direction) -> object:
+    """Return the hint of the schema that a method makes with an AutoSchema, or None."""
     from drf_spectacular.openapi import AutoSchema
     from drf_spectacular.plumbing import ComponentRegistry
 
     given: Any = api_settings.DEFAULT_SCHEMA_CLASS
-    kind: Any = given if issubclass(given, AutoSchema) else AutoSchema
-    view: Any = type("View", (APIView,), {"schema": kind()})()
-    view.request = None
-    auto_schema = view.schema
+    auto_schema: Any = (given if issubclass(given, AutoSchema) else AutoSchema)()
+    auto_schema.view = APIView(request=None)
     auto_schema.registry = ComponentRegistry()
     auto_schema.path, auto_schema.method = "/", "POST"
-    return auto_schema
+    with _collected_warnings() as warnings:
+        schema = mapping(auto_schema, direction)
+    if warnings or not schema:
+        return None
+    whole = {**schema, "$defs": auto_schema.registry.build({}).get("schemas", {})}
+    # As JSON has it: decimals as numbers, and texts that are translated when they are read.
+    text = json.dumps(
+        whole, default=lambda each: float(each) if isinstance(each, Decimal) else str(each)
+    )
+    return _hint(json.loads(text), direction)
 
 
 @contextmanager
-def _quiet() -> Iterator[list[str]]:
-    """Collect what drf-spectacular complains of, which it then has neither printed nor counted."""
+def _collected_warnings() -> Iterator[list[str]]:
+    """Collect drf-spectacular's warnings and errors, which are then neither printed nor counted."""
     from drf_spectacular.drainage import GENERATOR_STATS
 
-    caches = (GENERATOR_STATS._warn_cache, GENERATOR_STATS._error_cache)
-    before = [dict(cache) for cache in caches]
-    complaints: list[str] = []
-    with GENERATOR_STATS.silence():
-        try:
-            yield complaints
-        finally:
-            for cache, kept in zip(caches, before, strict=True):
-                complaints += [each for each in cache if cache[each] != kept.get(each)]
-                cache.clear()
-                cache.update(kept)
+    collected: list[str] = []
+    vars(GENERATOR_STATS)["emit"] = lambda msg, severity: collected.append(msg)
+    try:
+        yield collected
+    finally:
+        vars(GENERATOR_STATS).pop("emit", None)
 
 
-def _plain(value: Any) -> Any:
-    """The same as plain JSON: lazy translations as texts, decimals as numbers."""
-    made = {decimal.Decimal: float}
-    return json.loads(json.dumps(value, default=lambda each: made.get(type(each), str)(each)))
-
-
-def _hint(schema: Any, components: Mapping[str, Any], direction: Direction) -> Any:
-    outer = {key: value for key, value in schema.items() if key not in _OUTER}
-    nullable = outer.pop("nullable", False)
-    if isinstance(outer.get("type"), list) and "null" in outer["type"]:
+def _hint(schema: dict[str, Any], direction: Direction) -> object:
+    """Return the hint of a schema of OpenAPI, which has its components in ``$defs``."""
+    nullable = schema.pop("nullable", False)
+    if isinstance(schema.get("type"), list) and "null" in schema["type"]:
         nullable = True
-        kinds = [each for each in outer["type"] if each != "null"]
-        outer["type"] = kinds[0] if len(kinds) == 1 else kinds
-    defined = {name: _converted(each, direction) for name, each in components.items()}
-    whole = simplify({**_converted(outer, direction), "$defs": defined})
+        kinds = [each for each in schema["type"] if each != "null"]
+        schema["type"] = kinds[0] if len(kinds) == 1 else kinds
+    # The property that holds it has its own.
+    for key in ("title", "default"):
+        schema.pop(key, None)
+    whole = simplify(_json_schema(schema, direction))
     if "$defs" in whole:
         raise TypeError("drf-spectacular describes it by a schema that contains itself")
-    hint: Any = Annotated[Any, After(Conforming(whole).checked), WithJsonSchema(whole)]
-    # Whether null may be sent is for the serializer to say.
-    return hint | None if nullable and direction == "response" else hint
+    validator = SchemaValidator(whole, "schema by drf-spectacular")
 
-
-class Conforming:
-    """What has a value conform to a schema, with all that breaks it as argument errors."""
-
-    def __init__(self, schema: Mapping[str, Any]) -> None:
-        self.handmade = SchemaValidator(schema, "schema by drf-spectacular")
-
-    def checked(self, value: Any) -> Any:
+    def conform(value: object) -> object:
         try:
-            errors = self.handmade.errors(value)
-        except UncheckableError as why:
-            raise ValueError(str(why)) from why
-        found: list[InitErrorDetails] = []
-        for each in errors:
-            kind: Any = each.keyword
-            told = PydanticCustomError(kind, "{text}", {"text": each.message})
-            found.append(InitErrorDetails(type=told, loc=each.path, input=None))
+            found = validator.errors(value)
+        except UncheckableError as exception:
+            raise ValueError(str(exception)) from exception
         if found:
-            raise ValidationError.from_exception_data("schema", found)
+            errors = [hints.argument_error(each.keyword, each.message, each.path) for each in found]
+            raise ValidationError.from_exception_data("schema", errors)
         return value
 
+    hint = hints.annotated(Any, AfterValidator(conform), WithJsonSchema(whole))
+    # Whether null may be sent is decided by the serializer.
+    return hints.or_none(hint) if nullable and direction == "response" else hint
 
-def _converted(schema: Any, direction: Direction) -> Any:
-    """OpenAPI's schema, of whichever version, as JSON Schema 2020-12."""
-    if not isinstance(schema, Mapping):
-        return schema
+
+def _json_schema(schema: JSONSchema, direction: Direction) -> dict[str, Any]:
+    """Return a schema of OpenAPI as JSON Schema, without properties of the other direction."""
+
+    def converted(each: Any) -> object:
+        return _json_schema(each, direction) if isinstance(each, Mapping) else each
+
+    other = "readOnly" if direction == "request" else "writeOnly"
+    dropped = {
+        name for name, each in schema.get("properties", {}).items() if each.get(other, False)
+    }
     result: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _NAMED:
-            named = _sided(value, direction) if key == "properties" else value
-            result[key] = {name: _converted(each, direction) for name, each in named.items()}
+            kept = value.keys() - dropped if key == "properties" else value.keys()
+            result[key] = {name: converted(each) for name, each in value.items() if name in kept}
         elif key in _LISTED:
-            result[key] = [_converted(each, direction) for each in value]
+            result[key] = [converted(each) for each in value]
         elif key in _SINGLE:
-            result[key] = _converted(value, direction)
+            result[key] = converted(value)
         elif key == "$ref":
             result[key] = value.replace(_COMPONENTS, "#/$defs/")
+        elif key == "required":
+            result[key] = [each for each in value if each not in dropped]
         elif key not in _LEFT_OUT:
             result[key] = value
-    if "required" in result:
-        named = result.get("properties", {})
-        dropped = schema.get("properties", {}).keys() - named.keys()
-        result["required"] = [each for each in result["required"] if each not in dropped]
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        # OpenAPI 3.0 has a boolean there.
         if isinstance(result.get(exclusive), bool) and result.pop(exclusive):
             result[exclusive] = result.pop(bound)
-    if list(result.get("allOf", ())) and len(result["allOf"]) == 1:
-        # What stands beside a $ref had to be kept apart from it before OpenAPI 3.1.
+    if len(result.get("allOf", ())) == 1:
+        # Before OpenAPI 3.1 nothing could stand beside a $ref, which was put into an allOf.
         result = {**result.pop("allOf")[0], **result}
-    return _with_null(result) if schema.get("nullable") else result
-
-
-def _sided(properties: Mapping[str, Any], direction: Direction) -> dict[str, Any]:
-    other = "readOnly" if direction == "request" else "writeOnly"
-    return {name: each for name, each in properties.items() if not each.get(other)}
-
-
-def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(schema.get("type"), str):
-        return {"anyOf": [schema, {"type": "null"}]} if schema else schema
-    kinds = {"type": [schema["type"], "null"]}
-    return {**schema, **kinds, **({"enum": [*schema["enum"], None]} if "enum" in schema else {})}
+    if not schema.get("nullable"):
+        return result
+    if not isinstance(result.get("type"), str):
+        return {"anyOf": [result, {"type": "null"}]} if result else result
+    result["type"] = [result["type"], "null"]
+    if "enum" in result:
+        result["enum"] = [*result["enum"], None]
+    return result

@@ -132,7 +132,11 @@ def matcher(pattern: str) -> Callable[[str], bool]:
         raise ValueError(reason) from exception
 
 
-def _pattern(validator: Validator, pattern: str, instance: object, schema: JSONSchema) -> Errors:
+# The keywords that are replaced; jsonschema calls each with the validator, the keyword's value, the
+# instance and the schema.
+
+
+def _pattern(validator: Validator, pattern: str, instance: object, *rest: object) -> Errors:
     if isinstance(instance, str):
         _spend(len(instance) // 256)
         if not matcher(pattern)(instance):
@@ -140,7 +144,7 @@ def _pattern(validator: Validator, pattern: str, instance: object, schema: JSONS
 
 
 def _pattern_properties(
-    validator: Validator, patterns: Mapping[str, object], instance: object, schema: JSONSchema
+    validator: Validator, patterns: Mapping[str, object], instance: object, *rest: object
 ) -> Errors:
     if not isinstance(instance, dict):
         return
@@ -173,25 +177,22 @@ def _additional_properties(
         yield from validator.descend(instance[name], wanted, path=name)
 
 
-def _required(
-    validator: Validator, names: list[str], instance: object, schema: JSONSchema
-) -> Errors:
-    for name in names if isinstance(instance, dict) else ():
-        if name not in instance:
-            yield ValidationError("is required and was not given", path=[name])
+def _required(validator: Validator, names: list[str], instance: object, *rest: object) -> Errors:
+    if isinstance(instance, dict):
+        for name in names:
+            if name not in instance:
+                yield ValidationError("is required and was not given", path=[name])
 
 
 def _property_names(
-    validator: Validator, wanted: object, instance: object, schema: JSONSchema
+    validator: Validator, wanted: object, instance: object, *rest: object
 ) -> Errors:
     for name in instance if isinstance(instance, dict) else ():
         if any(validator.descend(name, wanted)):
             yield ValidationError(f"has a member with a name it may not have: {quoted(name)}")
 
 
-def _unique_items(
-    validator: Validator, wanted: bool, instance: object, schema: JSONSchema
-) -> Errors:
+def _unique_items(validator: Validator, wanted: bool, instance: object, *rest: object) -> Errors:
     if not wanted or not isinstance(instance, list):
         return
     # Texts, since the hashes of numbers can be made to collide.
@@ -204,9 +205,7 @@ def _unique_items(
         seen.add(text)
 
 
-def _enum(
-    validator: Validator, values: list[object], instance: object, schema: JSONSchema
-) -> Errors:
+def _enum(validator: Validator, values: list[Any], instance: object, *rest: object) -> Errors:
     if isinstance(instance, dict | list):
         text = _text(instance)
         found = any(isinstance(each, dict | list) and _text(each) == text for each in values)
@@ -220,8 +219,8 @@ def _enum(
         yield ValidationError("is none of the values")
 
 
-def _const(validator: Validator, value: object, instance: object, schema: JSONSchema) -> Errors:
-    return _enum(validator, [value], instance, schema)
+def _const(validator: Validator, value: object, instance: object, *rest: object) -> Errors:
+    return _enum(validator, [value], instance)
 
 
 def _text(value: object) -> str:
@@ -241,7 +240,7 @@ def _canonical(value: object) -> object:
     return value
 
 
-def _format(validator: Validator, name: str, instance: object, schema: JSONSchema) -> Errors:
+def _format(validator: Validator, name: str, instance: object, *rest: object) -> Errors:
     if not isinstance(instance, str) or name not in validator.format_checker.checkers:
         return
     if len(instance) <= _LONGEST_FORMATTED:
@@ -251,7 +250,7 @@ def _format(validator: Validator, name: str, instance: object, schema: JSONSchem
     yield ValidationError("is not of the format")
 
 
-# As jsonschema wants formats: a value that is no text is of each of them.
+# A value that is no text is of every format (JSON Schema Validation, section 7.1).
 
 
 def _is_date_time(value: object) -> bool:
@@ -279,7 +278,8 @@ def _is_uri(value: object) -> bool:
     return plain and bool(urlsplit(value).scheme)
 
 
-_REPLACED: Final[dict[str, Keyword]] = {
+_KEYWORDS: Final[dict[str, Keyword]] = {
+    **Draft202012Validator.VALIDATORS,
     "additionalProperties": _additional_properties,
     "const": _const,
     "enum": _enum,
@@ -297,11 +297,7 @@ for _name, _check in (("date-time", _is_date_time), ("time", _is_time), ("uri", 
 FORMATS.checkers |= Draft202012Validator.FORMAT_CHECKER.checkers
 _extend: Any = extend
 Bounded: Final[Validator] = _extend(
-    Draft202012Validator,
-    {
-        name: _counted(name, keyword)
-        for name, keyword in {**Draft202012Validator.VALIDATORS, **_REPLACED}.items()
-    },
+    Draft202012Validator, {name: _counted(name, each) for name, each in _KEYWORDS.items()}
 )
 # No keyword, and no public name of jsonschema: the differential tests notice where it changes.
 Bounded.descend = _descend

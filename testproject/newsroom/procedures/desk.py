@@ -73,7 +73,7 @@ def who_am_i(mcp: Context | None = None, *, ctx: RpcRequestContext) -> Caller:
         "roles": list(user.groups.order_by("name").values_list("name", flat=True)),
         "author": author.byline if author else None,
         "revision": str(context.revision) if context else None,
-        "client": context.client_info.get("name") if context else None,
+        "client": context.client.info.get("name") if context else None,
     }
 
 

@@ -1,4 +1,4 @@
-"""Django's forms as parameters, by the front door."""
+"""Django's forms as parameters, through the endpoint."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_the_procedure_receives_the_valid_form(
 
 
 @pytest.mark.parametrize(
-    ("sent", "told"),
+    ("sent", "expected"),
     [
         (
             {"age": 17, "name": "a"},
@@ -146,14 +146,14 @@ def test_the_procedure_receives_the_valid_form(
         ({"extra": None, "age": "36"}, [("/data/age", "int_type")]),
     ],
 )
-def test_what_the_form_refuses_is_an_argument_error(
-    sent: Any, told: Any, modern: CheckedClient, settings: Any
+def test_errors_of_the_form_are_argument_errors(
+    sent: Any, expected: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, register)
-    assert errors_of(modern.call_tool("register", {"data": {**GOOD, **sent}})) == told
+    assert errors_of(modern.call_tool("register", {"data": {**GOOD, **sent}})) == expected
 
 
-def test_the_words_of_the_form_reach_the_model(modern: CheckedClient, settings: Any) -> None:
+def test_messages_of_the_form_reach_the_model(modern: CheckedClient, settings: Any) -> None:
     serve(settings, register)
     result = modern.call_tool("register", {"data": {**GOOD, "name": "root"}})
     assert text_of(result) == "/data/name: {root} is taken"

@@ -1,5 +1,5 @@
 """
-The table "Django kinds" of docs/schemas.md, row by row, by the front door.
+The table "Django kinds" of docs/schemas.md, row by row, through the endpoint.
 
 What a row has in detail (every field of a form, every lookup) is tested with its kind.
 """
@@ -123,7 +123,7 @@ def taking_and_refusing(hint: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "hint", "schema", "sent", "received", "wrong", "told"),
+    ("name", "hint", "schema", "sent", "received", "wrong", "expected"),
     ROWS,
     ids=[row[0] for row in ROWS],
 )
@@ -134,7 +134,7 @@ def test_a_kind_is_as_the_table_says(
     sent: Any,
     received: str,
     wrong: Any,
-    told: Any,
+    expected: Any,
     section: Section,
     modern: CheckedClient,
     settings: Any,
@@ -145,9 +145,9 @@ def test_a_kind_is_as_the_table_says(
     assert Draft202012Validator(whole).is_valid(sent)
     assert text_of(modern.call_tool("take", {"value": sent})).startswith(received)
     errors = errors_of(modern.call_tool("take", {"value": wrong}))
-    assert errors == [(f"/value{path}", kind) for path, kind in told]
+    assert errors == [(f"/value{path}", kind) for path, kind in expected]
     # What only the database, the form or the serializer refuses is no mistake by the schema.
-    assert Draft202012Validator(whole).is_valid(wrong) is (told[0][1] != "enum")
+    assert Draft202012Validator(whole).is_valid(wrong) is (expected[0][1] != "enum")
 
 
 def test_the_table_has_these_rows() -> None:
@@ -157,29 +157,29 @@ def test_the_table_has_these_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hint", "told"),
+    ("hint", "expected"),
     [
         (QuerySet, "take list[Article]"),
         (QuerySet[Section], "take list[Article]"),
         (list[QuerySet[Section]], "take list[Article]"),
     ],
 )
-def test_a_queryset_is_no_parameter(hint: Any, told: str, settings: Any) -> None:
+def test_a_queryset_is_no_parameter(hint: Any, expected: str, settings: Any) -> None:
     serve(settings, taking_and_refusing(hint))
-    assert told in messages("mcp_bridge.W001")[0]
+    assert expected in messages("mcp_bridge.W001")[0]
 
 
 @pytest.mark.parametrize(
-    ("hint", "told"),
+    ("hint", "expected"),
     [
         (Section, "say what is shown of it"),
         (QuerySet[Section], "say list[Row]"),
         (list[SignupForm], "a form is no result"),
     ],
 )
-def test_what_has_no_shape_is_no_result(
-    hint: Any, told: str, section: Section, modern: CheckedClient, settings: Any
+def test_types_without_a_shape_are_no_results(
+    hint: Any, expected: str, section: Section, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, giving(hint, ["x"]))
-    assert told in messages("mcp_bridge.W001")[0]
+    assert expected in messages("mcp_bridge.W001")[0]
     assert json.loads(text_of(modern.call_tool("give"))) == ["x"]

@@ -1,4 +1,4 @@
-"""Django's own types as members of classes, by the front door."""
+"""Django's own types as members of classes, through the endpoint."""
 
 from __future__ import annotations
 
@@ -164,12 +164,12 @@ def test_members_are_received_as_instances(
     assert text_of(modern.call_tool("take", {"value": sent})).startswith(received)
 
 
-@pytest.mark.parametrize(("hint", "sent", "told"), BAD, ids=range(len(BAD)))
-def test_what_a_member_names_is_found_or_told(
-    hint: Any, sent: Any, told: Any, groups: Any, modern: CheckedClient, settings: Any
+@pytest.mark.parametrize(("hint", "sent", "expected"), BAD, ids=range(len(BAD)))
+def test_the_instance_of_a_member_is_found_or_an_error(
+    hint: Any, sent: Any, expected: Any, groups: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(hint))
-    assert errors_of(modern.call_tool("take", {"value": sent})) == told
+    assert errors_of(modern.call_tool("take", {"value": sent})) == expected
 
 
 def properties_of(hint: Any, settings: Any) -> Any:
@@ -233,7 +233,7 @@ def test_forms_and_serializers_are_members(modern: CheckedClient, settings: Any)
 
 
 @pytest.mark.parametrize(
-    ("sent", "told"),
+    ("sent", "expected"),
     [
         ({"form": {**FILLED["form"], "name": "root"}}, [("/value/form/name", "taken")]),
         ({"form": {**FILLED["form"], "plan": "p"}}, [("/value/form", "invalid")]),
@@ -241,11 +241,11 @@ def test_forms_and_serializers_are_members(modern: CheckedClient, settings: Any)
         ({"lines": [{"code": "a"}, {"code": " "}]}, [("/value/lines/1/code", "blank")]),
     ],
 )
-def test_what_a_member_refuses_is_told_at_its_place(
-    sent: Any, told: Any, modern: CheckedClient, settings: Any
+def test_errors_of_members_have_their_paths(
+    sent: Any, expected: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, fill)
-    assert errors_of(modern.call_tool("fill", {"value": {**FILLED, **sent}})) == told
+    assert errors_of(modern.call_tool("fill", {"value": {**FILLED, **sent}})) == expected
 
 
 @dataclass
@@ -276,7 +276,7 @@ class Own:
 
 
 @pytest.mark.parametrize(
-    ("hint", "told"),
+    ("hint", "expected"),
     [
         (Bounded, "a bound beside Group cannot be kept"),
         (Matched, "a bound beside Group cannot be kept"),
@@ -287,7 +287,9 @@ class Own:
         (Annotated[list[Group], MaxLen(2)] | Own, "arbitrary_types_allowed=True"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_by_a_check(hint: Any, told: str, settings: Any) -> None:
+def test_metadata_that_cannot_be_kept_is_refused_by_a_check(
+    hint: Any, expected: str, settings: Any
+) -> None:
     serve(settings, taking(hint))
     (message,) = messages("mcp_bridge.W001")
-    assert told in message
+    assert expected in message

@@ -1,4 +1,4 @@
-"""Django's models and choices as parameters, by the front door."""
+"""Django's models and choices as parameters, through the endpoint."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ TABLE: list[tuple[Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("hint", "schema"), TABLE, ids=[str(hint) for hint, _ in TABLE])
-def test_schema_is_of_what_identifies_an_instance(hint: Any, schema: Any, settings: Any) -> None:
+def test_schema_is_that_of_the_key(hint: Any, schema: Any, settings: Any) -> None:
     assert schema_of(hint, settings) == schema
 
 
@@ -114,7 +114,7 @@ def test_a_key_of_several_columns_is_reported(settings: Any) -> None:
     assert "'value'" in messages("mcp_bridge.W001")[0]
 
 
-def test_docstring_stands_before_what_the_type_says(settings: Any) -> None:
+def test_docstring_stands_before_the_description_of_the_type(settings: Any) -> None:
     def move(section: Group, state: Article.Status | None = None) -> str:
         """
         Move.
@@ -125,9 +125,9 @@ def test_docstring_stands_before_what_the_type_says(settings: Any) -> None:
         return "moved"
 
     serve(settings, move)
-    told = served("move").input_schema["properties"]
-    assert told["section"]["description"] == "where to. The id of a group."
-    assert told["state"]["description"].startswith("only this! draft: Draft;")
+    properties = served("move").input_schema["properties"]
+    assert properties["section"]["description"] == "where to. The id of a group."
+    assert properties["state"]["description"].startswith("only this! draft: Draft;")
 
 
 def test_labels_are_in_the_language_of_the_site(settings: Any) -> None:
@@ -158,7 +158,7 @@ def test_instances_are_received(
 
 
 @pytest.mark.parametrize(
-    ("hint", "sent", "told"),
+    ("hint", "sent", "expected"),
     [
         (Group, 99, [("/value", "not_found")]),
         (Group, "1", [("/value", "int_type")]),
@@ -173,11 +173,11 @@ def test_instances_are_received(
         (Annotated[list[Named], MaxLen(1)], ["x", "y"], [("/value", "too_long")]),
     ],
 )
-def test_what_is_not_there_is_an_argument_error_at_its_place(
-    hint: Any, sent: Any, told: Any, groups: Any, modern: CheckedClient, settings: Any
+def test_a_missing_instance_is_an_argument_error_with_its_path(
+    hint: Any, sent: Any, expected: Any, groups: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(hint))
-    assert errors_of(modern.call_tool("take", {"value": sent})) == told
+    assert errors_of(modern.call_tool("take", {"value": sent})) == expected
 
 
 def test_not_found_stands_beside_every_other_error(modern: CheckedClient, settings: Any) -> None:

@@ -129,12 +129,14 @@ def test_coroutines_take_instances_and_give_querysets(
     written = text_of(client.call_tool("give", {"value": {"section": "sport"}}))
     assert '"News"' in written
     assert f'"{member}"' in written
-    told = errors_of(client.call_tool("give", {"value": {"section": "x"}}))
-    assert told == [("/value/section", "not_found")]
+    errors = errors_of(client.call_tool("give", {"value": {"section": "x"}}))
+    assert errors == [("/value/section", "not_found")]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_coroutine_s_result_that_fits_nothing_is_a_fault(section: Any, settings: Any) -> None:
+def test_a_coroutine_s_result_that_does_not_fit_is_an_internal_error(
+    section: Any, settings: Any
+) -> None:
     async def give() -> Any:
         """Give sections."""
         return Section.objects.all()

@@ -1,4 +1,4 @@
-"""Model instances and querysets as results of a declared shape, by the front door."""
+"""Model instances and querysets as results of a declared shape, through the endpoint."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_nested_instance_has_its_own_shape(user: User, modern: Any, settings: 
 
 
 @pytest.mark.parametrize("hint", [SectionRow, list[SectionRow], str, list[str], Any])
-def test_what_does_not_fit_the_shape_is_a_fault(
+def test_a_value_that_does_not_fit_the_shape_is_an_internal_error(
     hint: Any, groups: Any, modern: Any, settings: Any
 ) -> None:
     serve(settings, giving(hint, Permission(name="x")))

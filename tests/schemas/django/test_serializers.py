@@ -1,4 +1,4 @@
-"""Serializers of Django REST framework as parameters and results, by the front door."""
+"""Serializers of Django REST framework as parameters and results, through the endpoint."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def add(data: SectionSerializer) -> str:
         ("group", {"type": "integer"}),
     ],
 )
-def test_schema_of_what_is_written(name: str, schema: Any, settings: Any) -> None:
+def test_schema_of_a_writable_field(name: str, schema: Any, settings: Any) -> None:
     serve(settings, order)
     assert messages("mcp_bridge.W001") == []
     data = served("order").input_schema["properties"]["data"]
@@ -135,7 +135,7 @@ def test_the_procedure_receives_the_valid_serializer(
 
 
 @pytest.mark.parametrize(
-    ("sent", "told"),
+    ("sent", "expected"),
     [
         ({"id": 1}, [("/data/id", "extra_forbidden")]),
         ({"lines": [{"code": "a", "count": 0}]}, [("/data/lines/0/count", "greater_than_equal")]),
@@ -146,19 +146,19 @@ def test_the_procedure_receives_the_valid_serializer(
         ({"price": 12345}, [("/data/price", "max_whole_digits")]),
     ],
 )
-def test_what_the_serializer_refuses_is_an_argument_error(
-    sent: Any, told: Any, modern: CheckedClient, settings: Any
+def test_errors_of_the_serializer_are_argument_errors(
+    sent: Any, expected: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, order)
-    assert errors_of(modern.call_tool("order", {"data": {**GOOD, **sent}})) == told
+    assert errors_of(modern.call_tool("order", {"data": {**GOOD, **sent}})) == expected
 
 
 def test_a_list_is_one_serializer_of_many(modern: CheckedClient, settings: Any) -> None:
     serve(settings, orders)
     result = modern.call_tool("orders", {"data": [{"code": "a"}, {"code": "b", "count": 3}]})
     assert json.loads(text_of(result)) == [{"code": "a", "count": 1}, {"code": "b", "count": 3}]
-    told = errors_of(modern.call_tool("orders", {"data": [{"code": "a"}, {"code": " "}]}))
-    assert told == [("/data/1/code", "blank")]
+    errors = errors_of(modern.call_tool("orders", {"data": [{"code": "a"}, {"code": " "}]}))
+    assert errors == [("/data/1/code", "blank")]
 
 
 def test_a_model_serializer_saves(modern: CheckedClient, settings: Any) -> None:
@@ -178,7 +178,7 @@ def article(user: Any) -> Article:
     return Article.objects.create(title="News", body="a b", section=section, author=author)
 
 
-def test_schema_of_what_is_read(settings: Any) -> None:
+def test_schema_has_the_readable_fields(settings: Any) -> None:
     serve(settings, giving(ArticleSerializer, None))
     schema = served("give").output_schema or {}
     properties = schema["properties"]
@@ -190,7 +190,7 @@ def test_schema_of_what_is_read(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_a_result_is_what_the_serializer_represents(
+def test_a_result_is_the_representation_of_the_serializer(
     many: bool, article: Any, modern: Any, settings: Any
 ) -> None:
     hint = list[ArticleSerializer] if many else ArticleSerializer
@@ -222,7 +222,7 @@ def test_a_serializer_may_be_returned_itself(article: Any, modern: Any, settings
     assert json.loads(text_of(modern.call_tool("give")))["title"] == "News"
 
 
-def test_what_is_write_only_is_never_shown(modern: Any, settings: Any) -> None:
+def test_write_only_fields_are_never_shown(modern: Any, settings: Any) -> None:
     order = {"id": 1, **GOOD, "lines": [{"code": "a", "count": 1}]}
     serve(settings, giving(OrderSerializer, order))
     assert "pin" not in (served("give").output_schema or {})["properties"]

@@ -1,4 +1,4 @@
-"""What a site told drf-spectacular of its serializers, by the front door."""
+"""Serializers that a site describes to drf-spectacular, through the endpoint."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Point(serializers.Field[Any, Any, Any, Any]):
 
 
 class Unknown(Point):
-    """A field of which nobody says anything."""
+    """A field that nothing describes."""
 
 
 class PointExtension(extensions.OpenApiSerializerFieldExtension):
@@ -82,7 +82,7 @@ class PurchaseSerializer(serializers.Serializer[Any]):
     old = serializers.CharField(required=False)
     secret = serializers.CharField(required=False)
     sum = serializers.SerializerMethodField()
-    nobody = Unknown(read_only=True)
+    unknown = Unknown(read_only=True)
 
     @extend_schema_field(OpenApiTypes.DATE)
     def get_sum(self, value: Any) -> Any:
@@ -138,7 +138,7 @@ class UnknownSerializer(serializers.Serializer[Any]):
 
 @pytest.fixture
 def spectacular(settings: Any, capfd: Any) -> Any:
-    """Have drf-spectacular installed, and see that nobody notices it at work."""
+    """Install drf-spectacular, and check that its state and output stay as they were."""
     before = copy.deepcopy(vars(drainage.GENERATOR_STATS))
     caches = [
         dict(drainage.GENERATOR_STATS._warn_cache),
@@ -167,7 +167,7 @@ COIN = {**INTEGER, "exclusiveMinimum": 0}
 POINT = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 
 
-def test_schema_of_a_parameter_is_what_the_site_said(spectacular: Any, settings: Any) -> None:
+def test_schema_of_a_parameter_is_the_site_s_own(spectacular: Any, settings: Any) -> None:
     schema = parameter(PurchaseSerializer, settings)
     assert schema["description"] == "What is bought."
     assert (schema["required"], schema["additionalProperties"]) == (["coin"], False)
@@ -182,18 +182,16 @@ def test_schema_of_a_parameter_is_what_the_site_said(spectacular: Any, settings:
     }
 
 
-def test_schema_of_a_result_is_what_the_site_said(spectacular: Any, settings: Any) -> None:
+def test_schema_of_a_result_is_the_site_s_own(spectacular: Any, settings: Any) -> None:
     schema = result(PurchaseSerializer, settings)
     properties = schema["properties"]
-    assert set(properties) == {"coin", "at", "part", "maybe", "old", "sum", "nobody"}
-    assert (properties["coin"], properties["nobody"]) == (COIN, {"anyOf": [{}, {"type": "null"}]})
+    assert set(properties) == {"coin", "at", "part", "maybe", "old", "sum", "unknown"}
+    assert (properties["coin"], properties["unknown"]) == (COIN, {"anyOf": [{}, {"type": "null"}]})
     assert properties["sum"] == {"type": ["string", "null"], "format": "date"}
     assert set(properties["part"]["properties"]) == {"id", "note"}
 
 
-def test_schema_of_a_whole_serializer_is_what_an_extension_says(
-    spectacular: Any, settings: Any
-) -> None:
+def test_schema_of_a_serializer_is_that_of_its_extension(spectacular: Any, settings: Any) -> None:
     shape = parameter(MapSerializer, settings)["additionalProperties"]
     assert set(shape["properties"]) == set(shape["required"]) == {"key", "note"}
     items = result(list[MapSerializer], settings)["properties"]["result"]["items"]
@@ -216,17 +214,17 @@ def test_both_versions_of_openapi_make_one_schema(
         assert (parameter(kind, settings), result(kind, settings)) == older
 
 
-def test_what_contains_itself_is_reported(spectacular: Any, settings: Any) -> None:
+def test_a_schema_that_contains_itself_is_reported(spectacular: Any, settings: Any) -> None:
     serve(settings, taking(LoopSerializer))
     assert "a schema that contains itself" in messages("mcp_bridge.W001")[0]
 
 
-def test_what_only_the_database_knows_is_looked_up(spectacular: Any, settings: Any) -> None:
+def test_a_type_that_only_the_database_knows_is_looked_up(spectacular: Any, settings: Any) -> None:
     assert result(ReadSerializer, settings)["properties"]["section"]["type"] == "integer"
 
 
 @pytest.mark.parametrize(
-    ("sent", "told"),
+    ("sent", "expected"),
     [
         ({"coin": 0}, [("/value/coin", "exclusiveMinimum")]),
         ({"coin": 13}, [("/value/coin", "unlucky")]),
@@ -236,11 +234,11 @@ def test_what_only_the_database_knows_is_looked_up(spectacular: Any, settings: A
         ({"coin": 1, "secret": "x"}, [("/value/secret", "extra_forbidden")]),
     ],
 )
-def test_what_the_site_said_is_enforced(
-    sent: Any, told: Any, spectacular: Any, modern: CheckedClient, settings: Any
+def test_the_site_s_schema_is_enforced(
+    sent: Any, expected: Any, spectacular: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(PurchaseSerializer))
-    assert errors_of(modern.call_tool("take", {"value": sent})) == told
+    assert errors_of(modern.call_tool("take", {"value": sent})) == expected
 
 
 def test_the_procedure_receives_the_valid_serializer(
@@ -265,11 +263,11 @@ def test_the_procedure_receives_the_valid_serializer(
     ]
 
 
-def test_a_result_is_held_to_what_the_site_said(
+def test_a_result_is_checked_against_the_site_s_schema(
     spectacular: Any, modern: CheckedClient, settings: Any
 ) -> None:
-    bought = {"coin": 5, "at": [1, 2], "secret": "x", "nobody": [3], "maybe": None}
-    shown = {"coin": 5, "at": [1, 2], "maybe": None, "sum": None, "nobody": [3]}
+    bought = {"coin": 5, "at": [1, 2], "secret": "x", "unknown": [3], "maybe": None}
+    shown = {"coin": 5, "at": [1, 2], "maybe": None, "sum": None, "unknown": [3]}
     serve(settings, giving(PurchaseSerializer, bought))
     assert json.loads(text_of(modern.call_tool("give"))) == shown
     serve(settings, giving(PurchaseSerializer, {**bought, "day": 5}))
@@ -279,7 +277,7 @@ def test_a_result_is_held_to_what_the_site_said(
 
 
 @pytest.mark.parametrize("kind", [OrderSerializer, ArticleSerializer])
-def test_what_nobody_said_anything_of_is_the_same_with_it(kind: Any, settings: Any) -> None:
+def test_other_serializers_are_the_same_with_drf_spectacular(kind: Any, settings: Any) -> None:
     def both() -> Any:
         serve(settings, taking(kind), giving(kind, None))
         return served("take").input_schema, served("give").output_schema
@@ -294,6 +292,6 @@ def test_a_field_that_would_only_be_guessed_is_reported(spectacular: Any, settin
     assert "'value' is a Unknown: no JSON fills it" in messages("mcp_bridge.W001")[0]
 
 
-def test_nothing_is_asked_where_it_is_not_installed(settings: Any) -> None:
+def test_drf_spectacular_is_not_used_where_it_is_not_installed(settings: Any) -> None:
     serve(settings, taking(PurchaseSerializer))
     assert "'coin' is a Coin: no JSON fills it" in messages("mcp_bridge.W001")[0]

@@ -1,0 +1,122 @@
+"""What comes before a message over HTTP is read, and the answer as Django's response."""
+
+from __future__ import annotations
+
+from django.core.exceptions import DisallowedHost, RequestDataTooBig
+from django.http import HttpRequest, HttpResponse, UnreadablePostError
+from django.utils.translation import get_language
+
+from mcp_bridge.conf import conf
+from mcp_bridge.features.context import Client, Context
+from mcp_bridge.protocol import (
+    LATEST,
+    ForbiddenError,
+    InvalidRequestError,
+    NotAcceptableError,
+    PayloadTooLargeError,
+    ProtocolError,
+    Reply,
+    Request,
+    UnsupportedMediaTypeError,
+    internal_error,
+    refuse,
+)
+
+
+def context_of(request: HttpRequest, message: Request | None = None) -> Context:
+    """Return who calls and how, for one message of a request, or for the request itself."""
+    meta = request.META
+    return Context(
+        user=request.user,
+        auth=getattr(request, "auth", None),
+        request=request,
+        revision=LATEST if message is None else message.revision,
+        client=Client()
+        if message is None
+        else Client(info=message.client_info, capabilities=message.client_capabilities),
+        remote_address=meta.get("REMOTE_ADDR", ""),
+        user_agent=meta.get("HTTP_USER_AGENT", ""),
+        language=get_language() or "",
+    )
+
+
+def check_origin(request: HttpRequest) -> None:
+    """
+    Refuse a host that is not the site's, and an origin that may not call (DNS rebinding).
+
+    No Origin header is fine: browsers send one, other clients do not. Raises ProtocolError.
+    See MCP, "Streamable HTTP", "Security warning".
+    """
+    try:
+        host = request.get_host()
+    except DisallowedHost:
+        raise InvalidRequestError("Invalid request: this host is not served here.") from None
+    origin = request.META.get("HTTP_ORIGIN")
+    if origin is None or origin == f"{request.scheme}://{host}" or origin in conf.ALLOWED_ORIGINS:
+        return
+    raise ForbiddenError("Forbidden: this origin may not call; the site lists who may.")
+
+
+def check_media(request: HttpRequest) -> None:
+    """Refuse a body that is not JSON, and a client that takes no JSON. Raises ProtocolError."""
+    charset = (request.content_params or {}).get("charset", "utf-8")
+    if request.content_type != "application/json" or charset.lower() not in ("utf-8", "utf8"):
+        raise UnsupportedMediaTypeError(
+            "Unsupported media type: send Content-Type: application/json, in UTF-8."
+        )
+    if request.META.get("HTTP_CONTENT_ENCODING", "identity").lower() != "identity":
+        raise UnsupportedMediaTypeError(
+            "Unsupported content encoding: send the body as it is, without Content-Encoding."
+        )
+    accept = request.META.get("HTTP_ACCEPT")
+    if accept and "application/json" not in accept:
+        try:
+            if request.accepts("application/json"):
+                return
+        except (ValueError, LookupError):
+            # Django cannot read every header that a client can send.
+            pass
+        raise NotAcceptableError(
+            "Not acceptable: the answer is JSON; send Accept: application/json, text/event-stream."
+        )
+
+
+def read_body(request: HttpRequest) -> bytes:
+    """Return the body, read no further than MAX_BODY_BYTES. Raises InvalidRequestError."""
+    limit = conf.MAX_BODY_BYTES
+    try:
+        declared = int(request.META.get("CONTENT_LENGTH") or 0)
+    except ValueError:
+        raise InvalidRequestError("Invalid request: Content-Length is not a number.") from None
+    try:
+        # Not a byte of a body that says to be too large.
+        body = b"" if declared > limit else request.read(limit + 1)
+    except (UnreadablePostError, RequestDataTooBig, OSError):
+        raise InvalidRequestError("Invalid request: the body could not be read.") from None
+    if max(declared, len(body)) > limit:
+        raise PayloadTooLargeError(f"Request too large: a body has at most {limit} bytes.")
+    if len(body) < declared:
+        raise InvalidRequestError("Invalid request: the body is shorter than Content-Length says.")
+    # A procedure may look at request.body, which Django refuses once the stream was read.
+    request._body = body
+    return body
+
+
+def refusal(exception: Exception) -> Reply:
+    """Return the reply to a request that was refused before its message was read."""
+    if isinstance(exception, ProtocolError):
+        return refuse(exception)
+    return refuse(internal_error("The request"))
+
+
+def respond(reply: Reply) -> HttpResponse:
+    """Return a reply as Django's response, which nobody may keep."""
+    response = HttpResponse(
+        reply.body or b"",
+        status=reply.status,
+        content_type="application/json",
+        headers={"Cache-Control": "no-store", **reply.headers},
+    )
+    if reply.body is None:
+        del response["Content-Type"]
+    return response
