@@ -142,7 +142,7 @@ def _constructor(kind: TypeHint) -> AfterValidator:
         try:
             return kind(**{str(name): value for name, value in named.items() if name})
         except (TypeError, ValueError) as exception:
-            # Beside the text, attrs raises what was validated, for programs.
+            # attrs adds the validated value to the text, for programs.
             raise ValueError(next(iter(exception.args), "the value is refused")) from exception
 
     return AfterValidator(make)
@@ -209,7 +209,7 @@ def _of_struct(hint: TypeHint) -> Iterator[Member]:
         yield Member(name=config.tag_field, hint=tag, received=tag)
     for each in structs.fields(hint):
         kinds = get_args(each.type)
-        # What is not set is not sent, and no value of JSON.
+        # UNSET is no value of JSON, and is not sent.
         kept = [kind for kind in kinds if kind is not UnsetType]
         sent = each.type if len(kept) == len(kinds) else functools.reduce(operator.or_, kept)
         yield Member(

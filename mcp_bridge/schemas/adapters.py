@@ -52,7 +52,7 @@ def adapt(hint: TypeHint, side: Side) -> TypeHint:
     """
     Return a hint with every adapted type in it replaced, in unions and containers too.
 
-    Raises what the adapters raise.
+    Raises any exception that an adapter raises.
     """
     inner, metadata = split_annotated(hint)
     for adapter in ADAPTERS:

@@ -181,7 +181,7 @@ def _names_itself(name: str, key: str, value: object) -> bool:
 
 
 def _short_names(names: Iterable[str]) -> dict[str, str]:
-    """Return the names without what keeps equal ones apart in a SchemaGenerator."""
+    """Return the names without the prefixes by which a SchemaGenerator tells them apart."""
     short: dict[str, str] = {}
     for name in sorted(names):
         last = wanted = name.rsplit("__", 1)[-1]

@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typing_extensions import get_type_hints, is_typeddict
 
-# Whatever may stand in an annotation: classes, unions, aliases, special forms have no type in
-# common, and are asked by getattr() and get_origin().
+# A type hint: a class, a union, an alias, a special form. These have no type in common, and are
+# read by get_origin(), get_args() and getattr().
 TypeHint: TypeAlias = Any
 
 UNIONS: Final = (typing.Union, types.UnionType)
@@ -27,7 +27,7 @@ _CONTAINERS: Final = frozenset(
 
 
 def origin_of(hint: TypeHint) -> TypeHint:
-    """Return what a hint is made from (``list`` for ``list[int]``), or None where it is plain."""
+    """Return the generic class of a hint, ``list`` for ``list[int]``, or None where it has none."""
     return get_origin(hint)
 
 

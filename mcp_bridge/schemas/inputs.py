@@ -22,7 +22,7 @@ from mcp_bridge.schemas.members import model_schema
 from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature, UnsupportedSignature
 from mcp_bridge.schemas.strictness import strict_validator, takes_paths
 
-# Strict JSON mode: what the schema says is what is enforced.
+# Strict JSON mode, so that the schema is enforced as it reads.
 CONFIG = ConfigDict(
     strict=True,
     extra="forbid",
@@ -31,7 +31,7 @@ CONFIG = ConfigDict(
     ser_json_bytes="base64",
     ser_json_inf_nan="constants",
 )
-# The field of an open model that holds the type of what it takes besides its own.
+# The field of a model for ``**kwargs``, whose hint is the type of all other arguments.
 _REST: Final = "rest"
 
 
@@ -143,7 +143,7 @@ def _field(parameter: Parameter, adapted: TypeHint) -> FieldInfo:
     metadata = split_annotated(parameter.hint)[1]
     if any(isinstance(each, FieldInfo) and each.description for each in metadata):
         description = ""
-    # What only the type knows, such as what a number is the id of, is told as well.
+    # An adapter knows more, such as the model that a number is the id of.
     brought = description_in(adapted) if adapted is not parameter.hint else ""
     if description and brought:
         description += ("" if description.endswith((".", "!", "?")) else ".") + f" {brought}"

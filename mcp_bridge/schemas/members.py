@@ -35,7 +35,7 @@ from mcp_bridge.schemas.hints import (
     without_metadata,
 )
 
-# The key of a core schema's metadata that keeps what stood beside the class in its Annotated.
+# The key in a core schema's metadata for the metadata of the Annotated that held the class.
 BESIDE: Final = "mcp_bridge_beside"
 
 
@@ -45,7 +45,7 @@ def model_schema(
     """
     Return the core schema of a new pydantic model with these fields.
 
-    Their hints may hold adapted types at any depth. Raises what pydantic and the adapters raise.
+    Their hints may hold adapted types at any depth. Raises any exception of pydantic and adapters.
     """
     adapting = _Adapting(side)
     inside = any(_contains_adapted(hint, adapting) for hint, _ in fields.values())
@@ -63,7 +63,7 @@ def core_schema_of(hint: TypeHint, config: ConfigDict, side: Side) -> CoreNode:
     """
     Return the core schema of a hint that may hold adapted types at any depth.
 
-    Raises what pydantic and the adapters raise.
+    Raises any exception of pydantic and of adapters.
     """
     adapting = _Adapting(side)
     if _contains_adapted(hint, adapting):
@@ -136,7 +136,7 @@ def _contains_adapted(hint: TypeHint, adapting: _Adapting) -> bool:
     """
     Return whether an adapted hint still holds adapted types: in members, in type aliases.
 
-    Raises what the adapters raise.
+    Raises any exception that an adapter raises.
     """
     plain = _plain(adapting.side, len(ADAPTERS))
     seen: dict[int, TypeHint] = {}

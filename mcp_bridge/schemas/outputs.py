@@ -43,7 +43,7 @@ def register_content(predicate: Callable[[TypeHint], bool]) -> None:
     """
     Say which hints promise content blocks besides the block types themselves.
 
-    ``predicate`` is asked of each part of a hint: a type, or what stands in an ``Annotated``.
+    ``predicate`` is called with each part of a hint: a type, or the metadata of an ``Annotated``.
     """
     _CONTENT.append(predicate)
 
@@ -59,11 +59,12 @@ _ANY: Final = SchemaSerializer(core_schema.tuple_schema([core_schema.any_schema(
 
 class Outputs:
     """
-    What a function returns, and what its docstring says of that.
+    The result of a function.
 
     ``schema`` is the output schema, whose root is an object, or None where the hint promises no
     structured result. ``errors`` are sentences on a hint that pydantic cannot read. ``returns`` is
-    the hint, as a list for what is generated. ``is_content`` says that it promises content blocks.
+    the hint, as a list where it is of a generator. ``is_content`` says that it promises content
+    blocks. ``description`` is the docstring's, for a hint that has none.
     """
 
     def __init__(self, returns: TypeHint, description: str = "") -> None:
@@ -101,7 +102,7 @@ class Outputs:
         """
         Return the value as JSON text, plain and as ``structuredContent`` (an object always).
 
-        Raises ValueError or TypeError where it is not what the schema says, or is no JSON.
+        Raises ValueError or TypeError for a value that breaks the schema, or is no JSON.
         """
         try:
             plain = self._plain(value)
@@ -123,7 +124,7 @@ class Outputs:
 
 def _checker(core: CoreNode, schema: JSONSchema) -> Callable[[bytes], object]:
     """
-    Return what enforces the schema of a result: pydantic where it can (it is fast), or jsonschema.
+    Return a check of results: by pydantic where that can (it is fast), else by jsonschema.
 
     It cannot where a result is written in another way than an argument is read (aliases, computed
     fields, serializers), nor where reading it would run validators of the site's own again.
@@ -149,7 +150,7 @@ def _comparable(schema: object) -> object:
 
 
 def _in_tuple(core: CoreNode) -> CoreNode:
-    # The root of a serializer takes no config, and what is in a tuple does.
+    # The root of a serializer takes no config, but the items of a tuple do.
     return {"type": "tuple", "items_schema": [core]}
 
 

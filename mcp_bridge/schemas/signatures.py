@@ -1,4 +1,4 @@
-"""Read what a function takes and returns from its signature, hints and docstring."""
+"""Read the parameters and the result of a function from its signature, hints and docstring."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _TEXTS: Final = {
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 # For definitions, which stand beside the model and have nothing of its config.
 _DEFINITIONS: Final = CoreConfig(strict=True, allow_inf_nan=False, val_json_bytes="base64")
-# By the type of a core schema, what converts its values when a procedure receives them.
+# By the type of a core schema, the function that converts its values for a procedure.
 _CONVERTERS: Final[dict[str, Convert]] = {}
 
 
@@ -54,7 +54,7 @@ def strict_validator(
     schema: Mapping[str, object], *, receives: bool = False, whole_numbers: bool = False
 ) -> SchemaValidator:
     """
-    Return a validator for the JSON of a core schema that accepts what its JSON Schema says.
+    Return a validator of JSON for a core schema, which accepts just what its JSON Schema does.
 
     With ``receives`` its values go through the functions given to on_receipt(). With
     ``whole_numbers``, which costs time, 2.0 is an integer too, as JSON Schema has it.

@@ -12,11 +12,12 @@ from jsonschema import Draft202012Validator
 
 from mcp_bridge.calls.arguments import typed_checker
 from mcp_bridge.exceptions import InvalidArguments
-from mcp_bridge.schemas import Inputs, Outputs, Signature, output_schema
+from mcp_bridge.schemas import Inputs, Outputs, Signature
 from tests.schemas.drawing import mutated
 from tests.schemas.families import families
 from tests.schemas.test_agreement import VALUES
 from tests.schemas.test_recursion import references
+from tests.support.schemas import output_schema
 from tests.support.serving import giving, taking
 
 # All of them by `make fuzz`, with others each time.

@@ -21,9 +21,10 @@ from mcp_bridge.protocol.content import (
     ResourceLink,
     TextContent,
 )
-from mcp_bridge.schemas import Outputs, output_schema
+from mcp_bridge.schemas import Outputs
 from tests.conftest import label
 from tests.schemas import examples as ex
+from tests.support.schemas import output_schema
 from tests.support.serving import giving
 
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}

@@ -7,17 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import pytest
 
 from mcp_bridge import Context
-from mcp_bridge.schemas import (
-    Inputs,
-    Outputs,
-    Signature,
-    UnsupportedSignature,
-    input_schema,
-    output_schema,
-)
+from mcp_bridge.schemas import Inputs, Outputs, Signature, UnsupportedSignature
 from tests.conftest import label
 from tests.schemas import examples as ex
 from tests.schemas import structures
+from tests.support.schemas import input_schema, output_schema
 from tests.support.serving import giving, taking
 
 if TYPE_CHECKING:
