@@ -11,7 +11,6 @@ from django.db.models import Model
 from django.db.models.signals import post_migrate
 from django.utils.module_loading import import_string
 
-from mcp_bridge.checks.settings import check_settings, check_tools
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import sync
 from mcp_bridge.schemas.django import register_adapters
@@ -26,6 +25,9 @@ class MCPBridgeConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        # These import models, which Django has loaded only now.
+        from mcp_bridge.checks.settings import check_settings, check_tools
+
         register_adapters()
         # By its name, since extras stand above the core; it imports no library of its own.
         import_string("mcp_bridge.contrib.structs.register_adapters")()
