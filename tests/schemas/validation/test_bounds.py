@@ -1,4 +1,4 @@
-"""What a check against a schema given by hand may cost, whatever schema and value hold."""
+"""The cost of a check against a schema given by hand is bounded for every schema and value."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ WORST = {
     "doubled choices": (doubled(15), "x", TOO_LARGE),
     "choices in depth": (of(type="array", anyOf=BRANCHES), json.loads("[" * 60 + "]" * 60), 0),
     "a long text of a wrong type": (of(type="integer"), LoudText("x" * 90_000), 1),
-    "many complaints of a large value": (
+    "many errors of a large value": (
         {"allOf": [of(type="string")] * 300},
         LoudList(["ab"] * 15_000),
         300,
@@ -82,20 +82,20 @@ WORST = {
 
 
 @pytest.mark.parametrize(("schema", "value", "outcome"), WORST.values(), ids=WORST)
-def test_the_worst_cases_are_settled_by_little_work(
+def test_the_worst_cases_take_little_work(
     schema: Any, value: Any, outcome: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_bridge.schemas.validation.validator.MAX_STEPS", STEPS)
     validator = SchemaValidator(schema, "input_schema")
 
-    def told() -> int | str:
+    def outcome_of() -> int | str:
         try:
             return len(validator.errors({"value": value}))
         except UncheckableError as why:
             return str(why)
 
     # A pattern that takes exponential time does not show in this number, but does not end either.
-    work, found = calls(told)
+    work, found = calls(outcome_of)
     assert found == outcome
     assert work < 40 * STEPS
 
@@ -112,7 +112,7 @@ def test_the_worst_cases_are_settled_by_little_work(
     ],
     ids=["overflow", "large"],
 )
-def test_what_cannot_be_checked_is_an_argument_error_logged_once(
+def test_a_value_that_cannot_be_checked_is_an_error_logged_once(
     schema: Any, value: Any, said: str, modern: CheckedClient, settings: Any, caplog: Any
 ) -> None:
     serve(settings, taking(Any), input_schema=schema)
