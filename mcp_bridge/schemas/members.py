@@ -49,9 +49,10 @@ def model_schema(
     """
     adapting = _Adapting(side)
     inside = any(_contains_adapted(hint, adapting) for hint, _ in fields.values())
-    given: dict[str, Any] = dict(fields)
-    if not inside:
-        given = {each: (_reused(hint, config), field) for each, (hint, field) in fields.items()}
+    given: dict[str, Any] = {
+        each: (hint if inside else _reused(hint, config), field)
+        for each, (hint, field) in fields.items()
+    }
     model = create_model(name, __config__=_config(config, inside), **given)
     # Where a name is not known, this says which; else it does nothing.
     model.model_rebuild()
