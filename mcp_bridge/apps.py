@@ -4,6 +4,7 @@ from django.apps import AppConfig
 from django.core import checks
 from django.core.signals import setting_changed
 from django.db.models.signals import post_migrate
+from django.utils.module_loading import import_string
 
 from mcp_bridge.schemas.django import register_adapters
 from mcp_bridge.signals import tools_changed
@@ -21,6 +22,8 @@ class MCPBridgeConfig(AppConfig):
         from mcp_bridge.registry.registry import registry
 
         register_adapters()
+        # By its name, since extras stand above the core; it imports no library of its own.
+        import_string("mcp_bridge.contrib.structs.register_adapters")()
         checks.register(check_settings, "mcp_bridge")
         checks.register(check_tools, "mcp_bridge")
         tools_changed.connect(registry.settings_changed, dispatch_uid="mcp_bridge.tools_changed")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, TypeVar, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator
 
 from mcp_bridge.exceptions import Declined, InputRequired
@@ -118,7 +118,7 @@ def _flat(document: SchemaDocument, schema: JSONSchema) -> JSONSchema:
 
 @lru_cache(maxsize=256)
 def _validator(model: type[BaseModel]) -> SchemaValidator:
-    return strict_validator(model.__pydantic_core_schema__)
+    return strict_validator(TypeAdapter(model).core_schema)
 
 
 def _key(context: Context, message: str, model: type[BaseModel], schema: object) -> str:

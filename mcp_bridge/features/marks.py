@@ -8,22 +8,33 @@ source (``mcp_bridge.sources``) finds marked functions later and makes a ``Tool`
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any, Final, TypeVar, overload
 
 from mcp_bridge.features.rates import parse_rate
+from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 MARK: Final = "__mcp_tool__"
 TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_HINTS: Final = ("read_only", "destructive", "idempotent", "open_world")
+# The type of each option that has a plain one, and its words for an error.
+_TYPES: Final[dict[str, tuple[type | UnionType, str]]] = {
+    **dict.fromkeys(("public", "confirm", "exposed", "deprecated"), (bool, "True or False")),
+    **dict.fromkeys(_HINTS, (bool | None, "True or False")),
+    **dict.fromkeys(("input_schema", "output_schema", "meta"), (Mapping | None, "a mapping")),
+    **dict.fromkeys(("name", "throttle"), (str | None, "a string")),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOptions:
     """
-    What ``@mcp_tool`` was told.
+    The options of ``@mcp_tool``.
 
     ``name`` (default: the procedure's), ``title`` and ``description`` (default: the docstring) are
     what the model reads; the last two may be lazy translations. ``read_only``, ``destructive``,
@@ -33,13 +44,13 @@ class ToolOptions:
     ``public=True`` opens the tool to anonymous callers. ``exposed=False`` and ``deprecated=True``
     keep it from being a tool. ``input_schema`` and ``output_schema`` replace the schemas made from
     the type hints. ``icons`` and ``meta`` (``_meta``) are sent as given; ``throttle`` is
-    how often a caller may call it ("20/min"), or a name in THROTTLE_RATES; ``confirm`` is kept with
-    the tool. See MCP, "Tools", and the schema's ``Tool``.
+    how often a caller may call it ("20/min"), or a name in THROTTLE_RATES; ``confirm=True`` has
+    each call wait for a person's confirmation. See MCP, "Tools", and the schema's ``Tool``.
     """
 
     name: str | None = None
-    title: Any = None
-    description: Any = None
+    title: object = None
+    description: object = None
     read_only: bool | None = None
     destructive: bool | None = None
     idempotent: bool | None = None
@@ -50,85 +61,60 @@ class ToolOptions:
     confirm: bool = False
     exposed: bool = True
     deprecated: bool = False
-    input_schema: Mapping[str, Any] | None = None
-    output_schema: Mapping[str, Any] | None = None
-    icons: tuple[Mapping[str, Any], ...] = ()
-    meta: Mapping[str, Any] | None = None
+    input_schema: JSONSchema | None = None
+    output_schema: JSONSchema | None = None
+    icons: tuple[JSONObject, ...] = ()
+    meta: JSONObject | None = None
     throttle: str | None = None
 
     def __post_init__(self) -> None:
-        _check_options(self)
+        for name, (kind, wanted) in _TYPES.items():
+            _expect(isinstance(getattr(self, name), kind), name, wanted, self)
+        for name in ("permissions", "scopes"):
+            strings = all(isinstance(each, str) and each for each in getattr(self, name))
+            _expect(strings, name, "strings", self)
+        _expect(all(isinstance(icon, Mapping) for icon in self.icons), "icons", "mappings", self)
+        for name in ("title", "description"):
+            _expect(_is_text(getattr(self, name)), name, "a string or a lazy translation", self)
+        if self.name is not None and not TOOL_NAME.fullmatch(self.name):
+            raise ValueError(
+                f"mcp_tool(name={self.name!r}): a tool's name has 1 to 128 of the characters "
+                "A-Z a-z 0-9 _ - and '.'."
+            )
+        if self.public and (self.permissions or self.scopes):
+            raise ValueError(
+                "mcp_tool(public=True) opens the tool to everybody, so it cannot ask for "
+                "permissions or scopes as well: drop one of them."
+            )
+        if self.throttle and "/" in self.throttle:
+            try:
+                parse_rate(self.throttle)
+            except ValueError as exception:
+                raise ValueError(f"mcp_tool(throttle=…) {exception}.") from None
+        if self.read_only and self.destructive:
+            raise ValueError(
+                "mcp_tool(): a read_only tool cannot be destructive: drop one of them."
+            )
 
     @property
     def annotations(self) -> dict[str, bool]:
-        """The hints that were given, in the names of MCP's ToolAnnotations."""
-        hints = {
-            "readOnlyHint": self.read_only,
-            "destructiveHint": self.destructive,
-            "idempotentHint": self.idempotent,
-            "openWorldHint": self.open_world,
-        }
-        return {name: hint for name, hint in hints.items() if hint is not None}
+        """Return the hints that were given, by their names in MCP's ToolAnnotations."""
+        names = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+        given = zip(names, (getattr(self, hint) for hint in _HINTS), strict=True)
+        return {name: hint for name, hint in given if hint is not None}
 
 
-_FLAGS = ("public", "confirm", "exposed", "deprecated")
-_HINTS = ("read_only", "destructive", "idempotent", "open_world")
-_OBJECTS = ("input_schema", "output_schema", "meta")
-
-
-def _check_options(options: ToolOptions) -> None:
-    for name in _FLAGS:
-        _expect(isinstance(getattr(options, name), bool), name, "True or False", options)
-    for name in _HINTS:
-        _expect(isinstance(getattr(options, name), bool | None), name, "True or False", options)
-    for name in _OBJECTS:
-        _expect(isinstance(getattr(options, name), Mapping | None), name, "a mapping", options)
-    for name in ("permissions", "scopes"):
-        strings = getattr(options, name)
-        _expect(all(isinstance(each, str) and each for each in strings), name, "strings", options)
-    for name in ("name", "throttle"):
-        _expect(isinstance(getattr(options, name), str | None), name, "a string", options)
-    _expect(all(isinstance(icon, Mapping) for icon in options.icons), "icons", "mappings", options)
-    # Titles and descriptions may be lazy translations, which only str() turns into text.
-    for name in ("title", "description"):
-        text = getattr(options, name)
-        _expect(text is None or _is_text(text), name, "a string or a lazy translation", options)
-    if options.name is not None and not TOOL_NAME.fullmatch(options.name):
-        raise ValueError(
-            f"mcp_tool(name={options.name!r}): a tool's name has 1 to 128 of the characters "
-            "A-Z a-z 0-9 _ - and '.'."
-        )
-    if options.public and (options.permissions or options.scopes):
-        raise ValueError(
-            "mcp_tool(public=True) opens the tool to everybody, so it cannot ask for permissions "
-            "or scopes as well: drop one of them."
-        )
-    if options.throttle and "/" in options.throttle:
-        try:
-            parse_rate(options.throttle)
-        except ValueError as exception:
-            raise ValueError(f"mcp_tool(throttle=…) {exception}.") from None
-    if options.read_only and options.destructive:
-        raise ValueError("mcp_tool(): a read_only tool cannot be destructive: drop one of them.")
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) or hasattr(value, "_proxy____cast")
+def _is_text(value: object) -> bool:
+    # Lazy translations are Django's, and only str() makes text of them.
+    django = sys.modules.get("django.utils.functional")
+    lazy = django is not None and isinstance(value, django.Promise)
+    return lazy or isinstance(value, str | None)
 
 
 def _expect(fulfilled: bool, name: str, wanted: str, options: ToolOptions) -> None:
     if not fulfilled:
         given = getattr(options, name)
         raise TypeError(f"mcp_tool({name}={given!r}): {name} must be {wanted}.")
-
-
-def _as_tuple(name: str, value: Any) -> tuple[Any, ...]:
-    """Permissions, scopes and icons may be given as one or as several."""
-    if isinstance(value, str | Mapping):
-        return (value,)
-    if isinstance(value, Iterable):
-        return tuple(value)
-    raise TypeError(f"mcp_tool({name}={value!r}): {name} must be one value or a list of them.")
 
 
 @overload
@@ -139,8 +125,8 @@ def mcp_tool(function: F, /) -> F: ...
 def mcp_tool(
     *,
     name: str | None = None,
-    title: Any = None,
-    description: Any = None,
+    title: object = None,
+    description: object = None,
     read_only: bool | None = None,
     destructive: bool | None = None,
     idempotent: bool | None = None,
@@ -151,17 +137,19 @@ def mcp_tool(
     confirm: bool = False,
     exposed: bool = True,
     deprecated: bool = False,
-    input_schema: Mapping[str, Any] | None = None,
-    output_schema: Mapping[str, Any] | None = None,
-    icons: Mapping[str, Any] | Iterable[Mapping[str, Any]] = (),
-    meta: Mapping[str, Any] | None = None,
+    input_schema: JSONSchema | None = None,
+    output_schema: JSONSchema | None = None,
+    icons: JSONObject | Iterable[JSONObject] = (),
+    meta: JSONObject | None = None,
     throttle: str | None = None,
 ) -> Callable[[F], F]: ...
 
 
-def mcp_tool(function: Any = None, /, **options: Any) -> Any:
+def mcp_tool(
+    function: Callable[..., object] | None = None, /, **options: Any
+) -> Callable[..., object]:
     """
-    Mark a function as an MCP tool; returns the very function it was given.
+    Mark a function as an MCP tool, and return the very function that was given.
 
     Used bare (``@mcp_tool``) or called (``@mcp_tool(read_only=True)``), above or below the
     decorator that registers the function as a procedure, on ``def`` and ``async def``. The options
@@ -170,33 +158,31 @@ def mcp_tool(function: Any = None, /, **options: Any) -> Any:
     Raises TypeError for an unknown keyword or a value of a wrong type, and ValueError for an
     illegal name or options that contradict each other, where the mark stands.
     """
-    if function is not None:
-        return _mark(function, ToolOptions())
-    checked = _options(options)
-    return lambda marked: _mark(marked, checked)
-
-
-def _options(given: dict[str, Any]) -> ToolOptions:
     known = ToolOptions.__dataclass_fields__
-    for name in given:
+    for name in options:
         if name not in known:
             raise TypeError(
                 f"mcp_tool() has no option {name!r}. Its options are: {', '.join(known)}."
             )
-    for name in ("permissions", "scopes", "icons"):
-        if name in given:
-            given[name] = _as_tuple(name, given[name])
-    return ToolOptions(**given)
+    for name in [each for each in ("permissions", "scopes", "icons") if each in options]:
+        value = options[name]
+        if not isinstance(value, Iterable):
+            raise TypeError(
+                f"mcp_tool({name}={value!r}): {name} must be one value or a list of them."
+            )
+        options[name] = (value,) if isinstance(value, str | Mapping) else tuple(value)
+    checked = ToolOptions(**options)
+
+    def mark(function: Callable[..., object]) -> Callable[..., object]:
+        if not callable(function):
+            raise TypeError(f"mcp_tool() marks functions, and {function!r} is not one.")
+        setattr(function, MARK, checked)
+        return function
+
+    return mark if function is None else mark(function)
 
 
-def _mark(function: F, options: ToolOptions) -> F:
-    if not callable(function):
-        raise TypeError(f"mcp_tool() marks functions, and {function!r} is not one.")
-    setattr(function, MARK, options)
-    return function
-
-
-def options_of(function: Any) -> ToolOptions | None:
+def options_of(function: object) -> ToolOptions | None:
     """Return the options of a marked function, or None where there is no mark."""
     options = getattr(function, MARK, None)
     return options if isinstance(options, ToolOptions) else None

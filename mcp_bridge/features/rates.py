@@ -1,4 +1,4 @@
-"""Rates as people write them: "20/min"."""
+"""Parse rates as people write them: "20/min"."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ from typing import Final, NamedTuple
 
 _UNITS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 _SHORT: Final = {
-    "s": "second",
-    "sec": "second",
-    "m": "minute",
-    "min": "minute",
-    "h": "hour",
-    "d": "day",
+    **{"s": "second", "sec": "second", "m": "minute", "min": "minute"},
+    **{"h": "hour", "d": "day"},
 }
 _FORM: Final = re.compile(rf"([1-9][0-9]{{0,8}})/({'|'.join([*_UNITS, *_SHORT])})")
 
@@ -35,7 +31,7 @@ class Rate(NamedTuple):
 @lru_cache(maxsize=1024)
 def parse_rate(text: str) -> Rate:
     """
-    The rate that a text says; each text is read once.
+    Return the rate that a text such as "20/min" says; each text is parsed once.
 
     Raises ValueError, with the end of a sentence that begins with where the text stands.
     """

@@ -1,5 +1,5 @@
 """
-pydantic's JSON Schemas, made as simple as strict clients want them.
+Generate pydantic's JSON Schemas, and make them as simple as strict clients want them.
 
 Everything is inlined but what refers to itself, ``X | None`` is one type with ``null``, and titles
 that only repeat a name are left out. The dialect is JSON Schema 2020-12.
@@ -8,43 +8,53 @@ that only repeat a name are left out. The dialect is JSON Schema 2020-12.
 from __future__ import annotations
 
 import base64
-import functools
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
 from pydantic.json_schema import (
+    CoreModeRef,
     DefsRef,
     GenerateJsonSchema,
     JsonSchemaMode,
+    JsonSchemaValue,
     JsonSchemaWarningKind,
 )
+from pydantic_core import CoreSchema, core_schema
+
+from mcp_bridge.protocol.jsonrpc import JSONSchema
+from mcp_bridge.schemas.core_schemas import CoreNode
+from mcp_bridge.schemas.walk import LISTED, NAMED, SINGLE
+
+# The key of a core schema's metadata that holds a description for its JSON Schema.
+DESCRIPTION: Final = "mcp_bridge_description"
 
 _REFERENCE: Final = "#/$defs/"
-# Where a schema holds schemas; whatever stands elsewhere (default, const, enum) is a value.
-_NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
-_LISTED: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
-_SINGLE: Final = frozenset(
-    {"items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames"}
-)
 # How Python writes a Decimal that is a number.
 _WRITTEN: Final = r"^-?[0-9]+(\.[0-9]+)?(E[+-][0-9]+)?$"
 _NAIVE: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?$"
 
 
+# The name of the method that describes each type of core schema.
+_METHODS: Final = {
+    kind: method.__name__
+    for kind, method in GenerateJsonSchema().build_schema_type_to_method().items()
+}
+
+
 class SchemaGenerator(GenerateJsonSchema):
-    """pydantic's generator without the titles it makes of field names."""
+    """pydantic's generator without the titles that it makes of field names."""
 
     # A default that is no JSON is left out of the schema; the parameter stays optional.
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {"non-serializable-default"}
 
     def __init__(self) -> None:
         super().__init__()
-        self._names: dict[Any, DefsRef] = {}
+        self._names: dict[CoreModeRef, DefsRef] = {}
 
-    def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> dict[str, Any]:
+    def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
         # pydantic's own compares all definitions several times, to give each the shortest name;
         # simplify() inlines most of them, and shortens the names of the others.
         self._mode = mode
@@ -54,7 +64,7 @@ class SchemaGenerator(GenerateJsonSchema):
             self.get_json_ref_counts(root)
         return {**root, "$defs": self.definitions}
 
-    def get_defs_ref(self, core_mode_ref: Any) -> DefsRef:
+    def get_defs_ref(self, core_mode_ref: CoreModeRef) -> DefsRef:
         if core_mode_ref not in self._names:
             # Of "module.Box:1[module.Item:2]" the name is "Box[Item]".
             parts = re.split(r"([\][,])", core_mode_ref[0])
@@ -65,16 +75,22 @@ class SchemaGenerator(GenerateJsonSchema):
         return self._names[core_mode_ref]
 
     def build_schema_type_to_method(self) -> dict[Any, Any]:
-        return {kind: getattr(self, name) for kind, name in _methods()}
+        # The same table as pydantic's, which takes longer to look for each name.
+        return {kind: getattr(self, name) for kind, name in _METHODS.items()}
 
-    def field_title_should_be_set(self, schema: Any) -> bool:
+    def field_title_should_be_set(self, schema: object) -> bool:
         return False
 
-    def bytes_schema(self, schema: Any) -> dict[str, Any]:
+    def bytes_schema(self, schema: core_schema.BytesSchema) -> JsonSchemaValue:
         # The lengths in the hint are of the bytes, and not of the text that encodes them.
         return {"type": "string", "contentEncoding": "base64"}
 
-    def encode_default(self, dft: Any) -> Any:
+    def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
+        result = super().enum_schema(schema)
+        description = schema.get("metadata", {}).get(DESCRIPTION)
+        return {**result, "description": description} if description else result
+
+    def encode_default(self, dft: object) -> object:
         if dft is None or type(dft) in (str, int, bool):
             # pydantic's own would make a serializer for each.
             return dft
@@ -83,73 +99,81 @@ class SchemaGenerator(GenerateJsonSchema):
             return base64.b64encode(dft).decode("ascii")
         return super().encode_default(dft)
 
-    def field_is_present(self, field: Any) -> bool:
+    def field_is_present(
+        self,
+        field: core_schema.ModelField
+        | core_schema.DataclassField
+        | core_schema.TypedDictField
+        | core_schema.ComputedField,
+    ) -> bool:
         # A member that the constructor does not take cannot be sent.
         sent = self.mode != "validation" or field.get("init") is not False
         return sent and super().field_is_present(field)
 
-    def get_decimal_pattern(self, schema: Any) -> str:
-        # Of a result pydantic's own would say at length what nobody has to keep to.
+    def get_decimal_pattern(self, schema: core_schema.DecimalSchema) -> str:
+        # For a result pydantic's own pattern is long, and nobody has to keep to it.
         if self.mode != "validation":
             return _WRITTEN
-        # Of more digits Python makes no Decimal, or one that is dear to reckon with.
+        # Of more digits Python makes no Decimal, or one that is slow to calculate with.
         return self.build_decimal_pattern(schema).replace("[eE][+-]?[0-9]+", "[eE][+-]?[0-9]{1,4}")
 
-    def datetime_schema(self, schema: Any) -> dict[str, Any]:
+    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
         # The format "date-time" demands the offset that a naive one must not have.
         if schema.get("tz_constraint") == "naive":
             return {"type": "string", "pattern": _NAIVE}
         return super().datetime_schema(schema)
 
 
-@functools.cache
-def _methods() -> list[tuple[str, str]]:
-    """pydantic's table of what describes which core type, by the names of the methods."""
-    table = GenerateJsonSchema().build_schema_type_to_method()
-    return [(kind, method.__name__) for kind, method in table.items()]
-
-
-def generate(schema: Any, mode: JsonSchemaMode) -> dict[str, Any]:
-    """The simplified schema of a core schema; raises PydanticInvalidForJsonSchema."""
+def generate(schema: CoreNode, mode: JsonSchemaMode) -> JsonSchemaValue:
+    """Return the simplified schema of a core schema; raises PydanticInvalidForJsonSchema."""
     return simplify(SchemaGenerator().generate(schema, mode))
 
 
 @contextmanager
 def ignore_readonly_warnings() -> Iterator[None]:
-    """Have pydantic read hints without a warning of what concerns no caller."""
+    """Have pydantic read hints without its warning about TypedDicts with ReadOnly items."""
     with warnings.catch_warnings():
         # The dict that a procedure receives is its own, so nothing has to protect its items.
         warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier")
         yield
 
 
-def simplify(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The same schema with ``$defs`` only for recursion, and without generated titles."""
+def simplify(schema: JSONSchema) -> JsonSchemaValue:
+    """
+    Return the same schema with ``$defs`` only for recursion, and without generated titles.
+
+    Its references are to ``#/$defs/NAME``.
+    """
     definitions = {
         name: {key: value for key, value in each.items() if not _names_itself(name, key, value)}
         for name, each in schema.get("$defs", {}).items()
     }
     root = {key: value for key, value in schema.items() if key not in ("$defs", "title")}
     graph = {name: _references(each) for name, each in definitions.items()}
-    reached = {name: _reached(graph, name) for name in graph}
-    kept = {name for name in graph if name in reached[name]}
-    inlined: dict[str, Any] = _inline(root, definitions, kept)
-    used = _references(inlined)
-    for name in list(used):
-        used |= reached[name] & kept
-    if not used:
-        return inlined
-    inlined["$defs"] = {
-        name: _inline(definitions[name], definitions, kept) for name in sorted(used)
-    }
+    recursive = {name for name in graph if name in _reached(graph, graph[name])}
+    used = recursive & _reached(graph, _references(root))
     short = _short_names(used)
-    changed = any(name != each for name, each in short.items())
-    renamed: dict[str, Any] = _renamed(inlined, short) if changed else inlined
-    return renamed
+
+    def inline(part: JsonSchemaValue) -> JsonSchemaValue:
+        result = _with_subschemas(part, inline)
+        # OpenAPI's discriminator is no JSON Schema, and refers to definitions.
+        result.pop("discriminator", None)
+        name = str(result.get("$ref", "")).removeprefix(_REFERENCE)
+        if name in short:
+            result["$ref"] = _REFERENCE + short[name]
+        elif name:
+            del result["$ref"]
+            result = {**inline(definitions[name]), **result}
+        return _nullable(result)
+
+    inlined = inline(root)
+    if used:
+        inlined["$defs"] = {short[name]: inline(definitions[name]) for name in sorted(used)}
+    return inlined
 
 
-def _names_itself(name: str, key: str, value: Any) -> bool:
-    """Whether it is the title that pydantic makes of a class's name; arguments may follow it."""
+def _names_itself(name: str, key: str, value: object) -> bool:
+    """Return whether it is a title made of a class's name, which arguments may follow."""
     if key != "title" or not isinstance(value, str):
         return False
     title = re.escape(re.sub(r"\W", "_", value))
@@ -157,7 +181,7 @@ def _names_itself(name: str, key: str, value: Any) -> bool:
 
 
 def _short_names(names: Iterable[str]) -> dict[str, str]:
-    """Names without the modules that pydantic puts before those that would be the same."""
+    """Return the names without the prefixes by which a SchemaGenerator tells them apart."""
     short: dict[str, str] = {}
     for name in sorted(names):
         last = wanted = name.rsplit("__", 1)[-1]
@@ -169,21 +193,8 @@ def _short_names(names: Iterable[str]) -> dict[str, str]:
     return short
 
 
-def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
-    if isinstance(schema, list):
-        return [_renamed(each, names) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    result = {key: _renamed(value, names) for key, value in schema.items()}
-    if isinstance(result.get("$ref"), str):
-        result["$ref"] = _REFERENCE + names[result["$ref"].removeprefix(_REFERENCE)]
-    if "$defs" in result:
-        result["$defs"] = {names[name]: each for name, each in result["$defs"].items()}
-    return result
-
-
-def _references(schema: Any) -> set[str]:
-    """The names of all definitions that a schema refers to by itself."""
+def _references(schema: object) -> set[str]:
+    """Return the names of all definitions to which a schema refers directly."""
     found: set[str] = set()
     waiting = [schema]
     while waiting:
@@ -197,10 +208,10 @@ def _references(schema: Any) -> set[str]:
     return found
 
 
-def _reached(graph: Mapping[str, set[str]], name: str) -> set[str]:
-    """The names that lead on from one, over any number of others."""
-    found: set[str] = set()
-    waiting = [name]
+def _reached(graph: Mapping[str, set[str]], names: Iterable[str]) -> set[str]:
+    """Return these names and all to which they lead, over any number of others."""
+    found = set(names)
+    waiting = list(found)
     while waiting:
         new = graph.get(waiting.pop(), set()) - found
         found |= new
@@ -208,33 +219,31 @@ def _reached(graph: Mapping[str, set[str]], name: str) -> set[str]:
     return found
 
 
-def _inline(schema: Any, definitions: Mapping[str, Any], kept: set[str]) -> Any:
-    if not isinstance(schema, dict):
-        return schema
-    result: dict[str, Any] = {}
+def _with_subschemas(
+    schema: JSONSchema, change: Callable[[JsonSchemaValue], JsonSchemaValue]
+) -> JsonSchemaValue:
+    """Return the schema with ``change`` applied to each schema directly inside it."""
+
+    def changed(value: object) -> object:
+        return change(value) if isinstance(value, dict) else value
+
+    result: JsonSchemaValue = {}
     for key, value in schema.items():
-        if key in _NAMED:
-            result[key] = {name: _inline(v, definitions, kept) for name, v in value.items()}
-        elif key in _LISTED:
-            result[key] = [_inline(each, definitions, kept) for each in value]
-        elif key in _SINGLE:
-            result[key] = _inline(value, definitions, kept)
-        elif key != "discriminator":
-            # OpenAPI's discriminator is no JSON Schema, and refers to what is inlined here.
-            result[key] = value
-    name = str(result.get("$ref", "")).removeprefix(_REFERENCE)
-    if name and name not in kept:
-        del result["$ref"]
-        result = {**_inline(definitions[name], definitions, kept), **result}
-    return _nullable(result)
+        if key in NAMED:
+            result[key] = {name: changed(each) for name, each in value.items()}
+        elif key in LISTED:
+            result[key] = [changed(each) for each in value]
+        else:
+            result[key] = changed(value) if key in SINGLE else value
+    return result
 
 
-def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+def _nullable(schema: JsonSchemaValue) -> JsonSchemaValue:
     """Write ``anyOf: [X, null]`` as X with one more type, where X has one type."""
     branches = schema.get("anyOf")
     if not isinstance(branches, list) or len(branches) != 2 or {"type": "null"} not in branches:
         return schema
-    other: dict[str, Any] = next((each for each in branches if each != {"type": "null"}), {})
+    other: JsonSchemaValue = next((each for each in branches if each != {"type": "null"}), {})
     if not isinstance(other.get("type"), str):
         return schema
     merged = {**other, **{key: value for key, value in schema.items() if key != "anyOf"}}

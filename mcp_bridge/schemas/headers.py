@@ -10,7 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+
+from pydantic import GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from mcp_bridge.protocol.jsonrpc import JSONSchema
+from mcp_bridge.schemas.walk import subschemas
 
 KEYWORD: Final = "x-mcp-header"
 
@@ -18,13 +25,6 @@ KEYWORD: Final = "x-mcp-header"
 # a hyphen, which is why most servers drop a header that has one.
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^`|~0-9A-Za-z-]+")
 _TYPES: Final = ("string", "integer", "boolean")
-# Where JSON Schema 2020-12 holds schemas; only through "properties" is there one place for a value.
-_NAMED: Final = frozenset({"patternProperties", "dependentSchemas", "$defs", "definitions"})
-_LISTED: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_SINGLE: Final = frozenset(
-    {"items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames"}
-    | {"unevaluatedProperties", "not", "if", "then", "else", "contentSchema"}
-)
 
 _Path = tuple[str, ...]
 
@@ -32,7 +32,7 @@ _Path = tuple[str, ...]
 @dataclass(frozen=True, slots=True)
 class McpHeader:
     """
-    Marks a parameter that clients repeat in the header ``Mcp-Param-{name}``.
+    Mark a parameter that clients repeat in the header ``Mcp-Param-{name}``.
 
     Used as ``region: Annotated[str, McpHeader("Region")]``. Headers are logged on their way: mark
     nothing secret. The parameter is a string, an integer or a boolean, without null.
@@ -40,16 +40,18 @@ class McpHeader:
 
     name: str
 
-    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
-        schema: dict[str, Any] = handler(core_schema)
+    def __get_pydantic_json_schema__(
+        self, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        schema = handler(core_schema)
         if handler.mode == "validation":
             schema[KEYWORD] = self.name
         return schema
 
 
-def header_parameters(schema: Mapping[str, Any]) -> dict[str, _Path]:
+def header_parameters(schema: JSONSchema) -> dict[str, _Path]:
     """
-    The names in ``x-mcp-header`` and where the parameters are: one property name a level.
+    Return the path of the parameter by each name in ``x-mcp-header``: one property name a level.
 
     Raises ValueError where the schema breaks a rule of the specification.
     """
@@ -63,40 +65,27 @@ def header_parameters(schema: Mapping[str, Any]) -> dict[str, _Path]:
                 f"{KEYWORD} {name!r} stands where a value has no one place: it may stand on a "
                 "property, and on a property of an object that is one, and nowhere else"
             )
-        _check(name, path, each)
+        where = f"{KEYWORD} {name!r} of {'.'.join(path)!r}"
+        if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+            raise ValueError(
+                f"{where} cannot be part of a header's name; give it letters, digits and hyphens"
+            )
+        if each.get("type") not in _TYPES:
+            raise ValueError(
+                f"{where}: its type is {each.get('type')!r}, and only a string, an integer or a "
+                "boolean can be in a header; instead of null, give it a default"
+            )
         if name.lower() in map(str.lower, found):
             raise ValueError(f"{KEYWORD} {name!r} stands on more than one parameter")
         found[name] = path
     return found
 
 
-def _check(name: Any, path: _Path, schema: Mapping[str, Any]) -> None:
-    where = f"{KEYWORD} {name!r} of {'.'.join(path)!r}"
-    if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-        raise ValueError(
-            f"{where} cannot be part of a header's name; give it letters, digits and hyphens"
-        )
-    if schema.get("type") not in _TYPES:
-        raise ValueError(
-            f"{where}: its type is {schema.get('type')!r}, and only a string, an integer or a "
-            "boolean can be in a header; instead of null, give it a default"
-        )
-
-
-def _positions(schema: Any, path: _Path | None) -> Iterator[tuple[_Path | None, Mapping[str, Any]]]:
-    """Every schema within a schema, with its path, or None where properties alone do not lead."""
-    if not isinstance(schema, Mapping):
-        return
+def _positions(schema: JSONSchema, path: _Path | None) -> Iterator[tuple[_Path | None, JSONSchema]]:
+    """Yield each schema in a schema, with its path, or None if more than properties leads to it."""
     yield path, schema
-    for keyword, value in schema.items():
-        if keyword == "properties":
-            for name, each in value.items():
-                yield from _positions(each, None if path is None else (*path, name))
-        elif keyword in _NAMED:
-            for each in value.values():
-                yield from _positions(each, None)
-        elif keyword in _LISTED:
-            for each in value:
-                yield from _positions(each, None)
-        elif keyword in _SINGLE:
-            yield from _positions(value, None)
+    for part in subschemas(schema):
+        if isinstance(part.schema, Mapping):
+            name = str(part.key)
+            below = None if path is None or part.keyword != "properties" else (*path, name)
+            yield from _positions(part.schema, below)

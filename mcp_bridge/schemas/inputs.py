@@ -1,24 +1,28 @@
-"""A signature as a pydantic model: the input schema, and what enforces it."""
+"""A signature as a pydantic model: the input schema, and the validator that enforces it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
-from typing import Annotated, Any, Final, get_args, get_origin
+from typing import Any, Final
 
 import pydantic_core
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import SchemaValidator
 
-from mcp_bridge.schemas.adapters import adapted, note
-from mcp_bridge.schemas.definitions import at_root
+from mcp_bridge.protocol.jsonrpc import JSONObject
+from mcp_bridge.schemas.adapters import adapt
+from mcp_bridge.schemas.core_schemas import CoreNode, change_root
 from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
-from mcp_bridge.schemas.members import model_of
+from mcp_bridge.schemas.hints import TypeHint, description_in, split_annotated
+from mcp_bridge.schemas.members import model_schema
 from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature, UnsupportedSignature
 from mcp_bridge.schemas.strictness import strict_validator, takes_paths
 
-# Strict JSON mode: what the schema says is what is enforced.
+# Strict JSON mode, so that the schema is enforced as it reads.
 CONFIG = ConfigDict(
     strict=True,
     extra="forbid",
@@ -27,39 +31,39 @@ CONFIG = ConfigDict(
     ser_json_bytes="base64",
     ser_json_inf_nan="constants",
 )
-# The field of an open model that holds the type of what it takes besides its own.
+# The field of a model for ``**kwargs``, whose hint is the type of all other arguments.
 _REST: Final = "rest"
 
 
 class Inputs:
     """
-    What a function's caller may send.
+    The arguments that a function's caller may send.
 
-    ``schema`` is the input schema, whose root is always an object. ``problems`` are sentences on
+    ``schema`` is the input schema, whose root is always an object. ``errors`` are sentences on
     hints that pydantic cannot read; such a parameter takes any value. Raises UnsupportedSignature
     for a parameter that takes a path.
     """
 
     def __init__(self, signature: Signature) -> None:
-        self.problems: list[str] = []
-        parameters = list(signature.parameters)
+        self.errors: list[str] = []
+        parameters = signature.parameters
         try:
             self._core, self.schema = _built(parameters, signature.extra)
         except Exception:
-            parameters = [self._readable(each) for each in parameters]
+            parameters = tuple(map(self._readable, parameters))
             self._core, self.schema = _built(parameters, signature.extra)
         self._validator = strict_validator(self._core, receives=True)
         # Fields have names of their own, since a parameter may be called what no field may.
         self._names = {f"p{index}": each.name for index, each in enumerate(parameters)}
         # A default inside a hint is one that the function does not know of.
-        self._given = {name for name in self._names if parameters[int(name[1:])].required}
+        self._given = {f"p{index}" for index, each in enumerate(parameters) if each.required}
         self._hidden = signature.hidden if signature.extra is not MISSING else frozenset()
 
-    def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def validate(self, arguments: JSONObject) -> dict[str, Any]:
         """
-        JSON values by name as Python values; what was not sent is not in the answer.
+        Return JSON values by name as Python values; those that were not sent are left out.
 
-        Raises pydantic's ValidationError, with every violation.
+        Raises pydantic's ValidationError, with all errors.
         """
         body = pydantic_core.to_json(arguments)
         try:
@@ -81,27 +85,22 @@ class Inputs:
     def _lenient(self) -> SchemaValidator:
         return strict_validator(self._core, receives=True, whole_numbers=True)
 
-    def hidden(self, arguments: Mapping[str, Any]) -> list[str]:
-        """The arguments that no caller may send, though ``**kwargs`` would take them."""
+    def hidden(self, arguments: JSONObject) -> list[str]:
+        """Return the names of arguments that no caller may send, though ``**kwargs`` takes them."""
         return sorted(self._hidden & arguments.keys())
 
     def _readable(self, parameter: Parameter) -> Parameter:
+        """Return the parameter, or one that takes any value where pydantic cannot read its hint."""
         try:
-            _built([parameter], MISSING)
+            _built((parameter,), MISSING)
         except UnsupportedSignature:
             raise
         except Exception as exception:
-            self.problems.append(
+            self.errors.append(
                 f"the hint of {parameter.name!r} is not one that pydantic reads: {exception}"
             )
-        else:
-            return parameter
-        return Parameter(
-            name=parameter.name,
-            hint=Any,
-            default=parameter.default,
-            description=parameter.description,
-        )
+            return replace(parameter, hint=Any)
+        return parameter
 
 
 def _has_whole_float(value: object) -> bool:
@@ -112,18 +111,23 @@ def _has_whole_float(value: object) -> bool:
     return isinstance(value, float) and value.is_integer()
 
 
-def _built(parameters: list[Parameter], extra: Any) -> tuple[Any, dict[str, Any]]:
-    """The core schema of some parameters, and their JSON Schema."""
+def _built(parameters: tuple[Parameter, ...], extra: TypeHint) -> tuple[CoreNode, JsonSchemaValue]:
+    """Return the core schema of some parameters, and their JSON Schema."""
+    fields: dict[str, tuple[TypeHint, FieldInfo]] = {}
     with ignore_readonly_warnings():
-        model = _model(parameters, extra)
-    core = model.__pydantic_core_schema__
+        for index, parameter in enumerate(parameters):
+            hint = adapt(parameter.hint, "parameter")
+            fields[f"p{index}"] = (hint, _field(parameter, hint))
+        if extra is not MISSING:
+            fields[_REST] = (dict[str, adapt(extra, "parameter")], Field())  # type: ignore[misc]
+        core = model_schema("Arguments", CONFIG, fields, "parameter")
+    if extra is not MISSING:
+        core = change_root(core, _opened)
     if takes_paths(core):
         # With several, each was tried by itself before, and it is none of them.
-        what = (
-            f"its parameter {parameters[0].name!r}" if extra is MISSING else "what it takes by **"
-        )
+        it = f"its parameter {parameters[0].name!r}" if extra is MISSING else "what it takes by **"
         raise UnsupportedSignature(
-            f"{what} holds a path, by which a caller could name any of the server's files; take a "
+            f"{it} holds a path, by which a caller could name any of the server's files; take a "
             "str that names what callers may use, or the content itself as a str or bytes"
         )
     schema = generate(core, "validation")
@@ -133,40 +137,26 @@ def _built(parameters: list[Parameter], extra: Any) -> tuple[Any, dict[str, Any]
     return core, schema
 
 
-def _model(parameters: list[Parameter], extra: Any) -> type[BaseModel]:
-    fields: dict[str, Any] = {}
-    for index, parameter in enumerate(parameters):
-        hint = adapted(parameter.hint)
-        brought = note(hint) if hint is not parameter.hint else ""
-        fields[f"p{index}"] = (hint, _field(parameter, brought))
-    if extra is not MISSING:
-        fields[_REST] = (dict[str, adapted(extra)], ...)  # type: ignore[misc]
-    model = model_of("Arguments", CONFIG, fields, "parameter")
-    if extra is not MISSING:
-        model.__pydantic_core_schema__ = at_root(model.__pydantic_core_schema__, _opened)
-    return model
+def _field(parameter: Parameter, adapted: TypeHint) -> FieldInfo:
+    options: dict[str, Any] = {} if parameter.required else {"default": parameter.default}
+    description = parameter.description
+    metadata = split_annotated(parameter.hint)[1]
+    if any(isinstance(each, FieldInfo) and each.description for each in metadata):
+        description = ""
+    # An adapter knows more, such as the model that a number is the id of.
+    brought = description_in(adapted) if adapted is not parameter.hint else ""
+    if description and brought:
+        description += ("" if description.endswith((".", "!", "?")) else ".") + f" {brought}"
+    if description:
+        options["description"] = description
+    field: FieldInfo = Field(alias=parameter.name, **options)
+    return field
 
 
-def _opened(schema: Any) -> Any:
-    """The core schema of a model that takes what else is sent, and whose members stay closed."""
+def _opened(schema: CoreNode) -> CoreNode:
+    """Return the core schema of a model that takes other members too, all of one type."""
     fields = dict(schema["schema"]["fields"])
     rest = fields.pop(_REST)["schema"]["values_schema"]
     inner = {**schema["schema"], "fields": fields, "extras_schema": rest}
     config = {**schema["config"], "extra_fields_behavior": "allow"}
     return {**schema, "schema": inner, "config": config}
-
-
-def _field(parameter: Parameter, brought: str) -> Any:
-    options: dict[str, Any] = {"alias": parameter.name}
-    if not parameter.required:
-        options["default"] = parameter.default
-    if parameter.description and not _has_description(parameter.hint):
-        end = "" if parameter.description.endswith((".", "!", "?")) else "."
-        # What only the type knows, such as what a number is the id of, is told as well.
-        options["description"] = parameter.description + (f"{end} {brought}" if brought else "")
-    return Field(**options)
-
-
-def _has_description(hint: Any) -> bool:
-    metadata = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-    return any(isinstance(each, FieldInfo) and each.description for each in metadata)

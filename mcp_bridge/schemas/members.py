@@ -1,107 +1,159 @@
 """
-Adapted types as members of classes, and under type aliases, wherever in a hint those stand.
+Adapted types as members of classes, and under type aliases, at any depth of a hint.
 
-No hint inside these can be replaced. So pydantic is let take such a member for an instance of its
-class, and what it made of that is replaced in the core schema.
+A hint inside these cannot be replaced. So pydantic reads such a member as an instance of its class
+(``arbitrary_types_allowed``), and that part of the core schema is replaced.
 """
 
 from __future__ import annotations
 
 import functools
-import types
 from collections.abc import Mapping
 from dataclasses import is_dataclass
-from typing import Annotated, Any, ClassVar, Final, get_args, get_origin
+from types import GenericAlias
+from typing import Any, ClassVar, Final, cast, get_args, get_origin
 from weakref import WeakSet
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
-from pydantic_core import CoreSchema
-from typing_extensions import get_type_hints, is_typeddict
+from pydantic import ConfigDict, Field, TypeAdapter, create_model
+from pydantic.fields import FieldInfo
 
-from mcp_bridge.schemas.adapters import ADAPTERS, Side, adapted, note, within
-from mcp_bridge.schemas.definitions import at_root, gathered
-from mcp_bridge.schemas.strictness import copied, with_parts
+from mcp_bridge.schemas.adapters import ADAPTERS, Side, adapt
+from mcp_bridge.schemas.core_schemas import (
+    CoreNode,
+    change_root,
+    copy_schema,
+    gather_definitions,
+    with_parts,
+)
+from mcp_bridge.schemas.generator import DESCRIPTION
+from mcp_bridge.schemas.hints import (
+    TypeHint,
+    annotate,
+    change_arguments,
+    description_in,
+    members_of,
+    without_metadata,
+)
 
-# Where a core schema keeps what stood beside the class in its Annotated.
+# The key in a core schema's metadata for the metadata of the Annotated that held the class.
 BESIDE: Final = "mcp_bridge_beside"
-# Where pydantic keeps what a JSON Schema has besides.
-_UPDATES: Final = "pydantic_js_updates"
-# Where a class says itself how pydantic reads it.
-_OWN: Final = "__get_pydantic_core_schema__"
-_BOUNDS: Final = ("min_length", "max_length")
 
 
-def model_of(
-    name: str, config: ConfigDict, fields: Mapping[str, tuple[Any, Any]], side: Side
-) -> type[BaseModel]:
-    """A model with these fields, whose hints may hold adapted types at any depth."""
-    inside = any(contains_adapted(hint, side) for hint, _ in fields.values())
-    given: dict[str, Any] = dict(fields)
-    if not inside:
-        given = {each: (_known(hint, config), field) for each, (hint, field) in fields.items()}
+def model_schema(
+    name: str, config: ConfigDict, fields: Mapping[str, tuple[TypeHint, FieldInfo]], side: Side
+) -> CoreNode:
+    """
+    Return the core schema of a new pydantic model with these fields.
+
+    Their hints may hold adapted types at any depth. Raises any exception of pydantic and adapters.
+    """
+    adapting = _Adapting(side)
+    inside = any(_contains_adapted(hint, adapting) for hint, _ in fields.values())
+    given: dict[str, Any] = {
+        each: (hint if inside else _reused(hint, config), field)
+        for each, (hint, field) in fields.items()
+    }
     model = create_model(name, __config__=_config(config, inside), **given)
     # Where a name is not known, this says which; else it does nothing.
     model.model_rebuild()
-    if inside:
-        model.__pydantic_core_schema__ = gathered(
-            swap_adapted(model.__pydantic_core_schema__, side)
-        )
-    return model
+    schema = cast(CoreNode, TypeAdapter(model).core_schema)
+    return gather_definitions(_swap_adapted(schema, adapting)) if inside else schema
 
 
-def core_schema_of(hint: Any, config: ConfigDict, side: Side) -> CoreSchema:
-    """The core schema of a hint that may hold adapted types at any depth."""
-    schema: CoreSchema
-    if contains_adapted(hint, side):
-        schema = gathered(swap_adapted(_made(hint, _config(config, True)), side))
-        return schema
-    known = _known(hint, config)
-    made = isinstance(known, type) and issubclass(known, _AdaptedClass)
-    schema = known.schema if made else _made(known, config)
-    return schema
+def core_schema_of(hint: TypeHint, config: ConfigDict, side: Side) -> CoreNode:
+    """
+    Return the core schema of a hint that may hold adapted types at any depth.
+
+    Raises any exception of pydantic and of adapters.
+    """
+    adapting = _Adapting(side)
+    if _contains_adapted(hint, adapting):
+        return gather_definitions(_swap_adapted(_build(hint, _config(config, True)), adapting))
+    reused = _reused(hint, config)
+    if isinstance(reused, type) and issubclass(reused, _ReusedDataclass):
+        return reused.schema
+    return _build(reused, config)
 
 
-def _made(hint: Any, config: ConfigDict) -> Any:
+def _build(hint: TypeHint, config: ConfigDict) -> CoreNode:
     # In a tuple, since a class with a config of its own takes no other from a TypeAdapter.
-    adapter: TypeAdapter[Any] = TypeAdapter(tuple[hint], config=config)
+    adapter = TypeAdapter(tuple[hint], config=config)
     # Where a name is not known, this says which; else it does nothing.
     adapter.rebuild()
-    return at_root(adapter.core_schema, lambda root: root["items_schema"][0])
+    return change_root(cast(CoreNode, adapter.core_schema), lambda root: root["items_schema"][0])
 
 
-class _AdaptedClass:
-    """What pydantic reads in place of a dataclass, whose core schema is made once for all tools."""
+class _ReusedDataclass:
+    """A class that pydantic reads in place of a dataclass, whose core schema tools then share."""
 
-    schema: ClassVar[Any]
+    schema: ClassVar[CoreNode]
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        # pydantic changes what it is given.
-        return copied(cls.schema)
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreNode:
+        # pydantic changes the schema that it is given.
+        return copy_schema(cls.schema)
 
 
-def _known(hint: Any, config: ConfigDict) -> Any:
-    """The hint with a stand-in for each dataclass."""
-    if isinstance(hint, type) and is_dataclass(hint) and not hasattr(hint, _OWN):
-        return _adapted_class(hint, tuple(config.items()))
-    return within(hint, lambda each: _known(each, config))
+def _reused(hint: TypeHint, config: ConfigDict) -> TypeHint:
+    """Return the hint with a _ReusedDataclass in place of each dataclass."""
+    own = hasattr(hint, "__get_pydantic_core_schema__")
+    if isinstance(hint, type) and is_dataclass(hint) and not own:
+        return _reused_dataclass(hint, tuple(config.items()))
+    return change_arguments(hint, lambda each: _reused(each, config))
 
 
 @functools.lru_cache(maxsize=256)
-def _adapted_class(kind: type, config: tuple[tuple[str, Any], ...]) -> type[_AdaptedClass]:
-    given: Any = dict(config)
-    return type(kind.__name__, (_AdaptedClass,), {"schema": _made(kind, given)})
+def _reused_dataclass(kind: type, config: tuple[tuple[str, Any], ...]) -> type[_ReusedDataclass]:
+    schema = _build(kind, cast(ConfigDict, dict(config)))
+    return type(kind.__name__, (_ReusedDataclass,), {"schema": schema})
 
 
-def contains_adapted(hint: Any, side: Side) -> bool:
+def _config(config: ConfigDict, inside: bool) -> ConfigDict:
+    return ConfigDict(**{**config, "arbitrary_types_allowed": True}) if inside else config
+
+
+class _Adapting:
+    """Adapt hints for one schema, equal ones once: adapters may make classes of their own."""
+
+    def __init__(self, side: Side) -> None:
+        self.side: Side = side
+        self._changed: dict[TypeHint, TypeHint] = {}
+
+    def __call__(self, hint: TypeHint) -> TypeHint:
+        """Return the adapted hint, or the very same one."""
+        try:
+            changed = self._changed.get(hint)
+        except TypeError:
+            # Metadata need not be hashable.
+            return adapt(hint, self.side)
+        if changed is None:
+            changed = adapt(hint, self.side)
+            if changed is not hint:
+                self._changed[hint] = changed
+        return changed
+
+
+def _contains_adapted(hint: TypeHint, adapting: _Adapting) -> bool:
     """
-    Whether adapted types are left in a hint that was adapted: in members, in type aliases.
+    Return whether an adapted hint still holds adapted types: in members, in type aliases.
 
-    Raises what adapters raise.
+    Raises any exception that an adapter raises.
     """
-    plain = _plain(side, len(ADAPTERS))
-    seen: dict[int, Any] = {}
-    found = _contains_adapted(hint, side, plain, seen)
+    plain = _plain(adapting.side, len(ADAPTERS))
+    seen: dict[int, TypeHint] = {}
+
+    def contains(hint: TypeHint) -> bool:
+        if id(hint) in seen or (isinstance(hint, type) and hint in plain):
+            return False
+        seen[id(hint)] = hint
+        if adapting(hint) is not hint:
+            return True
+        if isinstance(hint, type):
+            return any(map(contains, (members_of(hint) or {}).values()))
+        bare = without_metadata(hint)
+        return any(map(contains, (bare, get_origin(bare), *get_args(hint))))
+
+    found = contains(hint)
     if not found:
         plain.update(each for each in seen.values() if isinstance(each, type))
     return found
@@ -109,109 +161,57 @@ def contains_adapted(hint: Any, side: Side) -> bool:
 
 @functools.cache
 def _plain(side: Side, adapters: int) -> WeakSet[type]:
-    """The classes in which so many adapters found nothing: tools share most of theirs."""
+    """Return the classes in which so many adapters found nothing: tools share most of theirs."""
     return WeakSet()
 
 
-def _contains_adapted(hint: Any, side: Side, plain: WeakSet[type], seen: dict[int, Any]) -> bool:
-    if id(hint) in seen or (isinstance(hint, type) and hint in plain):
-        return False
-    seen[id(hint)] = hint
-    if adapted(hint, side) is not hint:
-        return True
-    if isinstance(hint, type):
-        below = [*(members_of(hint) or {}).values()]
-    else:
-        bare = without_metadata(hint)
-        below = [bare, get_origin(bare), *get_args(hint)]
-    return any(_contains_adapted(each, side, plain, seen) for each in below)
-
-
-def _config(config: ConfigDict, inside: bool) -> ConfigDict:
-    return ConfigDict(**{**config, "arbitrary_types_allowed": True}) if inside else config
-
-
-def without_metadata(hint: Any) -> Any:
-    """The hint itself, under Annotated, type aliases and NewType."""
-    while True:
-        if get_origin(hint) is Annotated:
-            hint = get_args(hint)[0]
-        elif hasattr(hint, "__value__"):
-            hint = hint.__value__
-        elif hasattr(hint, "__supertype__"):
-            hint = hint.__supertype__
-        else:
-            return hint
-
-
-@functools.lru_cache(maxsize=256)
-def members_of(kind: type) -> dict[str, Any] | None:
-    """The members of a class that declares them, with their hints; None for any other class."""
-    if issubclass(kind, BaseModel):
-        return {name: field.annotation for name, field in kind.model_fields.items()}
-    if is_dataclass(kind) or is_typeddict(kind) or hasattr(kind, "_fields"):
-        try:
-            return dict(get_type_hints(kind))
-        except NameError:
-            # pydantic may know the name, such as that of a class inside a function, or reports it.
-            return None
-    return None
-
-
-def swap_adapted(schema: Any, side: Side) -> Any:
+def _swap_adapted(schema: CoreNode, adapting: _Adapting) -> CoreNode:
     """
-    A core schema with that of its adapter in place of every adapted class.
+    Return a core schema with that of its adapter in place of every adapted class.
 
     Raises TypeError for a bound beside such a class, which would be applied to the instance.
     """
-    change = functools.partial(swap_adapted, side=side)
-    if isinstance(schema, list | tuple):
-        return type(schema)(map(change, schema))
-    if not isinstance(schema, Mapping):
-        return schema
     hint = _hint(schema)
-    found: Any = hint if hint is None else adapted(hint, side)
-    if found is not hint:
-        core: Any = schema if schema["type"] == "enum" else TypeAdapter(found).core_schema
-        told = {**core.get("metadata", {}), **schema.get("metadata", {})}
-        if core is schema:
-            # Others refer to an enum, so that it stays, and says what its adapter has to say.
-            told[_UPDATES] = {"description": note(found), **told.get(_UPDATES, {})}
-        told_core = {**core, "metadata": told}
-        if "ref" not in schema or core is schema:
-            return told_core
-        # A type alias, whose name others refer to.
-        return {"type": "chain", "steps": [told_core], "ref": schema["ref"]}
-    _check_bounds(schema, side)
-    return with_parts(schema, change)
+    found: TypeHint = hint if hint is None else adapting(hint)
+    if found is hint:
+        _check_bounds(schema, adapting)
+        return with_parts(schema, lambda part: _swap_adapted(part, adapting))
+    metadata = schema.get("metadata", {})
+    if schema["type"] == "enum":
+        # Other parts refer to an enum, so that it stays, and is described only.
+        return {**schema, "metadata": {**metadata, DESCRIPTION: description_in(found)}}
+    core = cast(CoreNode, TypeAdapter(found).core_schema)
+    swapped = {**core, "metadata": {**core.get("metadata", {}), **metadata}}
+    if "ref" not in schema:
+        return swapped
+    # A type alias, to whose name other parts refer.
+    return {"type": "chain", "steps": [swapped], "ref": schema["ref"]}
 
 
-def _hint(schema: Any) -> Any:
-    """The hint that an adapter may know, of which this core schema was made; None for others."""
-    if not isinstance(schema, Mapping):
+def _hint(schema: object) -> TypeHint | None:
+    """Return the hint that this core schema was made of if an adapter may know it, else None."""
+    if not isinstance(schema, dict):
         return None
     if schema.get("type") == "list":
-        item: Any = _hint(schema.get("items_schema"))
-        bounds = {key: schema[key] for key in _BOUNDS if key in schema}
+        item = _hint(schema.get("items_schema"))
+        bounds = {key: schema[key] for key in ("min_length", "max_length") if key in schema}
         if item is None:
             return None
-        several = types.GenericAlias(list, item)
-        return Annotated[several, Field(**bounds)] if bounds else several
+        return annotate(GenericAlias(list, item), [Field(**bounds)] if bounds else ())
     if schema.get("type") not in ("is-instance", "enum") or not isinstance(schema["cls"], type):
         return None
-    beside = schema.get("metadata", {}).get(BESIDE, ())
-    kind: Any = schema["cls"]
-    return Annotated[(kind, *beside)] if beside else kind
+    return annotate(schema["cls"], schema.get("metadata", {}).get(BESIDE, ()))
 
 
-def _check_bounds(schema: Mapping[str, Any], side: Side) -> None:
-    """Refuse what pydantic would apply to an instance, and mean what identifies it."""
-    inner = schema["steps"][0] if schema.get("type") == "chain" else schema.get("schema")
+def _check_bounds(schema: CoreNode, adapting: _Adapting) -> None:
+    """Raise TypeError for a bound that pydantic would apply to an instance, not to its key."""
+    chain = schema.get("type") == "chain"
     function = schema.get("function", {}).get("function")
     code = getattr(getattr(function, "func", function), "__module__", None) or ""
-    bound = schema.get("type") == "chain" or code.startswith("pydantic.")
-    hint = _hint(inner) if bound else None
-    if hint is not None and adapted(hint, side) is not hint:
+    if not chain and not code.startswith("pydantic."):
+        return
+    hint = _hint(schema["steps"][0] if chain else schema.get("schema"))
+    if hint is not None and adapting(hint) is not hint:
         raise TypeError(
             f"a bound beside {without_metadata(hint).__name__} cannot be kept in a member of a "
             "class: take it off and check the value in the tool, or make it a parameter of its own"

@@ -1,22 +1,22 @@
-"""What a function takes and gives back, read from its signature, hints and docstring."""
+"""Read the parameters and the result of a function from its signature, hints and docstring."""
 
 from __future__ import annotations
 
 import inspect
-import types
 import typing
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, get_args, get_origin
+from typing import Any, Final, get_args
 
 from mcp_bridge.features.context import Context
 from mcp_bridge.schemas import docstrings
+from mcp_bridge.schemas.hints import UNIONS, TypeHint, annotate, origin_of, split_annotated
 
 MISSING: Final = inspect.Parameter.empty
 
 
 class UnsupportedSignature(Exception):
-    """The function takes what no JSON object can give it; the text says what."""
+    """The function has a parameter that no JSON object can give; the text says which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +24,8 @@ class Parameter:
     """One parameter that a caller may give; ``default`` is MISSING where it must."""
 
     name: str
-    hint: Any
-    default: Any = MISSING
+    hint: TypeHint
+    default: object = MISSING
     description: str = ""
 
     @property
@@ -39,38 +39,38 @@ class Signature:
     A function as a caller sees it.
 
     ``extra`` is the hint of ``**kwargs``, or MISSING. ``context`` names the parameter that takes
-    the Context. ``hidden`` are names that no caller may give. ``problems`` are sentences on hints
+    the Context. ``hidden`` are names that no caller may give. ``errors`` are sentences on hints
     that could not be read; such a parameter takes any value.
     """
 
     parameters: tuple[Parameter, ...]
-    returns: Any
-    extra: Any = MISSING
+    returns: TypeHint
+    extra: TypeHint = MISSING
     context: str | None = None
     hidden: frozenset[str] = frozenset()
     description: str = ""
     returns_description: str = ""
     # The defaults of those that are given by position, in order.
-    positional_only: dict[str, Any] = field(default_factory=dict)
-    problems: tuple[str, ...] = field(default=())
+    positional_only: dict[str, object] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, function: Callable[..., Any], *, skip: Collection[str] = ()) -> Signature:
+    def of(cls, function: Callable[..., object], *, skip: Collection[str] = ()) -> Signature:
         """
-        Read a function; ``skip`` names parameters that something else than the caller fills.
+        Read a function; ``skip`` names parameters that the server fills and no caller.
 
         Raises UnsupportedSignature for ``*args``, and for a ``skip`` that is no parameter.
         """
         function = inspect.unwrap(function)
         parameters = inspect.signature(function).parameters
-        if _unknown(skip, parameters):
-            name = _unknown(skip, parameters)[0]
-            raise UnsupportedSignature(f"it has no parameter {name!r} to put the context in")
-        hints, problems = _hints(function)
+        extra = [name for name, each in parameters.items() if each.kind is each.VAR_KEYWORD]
+        unknown = [] if extra else [name for name in skip if name not in parameters]
+        if unknown:
+            raise UnsupportedSignature(f"it has no parameter {unknown[0]!r} to put the context in")
+        hints, errors = _hints(function)
         doc = docstrings.parse(function)
         kept = {name: each for name, each in parameters.items() if name not in skip}
         context = next((name for name in kept if _is_context(hints.get(name))), None)
-        extra = [name for name, each in kept.items() if each.kind is each.VAR_KEYWORD]
         return cls(
             parameters=tuple(
                 _parameter(each, hints.get(name, Any), doc.parameters.get(name, ""))
@@ -78,7 +78,7 @@ class Signature:
                 if name not in (context, *extra)
             ),
             returns=hints.get("return", MISSING),
-            extra=hints.get(extra[0], Any) if extra else MISSING,
+            extra=hints.get(extra[0], Any) if kept.keys() & extra else MISSING,
             context=context,
             hidden=frozenset({*skip, *([context] if context else [])}),
             description=doc.text,
@@ -88,76 +88,53 @@ class Signature:
                 for name, each in parameters.items()
                 if each.kind is each.POSITIONAL_ONLY
             },
-            problems=tuple(problems),
+            errors=tuple(errors),
         )
 
-    def bind(self, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Values by name as positional and keyword arguments; what is absent keeps its default."""
-        if not self.positional_only:
-            return [], values
-        keywords = dict(values)
+    def bind(self, values: dict[str, object]) -> tuple[list[object], dict[str, object]]:
+        """Return values by name as positional and keyword arguments; defaults fill positions."""
+        keywords = dict(values) if self.positional_only else values
         positional = [keywords.pop(name, default) for name, default in self.positional_only.items()]
         return positional, keywords
 
 
-def _unknown(
-    names: Collection[str], parameters: typing.Mapping[str, inspect.Parameter]
-) -> list[str]:
-    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
-        return []
-    return [name for name in names if name not in parameters]
-
-
-def _parameter(parameter: inspect.Parameter, hint: Any, documented: str) -> Parameter:
+def _parameter(parameter: inspect.Parameter, hint: TypeHint, documented: str) -> Parameter:
     if parameter.kind is parameter.VAR_POSITIONAL:
         raise UnsupportedSignature(f"it takes *{parameter.name}, which no JSON object can hold")
-    hint, text = _described(hint)
+    inner, metadata = split_annotated(hint)
+    # A plain text in an Annotated is a description, of which pydantic knows nothing.
+    texts = [each for each in metadata if isinstance(each, str)]
+    if texts:
+        hint = annotate(inner, (each for each in metadata if not isinstance(each, str)))
     return Parameter(
         name=parameter.name,
         hint=hint,
         default=parameter.default,
-        description=text or documented,
+        description=texts[0] if texts else documented,
     )
 
 
-def _described(hint: Any) -> tuple[Any, str]:
-    """A hint without the plain texts of its ``Annotated``, and the first of them."""
-    if get_origin(hint) is not Annotated:
-        return hint, ""
-    inner, *metadata = get_args(hint)
-    texts = [each for each in metadata if isinstance(each, str)]
-    kept = tuple(each for each in metadata if not isinstance(each, str))
-    return (Annotated[(inner, *kept)] if kept else inner), (texts[0] if texts else "")
+def _is_context(hint: TypeHint) -> bool:
+    inner = split_annotated(hint)[0]
+    return inner is Context or (
+        origin_of(inner) in UNIONS and any(map(_is_context, get_args(inner)))
+    )
 
 
-def _is_context(hint: Any) -> bool:
-    if get_origin(hint) in (typing.Union, types.UnionType):
-        return any(_is_context(each) for each in get_args(hint))
-    if get_origin(hint) is Annotated:
-        return _is_context(get_args(hint)[0])
-    return hint is Context
-
-
-def _hints(function: Callable[..., Any]) -> tuple[dict[str, Any], list[str]]:
-    """Every hint that can be resolved, and a sentence for each that cannot."""
+def _hints(function: Callable[..., object]) -> tuple[Mapping[str, TypeHint], list[str]]:
+    """Return every hint that can be resolved, and a sentence for each that cannot."""
     try:
         return typing.get_type_hints(function, include_extras=True), []
     except Exception:
-        return _hints_one_by_one(function)
-
-
-def _hints_one_by_one(function: Callable[..., Any]) -> tuple[dict[str, Any], list[str]]:
-    hints: dict[str, Any] = {}
-    problems: list[str] = []
-    for name, annotation in _annotations(function):
+        # One that cannot be resolved: it is found below.
+        pass
+    hints: dict[str, TypeHint] = {}
+    errors: list[str] = []
+    names = getattr(function, "__globals__", {})
+    for name, annotation in getattr(function, "__annotations__", {}).items():
         alone = type("Alone", (), {"__annotations__": {name: annotation}})
-        names = getattr(function, "__globals__", {})
         try:
             hints.update(typing.get_type_hints(alone, globalns=names, include_extras=True))
         except Exception as exception:
-            problems.append(f"the hint of {name!r} cannot be resolved: {exception}")
-    return hints, problems
-
-
-def _annotations(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    yield from getattr(function, "__annotations__", {}).items()
+            errors.append(f"the hint of {name!r} cannot be resolved: {exception}")
+    return hints, errors

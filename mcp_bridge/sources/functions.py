@@ -75,7 +75,7 @@ class MarkedFunction:
                 "reads. Until then the schema takes any value here.",
                 id="mcp_bridge.W001",
             )
-            for sentence in (*signature.problems, *inputs.problems, *outputs.problems)
+            for sentence in (*signature.errors, *inputs.errors, *outputs.errors)
         ]
         if not str(tool.description).strip():
             source.messages.append(

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from mcp_bridge.admin.schema_tables import parameters
 from mcp_bridge.admin.try_tool.forms import ArgumentsForm
-from mcp_bridge.schemas import input_schema
 from tests.conftest import label
 from tests.schemas import examples as ex
 from tests.support.page import render
+from tests.support.schemas import input_schema
 from tests.support.serving import taking
 
 HINTS: list[Any] = [

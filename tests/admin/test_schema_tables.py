@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from mcp_bridge.admin.schema_tables import MAX_ROWS, describe_type, parameters
-from mcp_bridge.schemas import input_schema
 from mcp_bridge.schemas.walk import SchemaDocument
 from tests.conftest import label
 from tests.schemas import examples as ex
 from tests.support.page import render
+from tests.support.schemas import input_schema
 from tests.support.serving import served, taking
 
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
@@ -61,7 +61,7 @@ DEFS = {
 
 
 @pytest.mark.parametrize(("schema", "words"), WORDS, ids=label)
-def test_a_schema_is_said_describe_type(schema: Any, words: str) -> None:
+def test_a_schema_is_said_in_words(schema: Any, words: str) -> None:
     assert describe_type(schema, SchemaDocument({"$defs": DEFS})) == words
 
 

@@ -269,12 +269,13 @@ def test_marking_needs_no_django() -> None:
     program = (
         "import sys\n"
         "from mcp_bridge import Context, ToolError, mcp_tool\n"
-        "from mcp_bridge.schemas import description, input_schema, output_schema\n"
+        "from mcp_bridge.schemas import Inputs, Outputs, Signature\n"
         "@mcp_tool(permissions='a.b')\n"
         "def tool(a: int, context: Context) -> list[int]:\n"
         "    'Words.'\n"
-        "assert input_schema(tool)['required'] == ['a']\n"
-        "assert output_schema(tool) and description(tool) == 'Words.'\n"
+        "signature = Signature.of(tool)\n"
+        "assert Inputs(signature).schema['required'] == ['a']\n"
+        "assert Outputs(signature.returns).schema and signature.description == 'Words.'\n"
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"
         "print(sorted(loaded & {'django', 'modernrpc', 'rest_framework', 'asgiref', 'mcp'}))\n"
     )

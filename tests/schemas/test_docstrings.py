@@ -5,7 +5,8 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from mcp_bridge.schemas import Signature, description, input_schema
+from mcp_bridge.schemas import Signature
+from tests.support.schemas import description, input_schema
 
 REST = """
 Find articles.

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from mcp_bridge.schemas import input_schema
 from tests.schemas import examples as ex
 from tests.schemas.kinds import STRING
 from tests.schemas.kinds_classes import POINT
+from tests.support.schemas import input_schema
 from tests.support.serving import taking
 
 

@@ -46,7 +46,7 @@ def valid(schema: dict[str, Any]) -> Callable[[Any], bool]:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: label(kind.hint))
 def test_a_kind_is_as_its_row_says(kind: Kind) -> None:
     inputs = Inputs(Signature.of(taking(kind.hint)))
-    assert inputs.problems == []
+    assert inputs.errors == []
     Draft202012Validator.check_schema(inputs.schema)
     expected = {key: each for key, each in kind.schema.items() if key != "$defs"}
     assert inputs.schema["properties"] == {"value": expected}
@@ -68,5 +68,5 @@ def written_back(hint: Any, value: Any) -> None:
     """Have the value be a result of the same kind, which must fit the output schema."""
     outputs = Outputs(hint)
     structured = json.loads(outputs.dump(value)[1])
-    assert outputs.problems == []
+    assert outputs.errors == []
     assert outputs.schema is None or valid(outputs.schema)(structured), structured

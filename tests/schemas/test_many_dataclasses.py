@@ -12,11 +12,12 @@ from jsonschema import Draft202012Validator
 
 from mcp_bridge.calls.arguments import typed_checker
 from mcp_bridge.exceptions import InvalidArguments
-from mcp_bridge.schemas import Inputs, Outputs, Signature, output_schema
+from mcp_bridge.schemas import Inputs, Outputs, Signature
 from tests.schemas.drawing import mutated
 from tests.schemas.families import families
 from tests.schemas.test_agreement import VALUES
 from tests.schemas.test_recursion import references
+from tests.support.schemas import output_schema
 from tests.support.serving import giving, taking
 
 # All of them by `make fuzz`, with others each time.
@@ -86,7 +87,7 @@ def accepts(inputs: Inputs, value: Any) -> bool:
 def check(kind: type, random: Random) -> None:
     inputs = Inputs(Signature.of(taking(kind)))
     outputs = Outputs(kind)
-    assert inputs.problems == outputs.problems == []
+    assert inputs.errors == outputs.errors == []
     for schema in (inputs.schema, outputs.schema):
         assert references(schema) == {f"#/$defs/{name}" for name in schema.get("$defs", ())}
     validator = Draft202012Validator(inputs.schema)

@@ -21,9 +21,10 @@ from mcp_bridge.protocol.content import (
     ResourceLink,
     TextContent,
 )
-from mcp_bridge.schemas import Outputs, output_schema
+from mcp_bridge.schemas import Outputs
 from tests.conftest import label
 from tests.schemas import examples as ex
+from tests.support.schemas import output_schema
 from tests.support.serving import giving
 
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
@@ -33,6 +34,10 @@ POINT = {
     "required": ["x"],
     "additionalProperties": False,
 }
+
+
+class Photo(BaseModel):
+    data: bytes
 
 
 @dataclass
@@ -188,7 +193,7 @@ def test_a_value_that_is_no_number_is_not_written_as_null_beside_bytes() -> None
 def test_what_is_written_and_never_read_is_described_as_it_is_written() -> None:
     named = Annotated[Callable[[], Any], PlainSerializer(lambda each: each.__name__, str)]
     outputs = Outputs(named)
-    assert (outputs.problems, (outputs.schema or {})["properties"]) == ([], {"result": STRING})
+    assert (outputs.errors, (outputs.schema or {})["properties"]) == ([], {"result": STRING})
     assert encoder(outputs)(test_no_return_hint_is_no_schema).structured == (
         b'{"result":"test_no_return_hint_is_no_schema"}'
     )
@@ -209,3 +214,8 @@ def test_a_dataclass_is_described_wherever_it_stands_in_whatever_tool() -> None:
         assert (outputs.schema or {})["properties"]["result"]["prefixItems"] == schemas
     written = encoder(outputs)((ex.Point(1), Line(ex.Point(2), ex.Point(3)))).structured
     assert json.loads(written or b"")["result"][1]["end"] == {"x": 3, "y": 0}
+
+
+def test_bytes_in_a_nested_model_are_in_the_standard_alphabet() -> None:
+    plain, _ = Outputs(list[Photo]).dump([Photo(data=b"\xfb\xff\xfe")])
+    assert json.loads(plain) == [{"data": "+//+"}]

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from mcp_bridge.schemas import input_schema, output_schema
 from tests.conftest import label
 from tests.schemas import examples as ex
+from tests.support.schemas import input_schema, output_schema
 from tests.support.serving import giving, taking
 
 INTEGER = {"type": "integer"}

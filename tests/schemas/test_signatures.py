@@ -7,17 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import pytest
 
 from mcp_bridge import Context
-from mcp_bridge.schemas import (
-    Inputs,
-    Outputs,
-    Signature,
-    UnsupportedSignature,
-    input_schema,
-    output_schema,
-)
+from mcp_bridge.schemas import Inputs, Outputs, Signature, UnsupportedSignature
 from tests.conftest import label
 from tests.schemas import examples as ex
 from tests.schemas import structures
+from tests.support.schemas import input_schema, output_schema
 from tests.support.serving import giving, taking
 
 if TYPE_CHECKING:
@@ -94,7 +88,7 @@ def unresolvable(good: int, bad: Decimal, worse: list[Nowhere]) -> None: ...  # 
 def test_a_hint_that_cannot_be_resolved_takes_any_value_and_spares_the_others() -> None:
     signature = Signature.of(unresolvable)
     assert Inputs(signature).schema["properties"] == {"good": INTEGER, "bad": {}, "worse": {}}
-    assert [problem.split(":")[0] for problem in signature.problems] == [
+    assert [problem.split(":")[0] for problem in signature.errors] == [
         "the hint of 'bad' cannot be resolved",
         "the hint of 'worse' cannot be resolved",
     ]
@@ -105,7 +99,7 @@ def test_a_hint_that_pydantic_cannot_read_spares_the_others() -> None:
 
     inputs = Inputs(Signature.of(function))
     expected = {"good": INTEGER, "bad": {}, "better": {"type": "string", "default": "x"}}
-    assert (inputs.schema["properties"], len(inputs.problems)) == (expected, 1)
+    assert (inputs.schema["properties"], len(inputs.errors)) == (expected, 1)
 
 
 UNREADABLE = [
@@ -123,7 +117,7 @@ def test_a_hint_that_pydantic_cannot_read_takes_any_value(hint: Any) -> None:
     inputs = Inputs(Signature.of(taking(hint)))
     assert inputs.schema["properties"] == {"value": {}}
     assert inputs.schema["required"] == ["value"]
-    (problem,) = inputs.problems
+    (problem,) = inputs.errors
     assert problem.startswith("the hint of 'value' is not one that pydantic reads")
 
 
@@ -131,7 +125,7 @@ def test_a_hint_that_pydantic_cannot_read_takes_any_value(hint: Any) -> None:
 def test_a_result_that_pydantic_cannot_read_promises_nothing(hint: Any) -> None:
     outputs = Outputs(Signature.of(giving(hint, None)).returns)
     assert outputs.schema is None
-    (problem,) = outputs.problems
+    (problem,) = outputs.errors
     assert problem.startswith("the return hint is not one that pydantic reads")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -66,3 +68,26 @@ def test_another_class_as_a_result_is_a_fault(modern: CheckedClient, settings: A
 
     serve(settings, give)
     assert modern.call_tool("give")["isError"] is True
+
+
+def printed(program: str) -> str:
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_the_tools_are_the_same_where_msgspec_is_missing() -> None:
+    tools = (
+        "import sys, django; django.setup()\n"
+        "from mcp_bridge.registry.registry import registry\n"
+        "print([tool.name for tool in registry.discovered])\n"
+    )
+    found = printed(tools)
+    assert len(found) > 20
+    assert printed(f"import sys; sys.modules['msgspec'] = None\n{tools}") == found
+
+
+def test_msgspec_is_not_imported_before_the_site_does() -> None:
+    assert (
+        printed("import sys, django; django.setup(); print('msgspec' in sys.modules)") == "False\n"
+    )

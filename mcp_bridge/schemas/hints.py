@@ -1,0 +1,93 @@
+"""Take type hints apart, and put them together again."""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+import types
+import typing
+from collections.abc import Callable, Iterable
+from dataclasses import is_dataclass
+from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from typing_extensions import get_type_hints, is_typeddict
+
+# A type hint: a class, a union, an alias, a special form. These have no type in common, and are
+# read by get_origin(), get_args() and getattr().
+TypeHint: TypeAlias = Any
+
+UNIONS: Final = (typing.Union, types.UnionType)
+# Generics whose arguments may be changed: their items may be of an adapted type.
+_CONTAINERS: Final = frozenset(
+    {list, tuple, set, frozenset, dict, collections.abc.Sequence, collections.abc.Iterable}
+    | {collections.abc.Mapping, collections.abc.Set, collections.abc.Collection}
+)
+
+
+def origin_of(hint: TypeHint) -> TypeHint:
+    """Return the generic class of a hint, ``list`` for ``list[int]``, or None where it has none."""
+    return get_origin(hint)
+
+
+def split_annotated(hint: TypeHint) -> tuple[TypeHint, tuple[Any, ...]]:
+    """Return the hint inside an ``Annotated`` and its metadata; any other hint with none."""
+    if origin_of(hint) is not Annotated:
+        return hint, ()
+    inner, *metadata = get_args(hint)
+    return inner, tuple(metadata)
+
+
+def annotate(hint: TypeHint, metadata: Iterable[object]) -> TypeHint:
+    """Return the hint with metadata in an ``Annotated``, or itself where there is none."""
+    metadata = tuple(metadata)
+    return Annotated[(hint, *metadata)] if metadata else hint
+
+
+def change_arguments(hint: TypeHint, change: Callable[[TypeHint], TypeHint]) -> TypeHint:
+    """Return a union or container with its arguments changed; the hint itself if none was."""
+    inner, metadata = split_annotated(hint)
+    origin = origin_of(inner)
+    if origin not in UNIONS and origin not in _CONTAINERS:
+        return hint
+    before = get_args(inner)
+    after = tuple(map(change, before))
+    if all(one is other for one, other in zip(before, after, strict=True)):
+        return hint
+    return annotate(typing.Union[after] if origin in UNIONS else origin[after], metadata)  # noqa: UP007
+
+
+def without_metadata(hint: TypeHint) -> TypeHint:
+    """Return the hint under Annotated, type aliases and NewType."""
+    while True:
+        if origin_of(hint) is Annotated:
+            hint = get_args(hint)[0]
+        elif hasattr(hint, "__value__"):
+            hint = hint.__value__
+        elif hasattr(hint, "__supertype__"):
+            hint = hint.__supertype__
+        else:
+            return hint
+
+
+def description_in(hint: TypeHint) -> str:
+    """Return the description in a hint's metadata, or in that of a branch of a union."""
+    if origin_of(hint) in UNIONS:
+        return next(filter(None, map(description_in, get_args(hint))), "")
+    texts = [each.description for each in split_annotated(hint)[1] if isinstance(each, FieldInfo)]
+    return next(filter(None, reversed(texts)), None) or ""
+
+
+@functools.lru_cache(maxsize=256)
+def members_of(kind: type) -> dict[str, TypeHint] | None:
+    """Return the hints of the members that a class declares by name; None for other classes."""
+    if issubclass(kind, BaseModel):
+        return {name: field.annotation for name, field in kind.model_fields.items()}
+    if is_dataclass(kind) or is_typeddict(kind) or hasattr(kind, "_fields"):
+        try:
+            return dict(get_type_hints(kind))
+        except NameError:
+            # pydantic may know the name, such as that of a class inside a function, or reports it.
+            return None
+    return None
