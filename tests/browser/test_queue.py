@@ -1,4 +1,4 @@
-"""What becomes of calls, as the site's owner sees it: the queue, the records and the rates."""
+"""What becomes of calls, as an administrator sees it: the queue, the records and the rates."""
 
 from __future__ import annotations
 
@@ -173,8 +173,8 @@ def test_pages_are_legible_and_accessible(
     ):
         pages[f"queue-{status}"] = address = editor.waits(article)
         if status != "waiting":
-            held = PendingCall.objects.get(pk=address.split("/")[-3])
-            held.decide(using="default", status=status, reason=reason, decided_by=admin)
+            pending = PendingCall.objects.get(pk=address.split("/")[-3])
+            pending.decide(using="default", status=status, reason=reason, decided_by=admin)
     pages["record-one"] = f"{RECORDS}{ToolCallRecord.objects.latest('pk').pk}/change/"
     for name, address in pages.items():
         check(visit(address, width=width, scheme=scheme), name)
@@ -212,7 +212,7 @@ def test_a_rate_is_written_into_the_page_of_the_tool(visit: Visit, live_server: 
     page.get_by_label("Rate").fill("2/day")
     page.get_by_role("button", name="Save and continue editing").click()
     page.get_by_text("was changed successfully").wait_for()
-    check(page, "desk-rate")
+    check(page, "admin-rate")
     assert ToolSetting.objects.get(name="articles_search").rate == "2/day"
     results = [editor.call_tool("articles_search", {"query": "harbour"}) for _ in range(3)]
     assert [each["isError"] for each in results] == [False, False, True]
