@@ -10,7 +10,6 @@ from django.db import connections, router
 from django.db.models import Model
 from django.db.models.signals import post_migrate
 
-from mcp_bridge.checks.settings import check_settings, check_tools
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import sync
 from mcp_bridge.schemas.django import register_adapters
@@ -25,6 +24,9 @@ class MCPBridgeConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        # These import models, which Django has loaded only now.
+        from mcp_bridge.checks.settings import check_settings, check_tools
+
         register_adapters()
         checks.register(check_settings, "mcp_bridge")
         checks.register(check_tools, "mcp_bridge")

@@ -1,38 +1,38 @@
-"""Authentication and throttles at this edge: Django REST framework's, unmodified."""
+"""Authentication and throttling of requests by Django REST framework's classes, unmodified."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import cast
 
-from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest, QueryDict
 from django.utils.module_loading import import_string
-from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import (
-    APIException,
-    AuthenticationFailed,
-    NotAuthenticated,
-    PermissionDenied,
-)
+from django.views import View
+from rest_framework.exceptions import APIException, NotAuthenticated, PermissionDenied
 from rest_framework.negotiation import DefaultContentNegotiation
-from rest_framework.request import Request
+from rest_framework.request import ForcedAuthentication, Request
+from rest_framework.throttling import BaseThrottle
+from rest_framework.views import APIView
 
-from mcp_bridge.access.throttling.counters import count_locally, count_or_none
-from mcp_bridge.access.throttling.throttles import (
-    UNCOUNTED,
-    is_closed,
-    retry_after_seconds,
-    throttles,
-)
+from mcp_bridge.access.throttling import counters, throttles
+from mcp_bridge.access.throttling.throttles import ToolRateThrottle, retry_after_seconds
 from mcp_bridge.calls.errors import uncounted
 from mcp_bridge.conf import conf
+from mcp_bridge.features.context import Context
 from mcp_bridge.protocol import (
+    LATEST,
     ForbiddenError,
     ProtocolError,
     TooManyRequestsError,
     UnauthorizedError,
+    UnavailableError,
+    internal_error,
 )
+
+logger = logging.getLogger("mcp_bridge.access")
 
 # DRF would make one for each request; nothing is negotiated here.
 _NO_NEGOTIATION = DefaultContentNegotiation()
@@ -54,98 +54,123 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
     as AnonymousUser.
 
     Raises UnauthorizedError (401) for a credential that does not hold or, where it is needed, for
-    none, and ForbiddenError (403) where the class forbids it, as a failed CSRF check does.
+    none; for any other APIException of a class the error of its status: ForbiddenError (403), as
+    for a failed CSRF check, TooManyRequestsError (429), UnavailableError (503), or InternalError.
     See MCP, "Authorization", and RFC 6750, section 3.
     """
     authenticators = [import_string(path)() for path in conf.AUTHENTICATION_CLASSES]
     wrapped = MessageRequest(request, authenticators=authenticators, negotiator=_NO_NEGOTIATION)
-    user: Any = AnonymousUser()
-    auth: Any = None
+    user: User | AnonymousUser = AnonymousUser()
+    auth: object = None
     try:
         # Those of the request, since DRF's test tools put their own in the place of ours.
         for authenticator in wrapped.authenticators or ():
             found = authenticator.authenticate(wrapped)
             if found is not None:
-                user, auth = found
+                user, auth = cast("tuple[User, object]", found)
                 break
+        # Sets those of ``request`` as well.
+        wrapped.user, wrapped.auth = user, auth
+        if not anonymous and not user.is_authenticated:
+            raise _unauthorized(wrapped)
     except APIException as exception:
         # Nobody is known, whom a middleware may think to know: throttles count the address.
-        request.user = AnonymousUser()
-        raise _refusal(exception, wrapped, authenticators) from exception
+        wrapped.user, wrapped.auth = AnonymousUser(), None
+        raise _protocol_error(exception, wrapped) from exception
     finally:
         # DRF's request refers to itself here, which would keep the body until a collection.
         wrapped.parser_context.clear()
-    request.user = user
-    request.auth = auth  # type: ignore[attr-defined]
-    if not anonymous and not user.is_authenticated:
-        raise _unauthorized(_challenge(wrapped, authenticators))
 
 
-def throttle(request: HttpRequest, view: Any) -> None:
+def throttle(request: HttpRequest, view: View) -> None:
     """
     Count the request with the classes of THROTTLE_CLASSES that are not for tools.
 
-    Raises TooManyRequestsError (429) where one of them refuses, and UnavailableError (503) where
-    one cannot count and THROTTLE_WITHOUT_CACHE is "closed".
+    Raises TooManyRequestsError (429) where one of them refuses, UnavailableError (503) where one
+    cannot count and THROTTLE_WITHOUT_CACHE is "closed", and the error of its status for an
+    APIException of a class. Any other error of a class is raised as it is.
     """
-    found = throttles(of_tools=False)
-    if not found:
+    classes = map(import_string, conf.THROTTLE_CLASSES)
+    make = throttles.make_throttle
+    counting = [make(each) for each in classes if not issubclass(each, ToolRateThrottle)]
+    if not counting:
         return
     wrapped = MessageRequest(request, negotiator=_NO_NEGOTIATION)
     # Neither is there where a credential could not be read.
     wrapped.user = getattr(request, "user", None) or AnonymousUser()
     wrapped.auth = getattr(request, "auth", None)
-    waits = []
+    refusing = []
     try:
-        for each in found:
-            ask = partial(each.allow_request, wrapped, view)
-            allowed = count_or_none(each, ask)
+        for each in counting:
+            # A class may ask the view for its throttle_scope, and for no more of an APIView.
+            count = partial(each.allow_request, wrapped, cast("APIView", view))
+            allowed = counters.count_or_none(each, count)
             if allowed is None:
-                if is_closed():
+                if throttles.is_closed():
                     raise uncounted()
-                request.META[UNCOUNTED] = True
-                allowed = count_locally(each, ask)
+                request.META[throttles.UNCOUNTED] = True
+                allowed = counters.count_locally(each, count)
             if not allowed:
-                waits.append(retry_after_seconds(each.wait()))
+                refusing.append(each)
+        if refusing:
+            # The longest, as DRF has it; a class need not know how long.
+            waits = [wait for each in refusing if (wait := each.wait()) is not None]
+            raise _too_many_requests(wrapped, max(waits, default=None), refusing)
+    except APIException as exception:
+        raise _protocol_error(exception, wrapped) from exception
     finally:
+        # Some hold themselves, as DRF's request does.
+        for each in counting:
+            vars(each).clear()
         wrapped.parser_context.clear()
-    if waits:
-        # The longest, as DRF has it; a class need not know how long.
-        known = [wait for wait in waits if wait is not None]
-        raise TooManyRequestsError(
-            "Too many requests: wait before the next.", max(known, default=None)
-        )
 
 
-def _refusal(
-    exception: APIException, request: Request, authenticators: list[BaseAuthentication]
-) -> ProtocolError:
+def _protocol_error(exception: APIException, request: Request) -> ProtocolError:
+    """Return the error of the exception's HTTP status, without details that are not for clients."""
+    wait = getattr(exception, "wait", None)
+    match exception.status_code:
+        case 401:
+            return _unauthorized(request, invalid=not isinstance(exception, NotAuthenticated))
+        case 429:
+            return _too_many_requests(request, wait)
+        case 502 | 503 | 504:
+            logger.error("A request could not be authenticated or counted", exc_info=exception)
+            text = "The server cannot check requests just now: try again later."
+            return UnavailableError(text, retry_after_seconds(wait) or 1)
+        case status if status >= 500:
+            return internal_error("The request")
     if isinstance(exception, PermissionDenied):
         return ForbiddenError(f"Forbidden: {exception.detail}")
-    if isinstance(exception, NotAuthenticated):
-        return _unauthorized(_challenge(request, authenticators))
-    if isinstance(exception, AuthenticationFailed):
-        challenge = _challenge(request, authenticators)
-        text = "The credential is not valid or no longer so."
-        if challenge.startswith("Bearer"):
-            challenge += ', error="invalid_token"'
-            if request.META.get("HTTP_AUTHORIZATION", "").split(" ")[0].lower() != "bearer":
-                text += " Send it as `Authorization: Bearer TOKEN`."
-        return UnauthorizedError(text, challenge)
     return ForbiddenError("The request was refused.")
 
 
-def _unauthorized(challenge: str) -> UnauthorizedError:
-    """No credential: the challenge names no error then (RFC 6750, section 3.1)."""
-    return UnauthorizedError(
-        "Authentication required: send a credential in the Authorization header.", challenge
+def _too_many_requests(
+    request: Request, wait: float | None, refusing: Sequence[BaseThrottle] = ()
+) -> TooManyRequestsError:
+    """Return the error, which is recorded where it is the caller's first of the window."""
+    context = Context(user=request.user, request=request, revision=LATEST, auth=request.auth)
+    return TooManyRequestsError(
+        "Too many requests: wait before the next.",
+        retry_after_seconds(wait),
+        repeated=counters.is_repeated(refusing, ToolRateThrottle().get_caller(context)),
     )
 
 
-def _challenge(request: Request, authenticators: list[BaseAuthentication]) -> str:
-    """The first authentication class's WWW-Authenticate, as DRF chooses it."""
-    for authenticator in authenticators:
-        header = authenticator.authenticate_header(request)
-        if header:
-            return str(header)
-    return 'Bearer realm="mcp"'
+def _unauthorized(request: Request, *, invalid: bool = False) -> UnauthorizedError:
+    """Return the error for no or an invalid credential, with the challenge that DRF chooses."""
+    headers = (
+        each.authenticate_header(request)
+        for each in request.authenticators or ()
+        if not isinstance(each, ForcedAuthentication)
+    )
+    challenge = str(next(filter(None, headers), 'Bearer realm="mcp"'))
+    if not invalid:
+        # The challenge names no error then (RFC 6750, section 3.1).
+        text = "Authentication required: send a credential in the Authorization header."
+        return UnauthorizedError(text, challenge)
+    text = "The credential is not valid or no longer so."
+    if challenge.startswith("Bearer"):
+        challenge += ', error="invalid_token"'
+        if request.META.get("HTTP_AUTHORIZATION", "").split(" ")[0].lower() != "bearer":
+            text += " Send it as `Authorization: Bearer TOKEN`."
+    return UnauthorizedError(text, challenge)

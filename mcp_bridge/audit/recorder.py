@@ -47,6 +47,10 @@ from mcp_bridge.signals import tool_call_finished, tool_call_refused, tool_call_
 logger = logging.getLogger("mcp_bridge.audit")
 
 T = TypeVar("T")
+# The key in a context's scratch space of whether its last refusal for too many calls repeats one of
+# the same window of time: the first is on record, so that many do not fill the table.
+REPEATED: Final = "mcp_bridge.repeated"
+
 
 _UNRECORDED: Final = (
     "The tool {} was not run: this site keeps a record of what is done and could not write one "
@@ -129,7 +133,8 @@ def refuse(
     if error_code == ErrorCode.UNKNOWN_TOOL:
         error_code = _why_unseen(name)
     # A database that has just failed is not asked again: its client waits for an answer.
-    if error_code != ErrorCode.UNAVAILABLE:
+    repeated = error_code == ErrorCode.THROTTLED and context.scratch.get(REPEATED)
+    if error_code != ErrorCode.UNAVAILABLE and not repeated:
         record = _record(Outcome.REFUSED, name, arguments, context, tool)
         if record is not None:
             _write(record, error_code=error_code, reference=reference)
@@ -142,7 +147,8 @@ def request_refused(error: ProtocolError, request: HttpRequest) -> None:
     name = request.META.get("HTTP_MCP_NAME", "")
     with suppress(HeaderMismatchError):
         name = decoded_name(name)
-    if error.refusal != ErrorCode.UNAUTHENTICATED or conf.audit("UNAUTHENTICATED"):
+    wanted = error.refusal != ErrorCode.UNAUTHENTICATED or conf.audit("UNAUTHENTICATED")
+    if wanted and not error.repeated:
         context = Context(
             user=getattr(request, "user", None),
             auth=getattr(request, "auth", None),

@@ -1,8 +1,8 @@
 """
 A call's arguments, checked and converted.
 
-Every error is found at once and told in a line that a model can act on: where (a JSON pointer,
-RFC 6901), what is wrong, and what is wanted. A checker takes the arguments as JSON values and
+All errors are found at once, each a line that a model can act on: where (a JSON pointer, RFC 6901),
+what is wrong, and what is wanted. A checker takes the arguments as JSON values and
 returns them by parameter name, or raises InvalidArguments.
 """
 

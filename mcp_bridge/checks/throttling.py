@@ -1,17 +1,17 @@
-"""What the system checks say of throttles and their rates."""
+"""System checks of throttle classes and rates."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from django.conf import settings
 from django.core import checks
+from django.utils.module_loading import import_string
 from rest_framework.throttling import BaseThrottle, ScopedRateThrottle, SimpleRateThrottle
 
-from mcp_bridge.access.throttling.throttles import EVERY_TOOL, ToolRateThrottle, throttle_class
+from mcp_bridge.access.throttling.throttles import EVERY_TOOL, ToolRateThrottle, make_throttle
 from mcp_bridge.conf import conf
 from mcp_bridge.features.tools import Tool
 
@@ -19,17 +19,31 @@ _BACKENDS = ("django.core.cache.backends.redis.RedisCache", "django_redis.cache.
 
 
 def throttling(tools: Iterable[Tool]) -> Iterator[checks.CheckMessage]:
-    """What is wrong with THROTTLE_CLASSES and THROTTLE_RATES, which have the right types."""
+    """
+    Check THROTTLE_CLASSES and THROTTLE_RATES, which have the right types, and marks' rates.
+
+    ``tools`` are all tools that there are. Where a class cannot be used, nothing else is checked.
+    """
     tools = list(tools)
-    wrong = list(_classes())
-    yield from wrong
-    if wrong:
+    errors = list(map(_class_error, conf.THROTTLE_CLASSES))
+    if any(errors):
+        yield from filter(None, errors)
         return
-    yield from _marks(tools)
-    yield from _names(tools)
-    marked = any(tool.options.throttle for tool in tools)
-    rated = marked or any(name in conf.THROTTLE_RATES for name in _of_tools(tools))
-    classes = [throttle_class(path) for path in conf.THROTTLE_CLASSES]
+    classes: list[type[BaseThrottle]] = list(map(import_string, conf.THROTTLE_CLASSES))
+    rates, marks = conf.THROTTLE_RATES, {tool.options.throttle for tool in tools}
+    names = {EVERY_TOOL, *(tool.name for tool in tools)}
+    yield from _unset_rates(tools)
+    # The scopes of a ScopedRateThrottle are those of views, which are not known here.
+    if not any(issubclass(each, ScopedRateThrottle) for each in classes):
+        known = names | marks | {getattr(each, "scope", None) for each in classes}
+        for name in filter(lambda name: name not in known, rates):
+            yield checks.Warning(
+                f"MCP_BRIDGE['THROTTLE_RATES'] names {name!r}, which is no tool, no rate of a "
+                "mark and no scope of a class in THROTTLE_CLASSES.",
+                hint="Names of tools are those that manage.py mcp_tools shows.",
+                id="mcp_bridge.W020",
+            )
+    rated = any(marks) or not names.isdisjoint(rates)
     counts = [issubclass(each, ToolRateThrottle) for each in classes]
     if rated and not any(counts):
         yield checks.Warning(
@@ -47,77 +61,53 @@ def throttling(tools: Iterable[Tool]) -> Iterator[checks.CheckMessage]:
         )
 
 
-def _of_tools(tools: Iterable[Tool]) -> set[str]:
-    return {EVERY_TOOL, *(tool.name for tool in tools)}
-
-
-def _classes() -> Iterator[checks.CheckMessage]:
-    for path in conf.THROTTLE_CLASSES:
-        problem = _problem(path)
-        if problem:
-            yield checks.Error(
-                f"MCP_BRIDGE['THROTTLE_CLASSES'] names {path!r}, which {problem}.",
-                hint="Give the path of a DRF throttle class, and its scope a rate in "
-                "MCP_BRIDGE['THROTTLE_RATES'].",
-                id="mcp_bridge.E020",
-            )
-
-
-def _problem(path: str) -> str | None:
+def _class_error(path: str) -> checks.Error | None:
+    """Return the error for a path of THROTTLE_CLASSES that no throttle can be made of."""
+    text = None
     try:
-        if not issubclass(throttle_class(path), BaseThrottle):
-            return "is no subclass of BaseThrottle"
-        throttle: Any = throttle_class(path)()
+        if issubclass(found := import_string(path), BaseThrottle):
+            throttle = make_throttle(found)
+            scoped = isinstance(throttle, ScopedRateThrottle)
+            if isinstance(throttle, SimpleRateThrottle) and not scoped and throttle.rate is None:
+                text = f"limits nothing: its scope {throttle.scope!r} has no rate"
+        else:
+            text = "is no subclass of BaseThrottle"
     except Exception as exception:
-        return f"cannot be used ({type(exception).__name__}: {exception})"
-    scoped = isinstance(throttle, ScopedRateThrottle)
-    if isinstance(throttle, SimpleRateThrottle) and not scoped and throttle.rate is None:
-        return f"limits nothing: its scope {throttle.scope!r} has no rate"
-    return None
+        text = f"cannot be used ({type(exception).__name__}: {exception})"
+    if text is None:
+        return None
+    return checks.Error(
+        f"MCP_BRIDGE['THROTTLE_CLASSES'] names {path!r}, which {text}.",
+        hint="Give the path of a DRF throttle class, and its scope a rate in "
+        "MCP_BRIDGE['THROTTLE_RATES'].",
+        id="mcp_bridge.E020",
+    )
 
 
-def _marks(tools: Iterable[Tool]) -> Iterator[checks.CheckMessage]:
+def _unset_rates(tools: Iterable[Tool]) -> Iterator[checks.Error]:
+    """Yield the errors of marks that name a rate which THROTTLE_RATES does not have."""
     for tool in tools:
         name = tool.options.throttle
-        if name and "/" not in name and name not in conf.THROTTLE_RATES:
-            yield checks.Error(
-                f"The tool {tool.name!r} ({tool.source}) has the rate {name!r}, which "
-                "MCP_BRIDGE['THROTTLE_RATES'] does not have: every call of it fails.",
-                hint=_what_to_do(name),
-                id="mcp_bridge.E021",
+        if not name or "/" in name or name in conf.THROTTLE_RATES:
+            continue
+        hint = f'Add {name!r} there, or write a rate in the mark: mcp_tool(throttle="20/min").'
+        if re.search(r"[\d\s]", name):
+            hint = (
+                f"{name!r} is no rate, so it is taken for a name. Write a number, a slash and s, "
+                'min, hour or day: mcp_tool(throttle="20/min"). If it is a name, give it a rate '
+                "there."
             )
-
-
-def _what_to_do(name: str) -> str:
-    """What a mark's rate that is not set was meant to be: a rate, or the name of one."""
-    if re.search(r"[\d\s]", name):
-        return (
-            f"{name!r} is no rate, so it is taken for a name. Write a number, a slash and s, min, "
-            'hour or day: mcp_tool(throttle="20/min"). If it is a name, give it a rate there.'
+        yield checks.Error(
+            f"The tool {tool.name!r} ({tool.source}) has the rate {name!r}, which "
+            "MCP_BRIDGE['THROTTLE_RATES'] does not have: every call of it fails.",
+            hint=hint,
+            id="mcp_bridge.E021",
         )
-    return f'Add {name!r} there, or write a rate in the mark: mcp_tool(throttle="20/min").'
-
-
-def _names(tools: Iterable[Tool]) -> Iterator[checks.CheckMessage]:
-    classes = [throttle_class(path) for path in conf.THROTTLE_CLASSES]
-    if any(issubclass(each, ScopedRateThrottle) for each in classes):
-        # Its scopes are those of views, which are not known here.
-        return
-    known = _of_tools(tools) | {str(getattr(each, "scope", None)) for each in classes}
-    known |= {str(tool.options.throttle) for tool in tools}
-    for name in conf.THROTTLE_RATES:
-        if name not in known:
-            yield checks.Warning(
-                f"MCP_BRIDGE['THROTTLE_RATES'] names {name!r}, which is no tool, no rate of a "
-                "mark and no scope of a class in THROTTLE_CLASSES.",
-                hint="Names of tools are those that manage.py mcp_tools shows.",
-                id="mcp_bridge.W020",
-            )
 
 
 def _may_hang() -> bool:
-    """Whether the default cache is a Redis that is waited for as long as redis-py likes."""
-    config: dict[str, Any] = settings.CACHES.get("default", {})
+    """Return whether the default cache is a Redis without a timeout for its answers."""
+    config = settings.CACHES.get("default", {})
     if config.get("BACKEND") not in _BACKENDS:
         return False
     given = {name.lower() for name in config.get("OPTIONS", {})}

@@ -37,6 +37,8 @@ class ProtocolError(Exception):
     http_status: ClassVar[HTTPStatus]
     # What the record of a call that is refused so says.
     refusal: ClassVar[str] = "invalid"
+    # Whether the same caller was refused so before in the same window of time, which is on record.
+    repeated = False
 
     def __init__(self, message: str, *, data: Any = None) -> None:
         super().__init__(message)
@@ -106,14 +108,18 @@ class InternalError(ProtocolError):
 
 
 class UnavailableError(InternalError):
-    """The server cannot answer just now; the same request may succeed later."""
+    """The server cannot answer just now; the same request may succeed after some seconds."""
 
     http_status = HTTPStatus.SERVICE_UNAVAILABLE
     refusal = "unavailable"
 
+    def __init__(self, message: str, retry_after: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
     @property
     def headers(self) -> Mapping[str, str]:
-        return {"Retry-After": "1"}
+        return {"Retry-After": str(self.retry_after)}
 
 
 class HeaderMismatchError(ProtocolError):
@@ -190,9 +196,12 @@ class TooManyRequestsError(ProtocolError):
     http_status = HTTPStatus.TOO_MANY_REQUESTS
     refusal = "throttled"
 
-    def __init__(self, message: str, retry_after: int | None = None) -> None:
+    def __init__(
+        self, message: str, retry_after: int | None = None, *, repeated: bool = False
+    ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.repeated = repeated
 
     @property
     def headers(self) -> Mapping[str, str]:

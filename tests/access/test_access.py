@@ -136,7 +136,7 @@ EXPECTED: dict[str, set[str]] = {
 
 @pytest.mark.parametrize("address", ["/mcp", "/async"])
 @pytest.mark.parametrize("kind", EXPECTED)
-def test_what_is_listed_is_what_can_be_called(kind: str, address: str) -> None:
+def test_the_listed_tools_are_the_callable_ones(kind: str, address: str) -> None:
     client = CheckedClient(user=make_user(kind), path=address)
     assert {tool["name"] for tool in client.list_tools()} == EXPECTED[kind]
     shown = client.http.get("/mcp/tools/list").json()
@@ -184,7 +184,7 @@ def test_refusal_says_unknown_tool_with_http_200(revision: str) -> None:
     assert b'"message":"Unknown tool: NAME"' in body
 
 
-def test_arguments_of_a_refused_tool_are_not_looked_at() -> None:
+def test_arguments_of_a_refused_tool_are_not_checked() -> None:
     client = CheckedClient(user=make_user("plain"))
     with pytest.raises(MCPError, match="Unknown tool: adding"):
         client.call_tool("adding", {"no such": "argument"})
@@ -205,7 +205,7 @@ def forget_token(user: Any, token: Token) -> None:
 @pytest.mark.parametrize(
     ("change", "status"), [(forget_permission, 200), (forget_account, 401), (forget_token, 401)]
 )
-def test_what_was_listed_is_decided_again_at_the_call(change: Any, status: int) -> None:
+def test_a_listed_tool_is_decided_again_at_the_call(change: Any, status: int) -> None:
     user = make_user("adder")
     token, secret = Token.objects.issue(user=user, name="test")
     client = CheckedClient(token=secret)
@@ -216,7 +216,7 @@ def test_what_was_listed_is_decided_again_at_the_call(change: Any, status: int) 
     assert (client.response.status_code, CALLS) == (status, [])
 
 
-def test_predicate_that_raises_is_logged_and_says_nothing(
+def test_predicate_that_raises_is_logged_and_not_sent(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     client = CheckedClient(user=make_user("plain"))
@@ -249,7 +249,7 @@ def test_predicate_of_the_server_or_namespace_holds_unless_the_procedure_has_its
     assert [tool["name"] for tool in client.list_tools()] == ["emptied", "n_spaced", "opened"]
 
 
-def test_who_asks_first_decides_nothing_for_the_next() -> None:
+def test_one_caller_decides_nothing_for_the_next() -> None:
     for kind in ("anonymous", "superuser", "plain", "adder", "anonymous"):
         user = get_user_model().objects.filter(username=kind).first() or make_user(kind)
         listed = CheckedClient(user=user).list_tools()
@@ -285,7 +285,7 @@ def test_policy_of_the_site_decides_list_and_call(settings: Any) -> None:
     assert [name for name in SERVER.procedures if is_callable(client, name)] == ["public"]
 
 
-def test_nobody_is_the_anonymous_user(settings: Any) -> None:
+def test_a_caller_without_a_credential_is_the_anonymous_user(settings: Any) -> None:
     settings.REST_FRAMEWORK = {"UNAUTHENTICATED_USER": None}
 
     def kind(context: Context) -> str:

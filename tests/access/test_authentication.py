@@ -107,7 +107,7 @@ def test_a_credential_that_does_not_hold_is_401_although_something_is_public(
 
 
 @pytest.mark.usefixtures("guarded")
-def test_a_user_that_some_middleware_found_does_not_count(ada: Any) -> None:
+def test_a_user_of_a_middleware_does_not_count(ada: Any) -> None:
     client = CheckedClient()
     client.http.force_login(ada)
     assert refused(client).status_code == 401
@@ -115,7 +115,7 @@ def test_a_user_that_some_middleware_found_does_not_count(ada: Any) -> None:
 
 
 @pytest.mark.usefixtures("guarded")
-def test_token_comes_before_the_user_that_some_middleware_found(ada: Any) -> None:
+def test_a_token_comes_before_the_user_of_a_middleware(ada: Any) -> None:
     bob = get_user_model().objects.create_user("bob")
     client = CheckedClient(token=Token.objects.issue(user=bob, name="test")[1])
     client.http.force_login(ada)
@@ -147,6 +147,20 @@ def test_basic_authentication_of_an_inactive_user_is_401(ada: Any, settings: Any
     assert refused(client).status_code == 401
 
 
+class DirectoryAway(exceptions.APIException):
+    """The directory of users does not answer."""
+
+    status_code = 503
+
+    def __init__(self, detail: str, wait: float | None = None) -> None:
+        super().__init__(detail)
+        self.wait = wait
+
+
+class Teapot(exceptions.APIException):
+    status_code = 418
+
+
 class KeyAuthentication(BaseAuthentication):
     """An API key in a header of its own, as third-party classes have it."""
 
@@ -163,6 +177,14 @@ class KeyAuthentication(BaseAuthentication):
                 raise exceptions.PermissionDenied("Not from here.")
             case "throttled":
                 raise exceptions.Throttled(wait=3)
+            case "away":
+                raise DirectoryAway("SECRET-MARKER")
+            case "away for long":
+                raise DirectoryAway("SECRET-MARKER", wait=89.5)
+            case "error":
+                raise exceptions.APIException("SECRET-MARKER")
+            case "teapot":
+                raise Teapot("SECRET-MARKER")
             case "broken":
                 raise AttributeError("SECRET-MARKER")
         return get_user_model().objects.get(username=key), self
@@ -196,19 +218,40 @@ def test_classes_are_asked_in_their_order(settings: Any) -> None:
 
 @pytest.mark.usefixtures("ada", "guarded")
 @pytest.mark.parametrize(
-    ("key", "status"), [("not authenticated", 401), ("forbidden", 403), ("throttled", 403)]
+    ("key", "status", "code", "retry"),
+    [
+        ("not authenticated", 401, 401, None),
+        ("forbidden", 403, 403, None),
+        ("teapot", 403, 403, None),
+        ("throttled", 429, 429, "3"),
+        ("away", 503, -32603, "1"),
+        ("away for long", 503, -32603, "90"),
+        ("error", 200, -32603, None),
+    ],
 )
-def test_what_a_class_raises_decides_the_status(key: str, status: int, settings: Any) -> None:
+def test_an_exception_of_a_class_keeps_its_status(
+    key: str,
+    status: int,
+    code: int,
+    retry: str | None,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     authenticated_by(settings, KEY)
     client = CheckedClient()
     client.headers["X-Key"] = key
     response = refused(client, "tools/call", name="whoami")
     assert (response.status_code, CALLS) == (status, [])
+    assert response.json()["error"]["code"] == code
+    assert response.get("Retry-After") == retry
     assert ("WWW-Authenticate" in response) == (status == 401)
+    assert b"SECRET-MARKER" not in response.content
+    # The administrator reads in the log why nobody can log in.
+    assert ("SECRET-MARKER" in caplog.text) == (code == -32603)
 
 
 @pytest.mark.usefixtures("ada", "guarded")
-def test_a_class_that_breaks_lets_nobody_in_and_says_nothing(settings: Any) -> None:
+def test_an_error_of_a_class_is_logged_and_lets_nobody_in(settings: Any) -> None:
     authenticated_by(settings, KEY)
     client = CheckedClient()
     client.headers["X-Key"] = "broken"

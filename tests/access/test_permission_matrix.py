@@ -122,7 +122,7 @@ def test_list_and_call_agree_and_a_refusal_is_that_of_an_unknown_name(
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SEEN if kind != "anonymous"])
-def test_the_desk_calls_and_sees_what_the_endpoint_does(kind: str, rf: Any) -> None:
+def test_the_admin_shows_and_calls_the_tools_of_the_endpoint(kind: str, rf: Any) -> None:
     user = make_user(kind)
     assert {tool.name for tool in visible(user)} == SEEN[kind]
     request = rf.post("/admin/")

@@ -1,8 +1,9 @@
-"""How often callers may call: exact counts, whose they are, and what is said over the limit."""
+"""Rates of tools: exact counts, of whom, and the result over the limit."""
 
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,9 @@ from rest_framework.authentication import BaseAuthentication
 
 from mcp_bridge.access.throttling import counters, throttles
 from mcp_bridge.access.throttling.throttles import ToolRateThrottle
+from mcp_bridge.features.rates import parse_rate
+from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.signals import tool_call_refused
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.tokens.models import Token
 from tests.conftest import CheckedClient, text_of
@@ -34,6 +38,27 @@ class TimedCredential(throttles.CredentialRateThrottle):
     timer = staticmethod(lambda: Clock.now)
 
 
+class TimedTogether(Timed):
+    """One count for each tool, of all callers together."""
+
+    def get_caller(self, context: Any) -> tuple[str, str]:
+        return "site", ""
+
+
+class TimedHalf(Timed):
+    """The same callers at another rate."""
+
+    def get_rate(self, tool: Any) -> Any:
+        return parse_rate("2/min")
+
+
+class Mistaken(Timed):
+    """A class with a programming error."""
+
+    def get_caller(self, context: Any) -> tuple[str, str]:
+        raise KeyError("SECRET-MARKER")
+
+
 class Anonymous(BaseAuthentication):
     """Knows a credential and no user."""
 
@@ -47,8 +72,9 @@ class Anonymous(BaseAuthentication):
 def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every count, and the clock, at the beginning of a minute."""
     monkeypatch.setattr(Clock, "now", 1_000_000_020.0)
-    monkeypatch.setattr(counters, "_outages", type(counters._outages)(counters.CircuitBreaker))
+    monkeypatch.setattr(counters, "_breakers", defaultdict(counters.CircuitBreaker))
     cache.clear()
+    counters._local.clear()
     CALLS.clear()
     yield
     cache.clear()
@@ -142,14 +168,16 @@ def test_each_user_has_a_count_of_its_own(user: Any, limit: Callable[..., None])
     assert allowed(MCPClient(user=other)) == 3
 
 
-def test_each_credential_has_one_where_that_is_asked(user: Any, limit: Callable[..., None]) -> None:
+def test_credential_rate_throttle_counts_each_credential(
+    user: Any, limit: Callable[..., None]
+) -> None:
     limit({"tools": "3/min"}, THROTTLE_CLASSES=[f"{__name__}.TimedCredential"])
     secrets = [Token.objects.issue(user=user, name=name)[1] for name in "ab"]
     assert [allowed(MCPClient(token=each)) for each in (*secrets, secrets[0])] == [3, 3, 0]
     assert allowed(MCPClient(user=user)) == 3
 
 
-def test_without_a_user_it_is_the_credentials_then_the_addresss(
+def test_without_a_user_the_credential_counts_then_the_address(
     limit: Callable[..., None], settings: Any
 ) -> None:
     limit({"tools": "3/min"}, public=True, AUTHENTICATION_CLASSES=[f"{__name__}.Anonymous"])
@@ -160,7 +188,7 @@ def test_without_a_user_it_is_the_credentials_then_the_addresss(
     limit({"tools": "3/min"}, public=True)
     client = MCPClient()
     assert allowed(client) == 3
-    # What the client says of itself does not make it another one, but what a proxy says does.
+    # A header of the client does not change its address, but one of a proxy does.
     client.headers["X-Forwarded-For"] = "203.0.113.9"
     assert allowed(client) == 0
     settings.REST_FRAMEWORK = {"NUM_PROXIES": 1}
@@ -170,7 +198,7 @@ def test_without_a_user_it_is_the_credentials_then_the_addresss(
     assert allowed(client) == 3
 
 
-def test_nothing_is_counted_or_told_of_an_unseen_tool(
+def test_calls_of_an_unseen_tool_are_not_counted(
     modern: CheckedClient, user: Any, limit: Callable[..., None]
 ) -> None:
     limit({"tools": "1/min"})
@@ -195,13 +223,69 @@ def test_a_flush_begins_anew(modern: CheckedClient, limit: Callable[..., None]) 
     assert allowed(modern) == 3
 
 
+def test_two_classes_count_each_by_itself(user: Any, limit: Callable[..., None]) -> None:
+    limit({"tools": "3/min"}, THROTTLE_CLASSES=[f"{__name__}.Timed", f"{__name__}.TimedTogether"])
+    assert allowed(MCPClient(user=user)) == 3
+    # The calls of one user are all that the site may make.
+    assert allowed(MCPClient(user=get_user_model().objects.create_user("eve"))) == 0
+    cache.clear()
+    limit({"tools": "3/min"}, THROTTLE_CLASSES=[f"{__name__}.Timed", f"{__name__}.TimedHalf"])
+    assert allowed(MCPClient(user=user)) == 2
+
+
+@pytest.mark.parametrize("rule", ["open", "closed"])
+def test_an_error_of_the_class_lets_no_call_through(
+    rule: str, modern: CheckedClient, limit: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    limit(
+        {"tools": "3/min"},
+        THROTTLE_CLASSES=[f"{__name__}.Mistaken"],
+        THROTTLE_WITHOUT_CACHE=rule,
+    )
+    with pytest.raises(MCPError, match="-32603") as raised:
+        modern.call_tool("write")
+    assert "SECRET-MARKER" not in str(raised.value)
+    assert "SECRET-MARKER" in caplog.text
+    assert CALLS == []
+
+
+def flood(client: MCPClient, tool: str = "write", times: int = 6) -> int:
+    """How many rows of refusals so many calls write."""
+    before = ToolCallRecord.objects.filter(error_code="throttled").count()
+    for _ in range(times):
+        client.call_tool(tool)
+    return ToolCallRecord.objects.filter(error_code="throttled").count() - before
+
+
+def test_one_row_for_all_refusals_of_a_window(user: Any, limit: Callable[..., None]) -> None:
+    limit({"tools": "2/min"})
+    client, other = MCPClient(user=user), MCPClient(user=get_user_model().objects.create_user("e"))
+
+    signals: list[str] = []
+
+    def receive(error_code: str, **sent: Any) -> None:
+        signals.append(error_code)
+
+    tool_call_refused.connect(receive)
+    assert flood(client) == 1
+    assert flood(client) == 0
+    tool_call_refused.disconnect(receive)
+    # The signal is sent for each.
+    assert signals == ["throttled"] * 10
+    # Another tool, another caller and another window have a row of their own.
+    assert flood(client, "read") == 1
+    assert flood(other) == 1
+    Clock.now += 60
+    assert flood(client) == 1
+
+
 def in_threads(ask: Callable[[], bool | None]) -> list[bool | None]:
-    """What is said to 8 threads that ask 40 times each."""
-    said: list[bool | None] = []
+    """The answers to 8 threads that ask 40 times each."""
+    answers: list[bool | None] = []
 
     def work() -> None:
         for _ in range(40):
-            said.append(ask())
+            answers.append(ask())
         caches.close_all()
 
     threads = [threading.Thread(target=work) for _ in range(8)]
@@ -209,7 +293,7 @@ def in_threads(ask: Callable[[], bool | None]) -> list[bool | None]:
         thread.start()
     for thread in threads:
         thread.join()
-    return said
+    return answers
 
 
 def test_threads_count_exactly(limit: Callable[..., None]) -> None:
@@ -234,7 +318,7 @@ def test_a_rate_that_is_not_there_lets_no_call_through(
     assert CALLS == []
 
 
-def test_a_credential_is_told_by_what_does_not_change() -> None:
+def test_a_credential_has_the_same_identity_in_every_request() -> None:
     nameless = type("Key", (), {})
-    assert throttles._identity(nameless()) == throttles._identity(nameless()) == "Key"
-    assert throttles._identity(Token(pk=5)) == "Token 5"
+    assert throttles._identify(nameless()) == throttles._identify(nameless()) == "Key"
+    assert throttles._identify(Token(pk=5)) == "Token 5"

@@ -1,4 +1,4 @@
-"""How often the endpoint may be asked, by any throttle class of DRF's kind."""
+"""Rates of requests, by any DRF throttle class."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.cache import cache
+from django.core.cache.backends.base import BaseCache
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.module_loading import import_string
 from rest_framework.exceptions import Throttled
 from rest_framework.throttling import (
     BaseThrottle,
@@ -19,6 +21,8 @@ from rest_framework.throttling import (
 )
 
 from mcp_bridge.access.throttling import throttles
+from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.signals import tool_call_refused
 from mcp_bridge.testing import MCPClient, MCPError
 from tests.access import test_throttling as tools
 from tests.access.test_throttling import CALLS, DRF, in_threads, write
@@ -29,7 +33,7 @@ anew, limit = tools.anew, tools.limit
 
 
 class Refusing(BaseThrottle):
-    """Refuses all, without a word on when to come back."""
+    """Refuses all, and does not know when to retry."""
 
     def allow_request(self, request: Any, view: Any) -> bool:
         CALLS.append(f"{request.user} {view.request.path}")
@@ -37,7 +41,7 @@ class Refusing(BaseThrottle):
 
 
 class Raising(BaseThrottle):
-    """Raises what its view is told, in place of an answer."""
+    """Raises an exception in place of an answer."""
 
     def allow_request(self, request: Any, view: Any) -> bool:
         raise RAISED[-1]
@@ -63,10 +67,10 @@ def test_the_endpoint_answers_429(
     assert client.send(b"no JSON").status_code == 429
 
 
-def test_who_tries_tokens_is_counted_by_address(limit: Callable[..., None], user: Any) -> None:
+def test_a_wrong_token_is_counted_by_address(limit: Callable[..., None], user: Any) -> None:
     limit({"anon": "2/min"}, THROTTLE_CLASSES=[f"{DRF}.AnonRateThrottle"])
     wrong = MCPClient(token="mcp_wrong")
-    # A session of the browser does not make it somebody.
+    # A session of the browser is no credential here.
     wrong.http.force_login(user)
     statuses = []
     for _ in range(3):
@@ -77,7 +81,7 @@ def test_who_tries_tokens_is_counted_by_address(limit: Callable[..., None], user
     assert MCPClient(user=user).list_tools()
 
 
-def test_a_class_of_ones_own_sees_the_request_and_the_view(
+def test_a_site_class_gets_the_request_and_the_view(
     modern: CheckedClient, limit: Callable[..., None]
 ) -> None:
     limit(THROTTLE_CLASSES=[f"{__name__}.Refusing", f"{__name__}.Refusing"])
@@ -92,12 +96,14 @@ def test_a_class_of_ones_own_sees_the_request_and_the_view(
     ("raised", "rule", "status", "code"),
     [
         (Throttled(), "open", 429, 429),
-        (RuntimeError("SECRET-MARKER"), "closed", 503, -32603),
-        (RuntimeError("SECRET-MARKER"), "open", 200, None),
+        (Throttled(wait=7), "closed", 429, 429),
+        (RuntimeError("SECRET-MARKER"), "closed", 200, -32603),
+        (RuntimeError("SECRET-MARKER"), "open", 200, -32603),
+        (ConnectionError("SECRET-MARKER"), "open", 200, -32603),
         (ImproperlyConfigured("SECRET-MARKER"), "open", 200, -32603),
     ],
 )
-def test_a_class_that_raises_is_no_yes(
+def test_a_class_that_raises_lets_no_request_through(
     raised: Exception,
     rule: str,
     status: int,
@@ -110,8 +116,90 @@ def test_a_class_that_raises_is_no_yes(
     message = modern.message("tools/list")
     answer = modern.send(json.dumps(message).encode(), modern.mirrored(message)).json()
     assert modern.response.status_code == status
-    assert answer.get("error", {}).get("code") == code
+    assert answer["error"]["code"] == code
     assert "SECRET-MARKER" not in str(answer)
+    assert (modern.response.get("Retry-After") == "7") == (getattr(raised, "wait", None) == 7)
+
+
+class DownCache(BaseCache):
+    """A cache that does not answer, and raises as its library likes."""
+
+    def __init__(self, location: str, params: dict[str, Any]) -> None:
+        super().__init__(params)
+
+    def get(self, *args: Any, **kwargs: Any) -> Any:
+        raise UNANSWERED[-1]
+
+    add = incr = set = get
+
+
+UNANSWERED: list[Exception] = []
+
+
+class WithGlobalCache(BaseThrottle):
+    """A class that uses Django's cache without naming it."""
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        return bool(cache.add("mine", 1))
+
+
+@pytest.mark.parametrize("path", [f"{DRF}.UserRateThrottle", "Counting", "Own", "WithGlobalCache"])
+@pytest.mark.parametrize(
+    "raised", [OSError, KeyError, TypeError, type("MemcacheError", (Exception,), {})]
+)
+def test_a_cache_that_does_not_answer_may_raise_anything(
+    path: str,
+    raised: type[Exception],
+    modern: CheckedClient,
+    limit: Callable[..., None],
+    settings: Any,
+) -> None:
+    settings.CACHES = {"default": {"BACKEND": f"{__name__}.DownCache"}}
+    UNANSWERED.append(raised("SECRET-MARKER"))
+    path = path if "." in path else f"{__name__}.{path}"
+    limit({"user": "3/day"}, THROTTLE_CLASSES=[path])
+    assert modern.list_tools()
+    limit({"user": "3/day"}, THROTTLE_CLASSES=[path], THROTTLE_WITHOUT_CACHE="closed")
+    with pytest.raises(MCPError, match="cannot count requests just now"):
+        modern.list_tools()
+    assert (modern.response.status_code, modern.response["Retry-After"]) == (503, "1")
+
+
+class Mistaken(UserRateThrottle):
+    """A class of DRF's kind with a programming error."""
+
+    rate = "5/day"
+
+    def get_cache_key(self, request: Any, view: Any) -> str:
+        return {"user": "key"}[request.user.pk]
+
+
+class MistakenOwn(Mistaken):
+    """One that counts in a way of its own, and uses the cache before it fails."""
+
+    def get_cache_key(self, request: Any, view: Any) -> str:
+        return "mistaken"
+
+    def throttle_success(self) -> bool:
+        super().throttle_success()
+        return self.history / 2
+
+
+@pytest.mark.parametrize("kind", ["Mistaken", "MistakenOwn"])
+@pytest.mark.parametrize("rule", ["open", "closed"])
+def test_an_error_of_the_class_lets_no_request_through(
+    kind: str,
+    rule: str,
+    modern: CheckedClient,
+    limit: Callable[..., None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limit(THROTTLE_CLASSES=[f"{__name__}.{kind}"], THROTTLE_WITHOUT_CACHE=rule)
+    for _ in range(2):
+        with pytest.raises(MCPError, match="-32603"):
+            modern.call_tool("write")
+    assert CALLS == []
+    assert [record.levelname for record in caplog.records] == ["ERROR"] * 2
 
 
 def refused_after(client: MCPClient, most: int = 9) -> int:
@@ -136,7 +224,7 @@ class Thrice(BaseThrottle):
 @pytest.mark.parametrize(
     "kind", [f"{DRF}.AnonRateThrottle", f"{DRF}.UserRateThrottle", f"{__name__}.Thrice"]
 )
-def test_no_header_makes_somebody_another_address(
+def test_no_header_changes_the_address(
     kind: str, limit: Callable[..., None], settings: Any
 ) -> None:
     limit({"anon": "3/day", "user": "3/day"}, public=True, THROTTLE_CLASSES=[kind])
@@ -178,6 +266,30 @@ class Counting(SimpleRateThrottle):
         return super().throttle_success()
 
 
+class Own(SimpleRateThrottle):
+    """A class that decides all in a way of its own: three requests, then none."""
+
+    rate = "1/day"
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        seen = self.cache.get("own", [])
+        self.cache.set("own", [*seen, "request"], 60)
+        return len(seen) < 3
+
+    def wait(self) -> float:
+        return 9
+
+
+class Overriding(UserRateThrottle):
+    """A class that decides more than DRF, and leaves counting to it."""
+
+    rate = "6/day"
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        self.scope = "overriding"
+        return super().allow_request(request, view) and not request.META.get("HTTP_X_NO")
+
+
 class Scoped(ScopedRateThrottle):
     """DRF's, for a view that names no scope."""
 
@@ -193,6 +305,8 @@ class Scoped(ScopedRateThrottle):
         (f"{__name__}.Hurried", 4),
         (f"{__name__}.Counting", 2),
         (f"{__name__}.Scoped", 5),
+        (f"{__name__}.Own", 3),
+        (f"{__name__}.Overriding", 6),
     ],
 )
 def test_requests_are_counted_exactly_and_a_flush_begins_anew(
@@ -206,9 +320,63 @@ def test_requests_are_counted_exactly_and_a_flush_begins_anew(
     assert refused_after(modern) == count
 
 
-def test_threads_count_requests_exactly(user: Any, limit: Callable[..., None]) -> None:
-    limit({"user": "100/day"}, THROTTLE_CLASSES=[f"{DRF}.UserRateThrottle"])
-    kind = throttles.throttle_class(f"{DRF}.UserRateThrottle")
+@pytest.mark.parametrize(
+    "path", [f"{DRF}.UserRateThrottle", f"{__name__}.Overriding", f"{__name__}.Hurried"]
+)
+def test_threads_count_requests_exactly(
+    path: str, user: Any, limit: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Overriding, "rate", "100/day")
+    monkeypatch.setattr(Hurried, "parse_rate", lambda self, rate: (100, 14 * 86_400))
+    limit({"user": "100/day"}, THROTTLE_CLASSES=[path])
     request = type("Request", (), {"user": user, "META": {"REMOTE_ADDR": "127.0.0.1"}})()
-    counted = in_threads(lambda: kind().allow_request(request, None))
+
+    def ask() -> bool:
+        throttle = throttles.make_throttle(import_string(path))
+        return throttle.allow_request(request, None)
+
+    counted = in_threads(ask)
     assert (counted.count(True), counted.count(False)) == (100, 220)
+
+
+class SameKey(UserRateThrottle):
+    """DRF's key, at another rate."""
+
+    rate = "2/day"
+
+
+def test_two_classes_with_one_key_count_each_by_itself(
+    modern: CheckedClient, limit: Callable[..., None]
+) -> None:
+    paths = [f"{DRF}.UserRateThrottle", f"{__name__}.SameKey"]
+    limit({"user": "3/day"}, THROTTLE_CLASSES=paths)
+    assert refused_after(modern) == 2
+
+
+def rows(client: MCPClient, times: int = 4) -> int:
+    """How many rows so many refused requests write."""
+    before = ToolCallRecord.objects.count()
+    for _ in range(times):
+        with pytest.raises(MCPError):
+            client.list_tools()
+    return ToolCallRecord.objects.count() - before
+
+
+@pytest.mark.parametrize("path", [f"{DRF}.UserRateThrottle", f"{__name__}.Refusing"])
+def test_one_row_for_all_refused_requests_of_a_window(
+    path: str, user: Any, limit: Callable[..., None]
+) -> None:
+    limit({"user": "1/day"}, THROTTLE_CLASSES=[path])
+    sent: list[str] = []
+
+    def receive(error_code: str, **given: Any) -> None:
+        sent.append(error_code)
+
+    other = get_user_model().objects.create_user("eve")
+    for client in (MCPClient(user=user), MCPClient(user=other)):
+        refused_after(client)
+        tool_call_refused.connect(receive)
+        assert rows(client) == 0
+        tool_call_refused.disconnect(receive)
+    assert sent == ["throttled"] * 8
+    assert ToolCallRecord.objects.count() == 2

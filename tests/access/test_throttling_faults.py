@@ -1,4 +1,4 @@
-"""Counting without the cache: refused or counted alone, in little time, told in the log once."""
+"""Throttling without the cache: refused or counted in the process, without delay, logged once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from django.core.cache import cache
 from django.core.cache.backends.base import BaseCache
 
 from mcp_bridge.access.throttling import counters
+from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.testing import MCPError
 from tests.access.test_throttling import DRF, allowed, write
 from tests.conftest import CheckedClient, text_of
@@ -50,25 +52,24 @@ class SocketCache(BaseCache):
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a cache may listen; what is known of other caches is forgotten."""
-    monkeypatch.setattr(counters, "_outages", type(counters._outages)(counters.CircuitBreaker))
+    """A directory for the socket of a cache; errors of other caches are forgotten."""
+    monkeypatch.setattr(counters, "_breakers", defaultdict(counters.CircuitBreaker))
     monkeypatch.setattr(SocketCache, "asked", 0)
+    counters._local.clear()
     # Paths of sockets are short.
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def down(settings: Any, place: Path) -> Iterator[None]:
-    """Nothing listens there."""
+def down(settings: Any, place: Path) -> None:
+    """A cache whose socket is not there."""
     settings.CACHES = {"default": {"BACKEND": f"{__name__}.SocketCache", "LOCATION": "socket"}}
-    yield
-    counters.LocMemCache("mcp_bridge.throttling", {}).clear()
 
 
 @pytest.fixture
 def hung(down: None) -> Iterator[None]:
-    """What listens there never answers."""
+    """A cache that accepts connections and never answers."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("socket")
         listening.listen(50)
@@ -117,6 +118,16 @@ def test_without_the_cache_the_rule_holds(
 
 
 @pytest.mark.usefixtures("down")
+def test_one_row_for_calls_that_cannot_be_counted(
+    modern: CheckedClient, limit: Callable[..., None]
+) -> None:
+    limit("closed")
+    for _ in range(3):
+        assert modern.call_tool("write")["isError"]
+    assert ToolCallRecord.objects.get().error_code == "throttled"
+
+
+@pytest.mark.usefixtures("down")
 def test_the_endpoint_is_open_or_unavailable(
     modern: CheckedClient, limit: Callable[..., None]
 ) -> None:
@@ -134,7 +145,7 @@ def test_the_endpoint_is_open_or_unavailable(
 
 
 @pytest.mark.usefixtures("hung")
-def test_a_cache_that_hangs_holds_up_one_call_and_says_so_once(
+def test_a_cache_that_hangs_delays_one_call_and_is_logged_once(
     modern: CheckedClient, limit: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     limit("open", f"{DRF}.UserRateThrottle", TOOLS, rates={"user": "99/day", "tools": "99/day"})
@@ -185,11 +196,11 @@ def test_a_redis_that_is_stopped_continues_and_dies(
         time.sleep(counters.PAUSE)
         # What it counted before it was stopped, and what reached it when it went on.
         assert allowed(modern, most=50) <= 20
-    counters.LocMemCache("mcp_bridge.throttling", {}).clear()
+    counters._local.clear()
     assert allowed(modern, most=1) == 1
 
 
-def test_a_rate_holds_longer_than_what_a_cache_keeps_of_its_own_accord(
+def test_a_rate_holds_longer_than_the_timeout_of_a_cache(
     modern: CheckedClient, settings: Any, tmp_path: Path
 ) -> None:
     files = {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache"}

@@ -1,4 +1,4 @@
-"""Whatever is sent: what is kept of it is storable, bounded, and without secrets."""
+"""Recorded arguments are storable, bounded, and without secrets."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def with_secrets(draw: st.DrawFn, scalars: st.SearchStrategy[Any] = SCALARS) -> 
 
 @examples(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 200)
 @given(with_secrets(), st.integers(256, 2000))
-def test_what_has_the_name_of_a_secret_is_not_kept(value: Any, limit: int) -> None:
+def test_a_member_with_the_name_of_a_secret_is_not_recorded(value: Any, limit: int) -> None:
     text = redact_to_json(value, limit=limit, secrets=SensitiveFields())
     assert MARKER not in text
     assert len(text.encode()) <= limit
@@ -108,7 +108,7 @@ def test_what_has_the_name_of_a_secret_is_not_kept(value: Any, limit: int) -> No
 
 @examples(max_examples=100, deadline=None)
 @given(values(SCALARS), st.integers(256, 400), st.booleans())
-def test_what_is_kept_is_bounded_json(value: Any, limit: int, by_name: bool) -> None:
+def test_a_record_is_bounded_json(value: Any, limit: int, by_name: bool) -> None:
     text = redact_to_json(value, limit=limit, secrets=SensitiveFields() if by_name else BY_MARKS)
     assert len(text.encode()) <= limit
     json.loads(text)
@@ -152,7 +152,7 @@ def connect(user: str, *, look: dict[str, str], **others: SecretStr) -> str:
     raise AssertionError
 
 
-def test_a_schema_can_call_all_secret_that_it_does_not_name(settings: Any) -> None:
+def test_a_schema_can_mark_all_members_that_it_does_not_name(settings: Any) -> None:
     serve(settings, connect)
     value = {"user": "ada", "look": {"user": "x"}, "door": MARKER, "more": {"user": MARKER}}
     for by_name in (True, False):

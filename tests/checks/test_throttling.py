@@ -1,4 +1,4 @@
-"""What manage.py check says of throttles and their rates."""
+"""System checks of throttle classes and rates."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def said(settings: Any, throttle: str | None = None, **given: Any) -> list[tuple
         {"THROTTLE_CLASSES": []},
     ],
 )
-def test_nothing_is_said_of_what_is_right(given: dict[str, Any], settings: Any) -> None:
+def test_right_settings_give_no_message(given: dict[str, Any], settings: Any) -> None:
     assert said(settings, **given) == []
 
 
@@ -65,7 +65,9 @@ def test_nothing_is_said_of_what_is_right(given: dict[str, Any], settings: Any) 
         ("W021", {"throttle": "5/min", "THROTTLE_CLASSES": []}, "no ToolRateThrottle"),
     ],
 )
-def test_what_is_wrong_is_told(id: str, given: dict[str, Any], text: str, settings: Any) -> None:
+def test_wrong_settings_give_a_message(
+    id: str, given: dict[str, Any], text: str, settings: Any
+) -> None:
     (message,) = said(settings, **given)
     assert message[0] == id
     assert text in message[1]

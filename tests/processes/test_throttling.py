@@ -43,12 +43,13 @@ def main(path: str, caller: str, begin: str) -> None:
 
     django.setup()
     from django.conf import settings
+    from django.utils.module_loading import import_string
 
-    from mcp_bridge.access.throttling.throttles import ToolRateThrottle, throttle_class
+    from mcp_bridge.access.throttling.throttles import ToolRateThrottle, make_throttle
     from mcp_bridge.features.tools import Context, Tool
 
     settings.MCP_BRIDGE = {"THROTTLE_RATES": {"user": RATE, "tools": RATE}}
-    kind: Any = throttle_class(path)
+    kind: Any = import_string(path)
     user = type("User", (), {"is_authenticated": True, "pk": caller})()
     context: Any = type("Request", (Context,), {})(user=user, request=None, revision=None)
     tool = Tool(
@@ -59,10 +60,15 @@ def main(path: str, caller: str, begin: str) -> None:
         invoke=print,
         encode=print,  # type: ignore[arg-type]
     )
-    asked = (tool, context) if issubclass(kind, ToolRateThrottle) else (context, None)
+
+    def is_allowed() -> bool:
+        if issubclass(kind, ToolRateThrottle):
+            return bool(kind().allow_call(tool, context))
+        throttle = make_throttle(kind)
+        return throttle.allow_request(context, None)
+
     time.sleep(max(0, float(begin) - time.time()))
-    ask = "allow_call" if issubclass(kind, ToolRateThrottle) else "allow_request"
-    print(sum(bool(getattr(kind(), ask)(*asked)) for _ in range(TIMES)))
+    print(sum(is_allowed() for _ in range(TIMES)))
 
 
 if __name__ == "__main__":

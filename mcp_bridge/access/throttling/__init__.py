@@ -1,4 +1,4 @@
-"""How often a caller may call: throttle classes, and the counters they share."""
+"""Throttle classes for calls of tools and for requests, and the counters they share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made anew for schemas given by hand accepts just what jsonschema accepts."""
+"""Schemas given by hand accept the same values as with jsonschema alone."""
 
 from __future__ import annotations
 
