@@ -26,8 +26,9 @@ class BridgeAdmin(admin.ModelAdmin):
     """
     The admin of a model whose rows come from code or from calls, so that nobody adds one.
 
-    Its pages are those of the admin site in which it is registered, whatever the site's name and
-    the other models in it. The transaction of a POST begins with a write (see Generation.lock).
+    Its pages link to pages of the admin site in which it is registered, under any name, and to
+    models that are registered there. The transaction of a POST begins with a write (see
+    Generation.lock).
     """
 
     class Media:

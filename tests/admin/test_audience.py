@@ -23,8 +23,8 @@ def alpha() -> str:
     return "alpha"
 
 
-def told(administrator: Administrator) -> str:
-    """What the list says of who sees the only tool."""
+def audience(administrator: Administrator) -> str:
+    """Return the words of the list on who can see the only tool."""
     (found,) = re.findall(r'field-who_can_see_it">([^<]*)<', administrator.get("changelist"))
     return str(found)
 
@@ -55,11 +55,11 @@ def test_audiences_are_those_of_the_access_policy(settings: Any) -> None:
     def seeing() -> list[str]:
         return [each.username for each in people if MCPClient(user=each).list_tools()]
 
-    assert told(administrator) == "3 users, 1 group"
+    assert audience(administrator) == "3 users, 1 group"
     assert sorted(seeing()) == ["administrator", "by_group", "mixed"]
     row("alpha").groups.add(one)
     member.groups.add(one)
-    assert told(administrator) == "1 user"
+    assert audience(administrator) == "1 user"
     assert seeing() == ["mixed"]
     row("alpha").groups.add(both)
     found = administrator.get("change", row("alpha").pk)
@@ -78,7 +78,7 @@ def test_audiences_are_those_of_the_access_policy(settings: Any) -> None:
         (AccessRule(permissions=("auth.nothing",)), "0 users"),
     ],
 )
-def test_an_audience_is_told_in_words(rule: AccessRule, words: str) -> None:
+def test_an_audience_is_described_in_words(rule: AccessRule, words: str) -> None:
     assert str(Audiences([rule]).of(rule)) == words
 
 

@@ -89,8 +89,8 @@ def test_list_and_exports_show_what_is_filtered(
     assert page.status_code == 200
     assert page.context["cl"].result_count == count
     assert MARKER not in page.content.decode()
-    told = read(administrator.browser.get(at("csv"), query))
-    assert len(list(csv.DictReader(io.StringIO(told)))) == count
+    text = read(administrator.browser.get(at("csv"), query))
+    assert len(list(csv.DictReader(io.StringIO(text)))) == count
     assert len(json.loads(read(administrator.browser.get(at("json"), query)))) == count
 
 
@@ -167,8 +167,8 @@ def test_tools_say_when_they_were_called(administrator: Administrator) -> None:
 
 def everywhere(administrator: Administrator, caplog: pytest.LogCaptureFixture) -> list[str]:
     """All that is kept of calls: the database, the log, the exports and the admin's pages."""
-    told = io.StringIO()
-    call_command("dumpdata", stdout=told)
+    text = io.StringIO()
+    call_command("dumpdata", stdout=text)
     addresses = [at("csv"), at("json"), at("changelist"), reverse("admin:index")]
     addresses += [reverse("admin:mcp_bridge_pendingcall_changelist") + "?status=all"]
     addresses += [at("change", each.pk) for each in ToolCallRecord.objects.all()[:6]]
@@ -181,7 +181,7 @@ def everywhere(administrator: Administrator, caplog: pytest.LogCaptureFixture) -
         response = administrator.browser.get(address)
         assert response.status_code == 200, address
         pages.append(read(response) if response.streaming else response.content.decode())
-    return [told.getvalue(), caplog.text, *pages]
+    return [text.getvalue(), caplog.text, *pages]
 
 
 PAGES = ("change", "history")

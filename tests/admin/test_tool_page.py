@@ -241,7 +241,7 @@ def test_a_tool_that_is_gone_has_a_page(administrator: Administrator) -> None:
         ({"x": {"x-own": {"y": 1}}}, {"x": {"x-own": {"y": 2}}}, "parameter x: x-own.y", "1", "2"),
     ],
 )
-def test_a_change_is_told_in_words(
+def test_a_change_is_described_in_words(
     old: Any, new: Any, what: str, before: str | None, now: str | None
 ) -> None:
     texts = [json.dumps({"inputSchema": {"properties": each}}) for each in (old, new)]
@@ -262,7 +262,7 @@ def test_a_change_is_told_in_words(
         (["annotations", "readOnlyHint"], "hint: read-only"),
     ],
 )
-def test_a_place_is_told_in_words(path: list[str], what: str) -> None:
+def test_a_place_is_described_in_words(path: list[str], what: str) -> None:
     old: Any = 1
     new: Any = 2
     for name in reversed(path):

@@ -25,11 +25,12 @@ def test_no_decision_fails_while_clients_call(start: Callable[..., Worker], mode
         calling = pool.submit(clients, "call_for", seconds=SECONDS, threads=3, pause=0.06)
         deciding = pool.submit(administrator, "administer_for", seconds=SECONDS)
         called, decided = calling.result(), deciding.result()
-    assert called["calls"] > 20 * SECONDS
+    # Some 25 a second where the machine does nothing else.
+    assert called["calls"] > 5 * SECONDS
     assert called["errors"] == 0
     assert decided.keys() == PAGES
     assert {name: set(statuses) for name, statuses in decided.items()} == dict.fromkeys(
         PAGES, {302}
     )
-    assert min(len(statuses) for statuses in decided.values()) >= 5
+    assert min(len(statuses) for statuses in decided.values()) >= 3
     clients("clean")
