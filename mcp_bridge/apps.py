@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
-from django.apps import AppConfig, apps
+from django.apps import AppConfig
 from django.core import checks
 from django.core.signals import setting_changed
 from django.db import connections, router
-from django.db.models import Model
 from django.db.models.signals import post_migrate
 
 from mcp_bridge.registry.registry import registry
@@ -25,7 +23,8 @@ class MCPBridgeConfig(AppConfig):
 
     def ready(self) -> None:
         # These import models, which Django has loaded only now.
-        from mcp_bridge.checks.settings import check_settings, check_tools
+        from mcp_bridge.checks.settings import check_settings
+        from mcp_bridge.checks.tools import check_tools
 
         register_adapters()
         checks.register(check_settings, "mcp_bridge")
@@ -36,28 +35,25 @@ class MCPBridgeConfig(AppConfig):
         post_migrate.connect(write_tools, sender=self, dispatch_uid="mcp_bridge.write_tools")
 
 
-def forget_tools(*, setting: str, **kwargs: Any) -> None:
-    """Have the tools read again where a setting changed that says what they are."""
+def forget_tools(*, setting: str, **kwargs: object) -> None:
+    """Have the tools read again where a setting changed that says which there are."""
     if setting in ("MCP_BRIDGE", "ROOT_URLCONF"):
         registry.settings_changed()
 
 
-def forget_state(**kwargs: Any) -> None:
-    """Have the owner's settings read again with the next request."""
+def forget_state(**kwargs: object) -> None:
+    """Have the administrators' settings of tools read again with the next request."""
     registry.forget()
 
 
-def write_tools(*, using: str, **kwargs: Any) -> None:
-    """Have a row for each tool in the database that was migrated; it never fails a migration."""
-    model = apps.get_model("mcp_bridge", "ToolSetting")
+def write_tools(*, sender: AppConfig, using: str, **kwargs: object) -> None:
+    """Write a row for each tool into the database that was migrated; never fail a migration."""
+    model = sender.get_model("ToolSetting")
     # After a migration backwards there is no table.
-    if using != router.db_for_write(model) or not _has_table(model, using):
+    tables = connections[using].introspection.table_names
+    if using != router.db_for_write(model) or model._meta.db_table not in tables():
         return
     try:
         sync(registry.discovered)
     except Exception:
         logger.exception("The tools could not be written down; the admin does it when it is opened")
-
-
-def _has_table(model: type[Model], using: str) -> bool:
-    return model._meta.db_table in connections[using].introspection.table_names()
