@@ -20,14 +20,14 @@ from mcp_bridge.admin.try_tool.fields import (
 )
 from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import pointer
-from mcp_bridge.schemas.walk import SchemaDocument
+from mcp_bridge.schemas.walk import REFERENCES, SchemaDocument
 
 MAX_FIELDS: Final = 200
 # Objects further in than this are written as JSON.
 MAX_LEVEL: Final = 4
 # Types that need no words beside their inputs.
 _SHOWN: Final = ("string", "boolean", "object", "anything")
-_BRANCHES: Final = {"$ref", "enum", "const", "anyOf", "oneOf", "allOf"}
+_BRANCHES: Final = {*REFERENCES, "enum", "const", "anyOf", "oneOf", "allOf"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
