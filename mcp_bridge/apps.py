@@ -16,7 +16,8 @@ class MCPBridgeConfig(AppConfig):
 
     def ready(self) -> None:
         # These import models, which Django has loaded only now.
-        from mcp_bridge.checks.settings import check_settings, check_tools
+        from mcp_bridge.checks.settings import check_settings
+        from mcp_bridge.checks.tools import check_tools
         from mcp_bridge.registry.registry import registry
 
         register_adapters()

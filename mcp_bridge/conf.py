@@ -1,37 +1,40 @@
 """
 The setting MCP_BRIDGE: one dict, a property for each key, read when it is used.
 
-Nothing is cached, so that a changed setting holds at once. A key that is not a property here is
-found by the system check mcp_bridge.E001.
+Nothing is cached, so that a changed setting holds at once. The annotation of a property is the type
+of its key: the system checks validate the setting by it, strictly (mcp_bridge.E001, E002).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
+from annotated_types import Ge, MinLen
 from django.conf import settings
 
 import mcp_bridge
+from mcp_bridge.protocol.jsonrpc import JSONObject
 
 T = TypeVar("T")
 
-# The keys of AUDIT.
-AUDIT: Final[Mapping[str, Any]] = {
-    "ARGUMENTS": "none",
-    "REQUIRED": False,
-    "WRITE_AHEAD": False,
-    "MAX_ARGUMENTS_BYTES": 16 * 1024,
-    "SENSITIVE_NAMES": (),
-    "UNAUTHENTICATED": True,
-}
+
+class Audit:
+    """The keys of AUDIT, their types and defaults; docs/settings.md says what each is for."""
+
+    ARGUMENTS: Literal["none", "redacted", "full"] = "none"
+    REQUIRED: bool = False
+    WRITE_AHEAD: bool = False
+    MAX_ARGUMENTS_BYTES: Annotated[int, Ge(256)] = 16 * 1024
+    SENSITIVE_NAMES: Sequence[Annotated[str, MinLen(1)]] = ()
+    UNAUTHENTICATED: bool = True
 
 
 class Conf:
     """Every key of MCP_BRIDGE, with its default."""
 
     @property
-    def SERVER_INFO(self) -> Mapping[str, Any]:
+    def SERVER_INFO(self) -> JSONObject:
         """MCP's Implementation: "name" and "version" of this site, as clients show them."""
         return {
             "name": "django-mcp-bridge",
@@ -41,14 +44,14 @@ class Conf:
 
     @property
     def INSTRUCTIONS(self) -> str | None:
-        """What a model should know about the site's tools as a whole; None to say nothing."""
+        """A text for models about the tools as a whole, or a lazy translation; None for none."""
         return self._get("INSTRUCTIONS", None)
 
     @property
-    def SOURCES(self) -> Mapping[str, Mapping[str, Any]]:
+    def SOURCES(self) -> Mapping[str, JSONObject]:
         """Where tools come from: an alias to {"BACKEND": dotted path, "OPTIONS": {...}}."""
-        default = {"rpc": {"BACKEND": "mcp_bridge.sources.modernrpc.ModernRPCSource"}}
-        return self._get("SOURCES", default)
+        rpc = {"BACKEND": "mcp_bridge.sources.modernrpc.ModernRPCSource"}
+        return self._get("SOURCES", {"rpc": rpc})
 
     @property
     def TOOL_NAME_STYLE(self) -> Literal["underscore", "dotted"]:
@@ -58,9 +61,8 @@ class Conf:
     @property
     def AUTHENTICATION_CLASSES(self) -> Sequence[str]:
         """Dotted paths of DRF authentication classes, tried in order."""
-        return self._get(
-            "AUTHENTICATION_CLASSES", ["mcp_bridge.tokens.authentication.TokenAuthentication"]
-        )
+        tokens = "mcp_bridge.tokens.authentication.TokenAuthentication"
+        return self._get("AUTHENTICATION_CLASSES", [tokens])
 
     @property
     def ACCESS_POLICY(self) -> str:
@@ -78,17 +80,17 @@ class Conf:
         return self._get("APPROVE_DESTRUCTIVE", False)
 
     @property
-    def STATE_MAX_AGE(self) -> float:
+    def STATE_MAX_AGE(self) -> Annotated[float, Ge(0)]:
         """How long a process may not know of a change in the admin, in seconds."""
         return self._get("STATE_MAX_AGE", 1)
 
     @property
-    def AUDIT(self) -> Mapping[str, Any] | None:
-        """How calls are recorded: a dict of the keys above; None to record nothing."""
+    def AUDIT(self) -> JSONObject | None:
+        """How calls are recorded, by the keys of ``Audit``; None to record nothing."""
         return self._get("AUDIT", {})
 
     @property
-    def CONFIRMATION_MAX_AGE(self) -> float:
+    def CONFIRMATION_MAX_AGE(self) -> Annotated[float, Ge(1)]:
         """How long an answer, or an approval of a call, may be used, in seconds."""
         return self._get("CONFIRMATION_MAX_AGE", 600)
 
@@ -104,11 +106,7 @@ class Conf:
 
     @property
     def ERROR_MAPPER(self) -> str | None:
-        """
-        Dotted path of a function (exception, call) -> str | None: a text for the model.
-
-        None, from it or as the setting, leaves the exception to the rule.
-        """
+        """Dotted path of a function (exception, call) -> str | None: a text for the model."""
         return self._get("ERROR_MAPPER", None)
 
     @property
@@ -123,26 +121,26 @@ class Conf:
 
     @property
     def THROTTLE_WITHOUT_CACHE(self) -> Literal["open", "closed"]:
-        """Whether what has a rate goes on while the cache cannot be asked, or is refused."""
+        """Whether calls and requests that have a rate go on or are refused without the cache."""
         return self._get("THROTTLE_WITHOUT_CACHE", "open")
 
     @property
-    def PAGE_SIZE(self) -> int:
+    def PAGE_SIZE(self) -> Annotated[int, Ge(1)]:
         """How many tools one page of tools/list holds."""
         return self._get("PAGE_SIZE", 500)
 
     @property
-    def CACHE_TTL(self) -> int:
+    def CACHE_TTL(self) -> Annotated[int, Ge(0)]:
         """How long clients may keep the tool list, in seconds."""
         return self._get("CACHE_TTL", 300)
 
     @property
-    def MAX_BODY_BYTES(self) -> int:
+    def MAX_BODY_BYTES(self) -> Annotated[int, Ge(1)]:
         """The largest request body that is read, in bytes."""
         return self._get("MAX_BODY_BYTES", 1024 * 1024)
 
     @property
-    def MAX_RESULT_BYTES(self) -> int:
+    def MAX_RESULT_BYTES(self) -> Annotated[int, Ge(1)]:
         """The largest result that is sent, in bytes; a larger one is an error to the model."""
         return self._get("MAX_RESULT_BYTES", 5 * 1024 * 1024)
 
@@ -152,8 +150,8 @@ class Conf:
         return self._get("COERCE_STRINGIFIED", False)
 
     def audit(self, key: str) -> Any:
-        """A key of AUDIT, or its default."""
-        return (self.AUDIT or {}).get(key, AUDIT[key])
+        """Return the value of a key of AUDIT, or its default."""
+        return (self.AUDIT or {}).get(key, getattr(Audit, key))
 
     def _get(self, key: str, default: T) -> T:
         value: T = getattr(settings, "MCP_BRIDGE", {}).get(key, default)
@@ -161,7 +159,7 @@ class Conf:
 
     @classmethod
     def keys(cls) -> list[str]:
-        """The names of all keys."""
+        """Return the names of all keys."""
         return [name for name in vars(cls) if name.isupper()]
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import SchemaValidator
@@ -13,13 +13,14 @@ from pydantic_core import SchemaValidator
 from mcp_bridge.exceptions import Declined, InputRequired
 from mcp_bridge.features.context import Context
 from mcp_bridge.protocol.input_requests import FormElicitRequest
-from mcp_bridge.protocol.jsonrpc import encode
+from mcp_bridge.protocol.jsonrpc import JSONSchema, encode
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.strictness import strict_validator
+from mcp_bridge.schemas.walk import SchemaDocument
 
 M = TypeVar("M", bound=BaseModel)
 
-# What MCP's form schemas have of each type of a field (MCP schema, PrimitiveSchemaDefinition).
+# The keywords that MCP's form schemas have for each type (MCP schema, PrimitiveSchemaDefinition).
 _TEXTS: Final = ("title", "description", "default")
 _KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "string": ("minLength", "maxLength", "format", "enum", "oneOf"),
@@ -33,7 +34,7 @@ _FORMATS: Final = ("date", "date-time", "email", "uri")
 
 def elicit(context: Context, message: str, model: type[M]) -> M:
     """
-    The user's answer to a question, as an instance of a flat model.
+    Return the user's answer to a question, as an instance of a flat model.
 
     Raises InputRequired where there is no answer yet: let it pass, and the tool runs again from its
     beginning when there is one. Raises Declined where the user did not want to answer, and
@@ -55,66 +56,64 @@ def elicit(context: Context, message: str, model: type[M]) -> M:
     try:
         answer = _validator(model).validate_json(encode(response.get("content", {})))
     except ValidationError as refused:
-        again = f"{message}\n\nThe last answer could not be taken:\n{_explained(refused)}"
+        errors = refused.errors(include_url=False, include_context=False)[:10]
+        lines = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors)
+        explained = cut("\n".join(lines), 1000)
+        again = f"{message}\n\nThe last answer could not be taken:\n{explained}"
         request = {key: FormElicitRequest(again, schema)}
         raise InputRequired(request, tool_state=context.tool_state) from None
     return cast("M", answer)
 
 
 @lru_cache(maxsize=256)
-def form_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The model's schema as a form can show it. Raises TypeError that names the field."""
-    whole = model.model_json_schema()
-    shared = whole.get("$defs", {})
-    fields = {
-        name: _field(f"{model.__name__}.{name}", each, shared)
-        for name, each in whole.get("properties", {}).items()
-    }
-    required = [name for name in whole.get("required", ()) if name in fields]
+def form_schema(model: type[BaseModel]) -> dict[str, object]:
+    """Return the model's schema as a form can show it. Raises TypeError that names the field."""
+    document = SchemaDocument(model.model_json_schema())
+    fields: dict[str, object] = {}
+    for name, schema in document.root.get("properties", {}).items():
+        field = _field(document, schema)
+        if field is None:
+            raise TypeError(
+                f"{model.__name__}.{name} cannot stand in a form: its fields are str, int, float, "
+                "bool, dates, choices of strings (Literal, Enum), lists of such choices, and any "
+                "of them or None"
+            )
+        fields[name] = field
+    required = document.root.get("required")
     schema = {"type": "object", "properties": fields}
     return {**schema, "required": required} if required else schema
 
 
-def _field(where: str, schema: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
-    """One field, without what forms have no word for: that is checked when the answer comes."""
-    flat = _opened(schema, shared)
+def _field(document: SchemaDocument, schema: JSONSchema) -> JSONSchema | None:
+    """Return a field as a form shows it, without keywords that forms lack; None if none can."""
+    flat = _flat(document, schema)
     kind = flat.get("type", "")
     if kind not in _KEYWORDS or (kind != "string" and "enum" in flat):
-        raise _unfit(where)
+        return None
     names = (*_TEXTS, *_KEYWORDS[kind])
     kept = {name: flat[name] for name in names if flat.get(name) is not None}
-    if "format" in kept and kept["format"] not in _FORMATS:
+    if kept.get("format", "uri") not in _FORMATS:
         del kept["format"]
     if not all(isinstance(each, str) for each in kept.get("enum", ())):
-        raise _unfit(where)
+        return None
     if kind == "array":
-        items = _opened(kept.get("items", {}), shared)
+        items = _flat(document, kept.get("items", {}))
         if items.get("type") != "string" or "enum" not in items:
-            raise _unfit(where)
+            return None
         kept["items"] = {"type": "string", "enum": items["enum"]}
     return {"type": kind, **kept}
 
 
-def _opened(schema: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema with references followed, and without the branch for null."""
-    found = dict(schema)
-    if "$ref" in found:
-        target = shared.get(found.pop("$ref").rpartition("/")[2], {})
-        found = {**_opened(target, shared), **found}
+def _flat(document: SchemaDocument, schema: JSONSchema) -> JSONSchema:
+    """Return a schema with its references followed, and without the branch for null."""
+    found = dict(document.merged(schema)[0])
     branches = [each for each in found.get("anyOf", ()) if each.get("type") != "null"]
     if len(branches) == 1:
         del found["anyOf"]
-        found = {**_opened(branches[0], shared), **found}
+        found = {**_flat(document, branches[0]), **found}
     if "const" in found:
         found["enum"] = [found["const"]]
     return found
-
-
-def _unfit(where: str) -> TypeError:
-    return TypeError(
-        f"{where} cannot stand in a form: its fields are str, int, float, bool, dates, choices of "
-        "strings (Literal, Enum), lists of such choices, and any of them or None"
-    )
 
 
 @lru_cache(maxsize=256)
@@ -124,7 +123,7 @@ def _validator(model: type[BaseModel]) -> SchemaValidator:
 
 def _key(context: Context, message: str, model: type[BaseModel], schema: object) -> str:
     """
-    A key that only this very question has, so that no answer counts for another one.
+    Return a key that only this very question has, so that no answer counts for another one.
 
     The same question asked twice in a call is two questions.
     """
@@ -132,9 +131,3 @@ def _key(context: Context, message: str, model: type[BaseModel], schema: object)
     key = f"{model.__name__}-{digest}"
     times = context.scratch[elicit, key] = context.scratch.get((elicit, key), 0) + 1
     return key if times == 1 else f"{key}-{times}"
-
-
-def _explained(refused: ValidationError) -> str:
-    errors: Iterable[Any] = refused.errors(include_url=False, include_context=False)[:10]
-    lines = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors)
-    return cut("\n".join(lines), 1000)

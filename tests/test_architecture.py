@@ -81,7 +81,7 @@ def test_check_ids_are_unique_and_listed() -> None:
     for path in PACKAGE:
         used += re.findall(r'id="mcp_bridge\.([EW]\d{3})"', path.read_text())
     listed = re.findall(
-        r"\b([EW]\d{3})\b", importlib.import_module("mcp_bridge.checks.settings").__doc__ or ""
+        r"\b([EW]\d{3})\b", importlib.import_module("mcp_bridge.checks").__doc__ or ""
     )
     assert sorted(used) == sorted(listed)
 

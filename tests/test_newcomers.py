@@ -1,4 +1,4 @@
-"""What somebody is told who has forgotten a step of the installation."""
+"""The messages for somebody who has forgotten a step of the installation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import OperationalError
 from django.test import Client
 
-from mcp_bridge.management.tables import TablesCommand
+from mcp_bridge.management.base import TablesCommand
 from mcp_bridge.views import AsyncMCPView, MCPView, ToolListView
 from tests.support.serving import route
 
@@ -37,9 +37,15 @@ for command in (
     try:
         call_command(*command, skip_checks=True)
     except CommandError as error:
-        assert "no such table" in str(error) and "run `manage.py migrate`" in str(error), error
+        assert str(error).startswith("The database has not all tables of mcp_bridge"), error
+        assert str(error).endswith(": run `manage.py migrate` first."), error
     else:
         raise AssertionError(command)
+from django.core.management import ManagementUtility
+try:
+    ManagementUtility(["manage.py", "mcp_tools", "--json"]).execute()
+except SystemExit as exit:
+    print("exit", exit.code)
 print("commands done")
 response = MCPClient().send(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}', {})
 print(response.status_code, response.json()["error"]["message"])
@@ -52,7 +58,10 @@ def test_who_forgot_to_migrate_is_told_so() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "503 The server cannot reach its database just now" in done.stdout
-    _, log = done.stdout.split("commands done")
+    output, log = done.stdout.split("commands done")
+    # Nothing in the output of a command that others read but its error, on the other stream.
+    assert output == "exit 1\n"
+    assert done.stderr.strip().endswith("run `manage.py migrate` first.")
     assert "ERROR:mcp_bridge.calls:The database could not be asked" in log
     assert "no such table" in log
 

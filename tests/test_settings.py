@@ -3,12 +3,13 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.test import override_settings
 
-from mcp_bridge.conf import Conf, conf
+from mcp_bridge.conf import Audit, Conf, conf
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing import MCPError
 from tests.conftest import CheckedClient, text_of
@@ -76,6 +77,35 @@ def test_defaults_hold_without_the_setting(settings: Any) -> None:
     del settings.MCP_BRIDGE
     assert {key: getattr(conf, key) for key in DEFAULTS} == DEFAULTS
     assert set(Conf.keys()) - set(DEFAULTS) == {"SERVER_INFO"}
+
+
+AUDIT = {
+    "ARGUMENTS": "none",
+    "REQUIRED": False,
+    "WRITE_AHEAD": False,
+    "MAX_ARGUMENTS_BYTES": 16384,
+    "SENSITIVE_NAMES": (),
+    "UNAUTHENTICATED": True,
+}
+
+
+@pytest.mark.parametrize("given", [None, {}, {"ANOTHER": 1}])
+def test_keys_of_audit_have_defaults_that_the_documentation_names(
+    given: Any, settings: Any
+) -> None:
+    settings.MCP_BRIDGE = {"AUDIT": given}
+    assert {key: conf.audit(key) for key in inspect.get_annotations(Audit)} == AUDIT
+    text = (Path(__file__).parent.parent / "docs" / "settings.md").read_text()
+    for key, value in AUDIT.items():
+        default = f'"{value}"' if isinstance(value, str) else value
+        assert f"| `{key}` | `{default}` |" in text
+
+
+@pytest.mark.parametrize("key", AUDIT)
+def test_a_given_key_of_audit_is_read_when_it_is_used(key: str) -> None:
+    with override_settings(MCP_BRIDGE={"AUDIT": {key: (mark := object())}}):
+        assert conf.audit(key) is mark
+    assert conf.audit(key) == AUDIT[key]
 
 
 @pytest.mark.parametrize("key", DEFAULTS)

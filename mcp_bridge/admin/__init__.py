@@ -1,4 +1,4 @@
-"""The admin pages of the core app; importing them registers them."""
+"""The admin pages of the core app; importing them registers them with Django's admin site."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from django.contrib.auth import get_permission_codename, get_user_model
 from django.contrib.auth.models import Group, Permission
 from django.db.models import QuerySet
+from django.http import HttpRequest
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext, ngettext
 
@@ -18,7 +19,7 @@ from mcp_bridge.access.policy import AccessPolicy
 from mcp_bridge.conf import conf
 from mcp_bridge.features.tools import AccessRule
 
-# How many users a page names.
+# The number of users that a page names.
 NAMED: Final = 20
 _NEEDED: Final = {"is_superuser", "groups", "user_permissions"}
 
@@ -26,36 +27,31 @@ _NEEDED: Final = {"is_superuser", "groups", "user_permissions"}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audience:
     """
-    Who meets a rule. ``users`` are primary keys of active users; None where all of them do.
+    The users who meet a rule. ``users`` are primary keys of active users; None for all of them.
 
-    ``count`` is how many; None where the user model has no permissions to count by. ``groups``
+    ``count`` is their number; None where the user model has no permissions to count by. ``groups``
     are the names of those whose members all do. ``further`` is whether code decides as well.
     """
 
     public: bool = False
-    users: frozenset[Any] | None = None
+    users: frozenset[object] | None = None
     count: int | None = None
     groups: tuple[str, ...] = ()
     further: bool = False
 
     def __str__(self) -> str:
-        counted = self._counted()
-        if self.further and (self.public or self.count is not None):
-            return gettext("at most %(counted)s") % {"counted": counted}
-        return counted
-
-    def _counted(self) -> str:
         if self.public:
-            return gettext("everybody, signed in or not")
-        if self.count is None:
+            counted = gettext("everybody, signed in or not")
+        elif self.count is None:
             return "—"
-        users = ngettext("%d user", "%d users", self.count) % self.count
-        if self.users is None:
-            return gettext("every user (%(users)s)") % {"users": users}
-        if not self.groups:
-            return users
-        groups = ngettext("%d group", "%d groups", len(self.groups)) % len(self.groups)
-        return f"{users}, {groups}"
+        else:
+            counted = ngettext("%d user", "%d users", self.count) % self.count
+            if self.users is None:
+                counted = gettext("every user (%(users)s)") % {"users": counted}
+            elif self.groups:
+                number = len(self.groups)
+                counted += ", " + ngettext("%d group", "%d groups", number) % number
+        return gettext("at most %(counted)s") % {"counted": counted} if self.further else counted
 
 
 class Audiences:
@@ -66,24 +62,23 @@ class Audiences:
         fields = {field.name for field in get_user_model()._meta.get_fields()}
         self._is_known = fields >= _NEEDED
         self._further = import_string(conf.ACCESS_POLICY) is not AccessPolicy
-        # By permission, and by group: primary keys of who has it, or is in it.
-        self._users_with: defaultdict[str, set[Any]] = defaultdict(set)
-        self._groups_with: defaultdict[str, set[Any]] = defaultdict(set)
-        self._members: defaultdict[Any, set[Any]] = defaultdict(set)
+        # Primary keys of users and of groups by permission, and of users by group.
+        self._users_with: defaultdict[str, set[object]] = defaultdict(set)
+        self._groups_with: defaultdict[str, set[object]] = defaultdict(set)
+        self._members: defaultdict[object, set[object]] = defaultdict(set)
         if self._is_known:
             self._read()
 
     def of(self, rule: AccessRule) -> Audience:
-        """Who meets one of the rules."""
+        """Return the audience of one of the rules."""
         further = self._further or rule.predicate is not None
         if rule.public or not self._is_known:
             return Audience(public=rule.public, further=further)
         if not rule.permissions and rule.groups is None:
             return Audience(count=self._total, further=further)
+        # None stands for all users.
+        users = None if rule.groups is None else self._in_any(rule.groups)
         groups = set(self._names) if rule.groups is None else set(rule.groups)
-        users: set[Any] | None = None
-        if rule.groups is not None:
-            users = self._in_any(rule.groups)
         for permission in rule.permissions:
             holding = self._groups_with[permission]
             holders = self._users_with[permission] | self._in_any(holding) | self._superusers
@@ -93,7 +88,7 @@ class Audiences:
         names = tuple(sorted(self._names[group] for group in groups if group in self._names))
         return Audience(users=found, count=len(found), groups=names, further=further)
 
-    def _in_any(self, groups: Iterable[Any]) -> set[Any]:
+    def _in_any(self, groups: Iterable[object]) -> set[object]:
         return set().union(*(self._members[group] for group in groups))
 
     def _read(self) -> None:
@@ -101,8 +96,7 @@ class Audiences:
         self._total = users.count()
         self._superusers = set(users.filter(is_superuser=True).values_list("pk", flat=True))
         asked = {name for rule in self._rules for name in rule.permissions}
-        codenames = {name.partition(".")[2] for name in asked}
-        rows = Permission.objects.filter(codename__in=codenames)
+        rows = Permission.objects.filter(codename__in={name.partition(".")[2] for name in asked})
         name_of = {}
         for label, codename, key, group in rows.values_list(
             "content_type__app_label", "codename", "pk", "group"
@@ -113,23 +107,25 @@ class Audiences:
         direct = users.filter(user_permissions__in=name_of)
         for user, key in direct.values_list("pk", "user_permissions"):
             self._users_with[name_of[key]].add(user)
-        groups = {group for rule in self._rules for group in rule.groups or ()}
-        groups = groups.union(*self._groups_with.values())
-        self._names = dict(Group.objects.filter(pk__in=groups).values_list("pk", "name"))
+        limits = {group for rule in self._rules for group in rule.groups or ()}
+        groups: set[Any] = limits.union(*self._groups_with.values())
+        self._names: dict[object, str] = dict(
+            Group.objects.filter(pk__in=groups).values_list("pk", "name")
+        )
         for user, group in users.filter(groups__in=groups).values_list("pk", "groups"):
             self._members[group].add(user)
 
 
 def active_users() -> QuerySet[Any]:
-    """The users that can be allowed anything, ordered by name."""
+    """Return the users who can be allowed anything, ordered by name."""
     model = get_user_model()
-    stored = {field.name for field in model._meta.get_fields()}
     users: QuerySet[Any] = model._default_manager.order_by(model.USERNAME_FIELD)
-    return users.filter(is_active=True) if "is_active" in stored else users
+    has_field = any(field.name == "is_active" for field in model._meta.get_fields())
+    return users.filter(is_active=True) if has_field else users
 
 
-def named(audience: Audience) -> list[tuple[Any, str]]:
-    """The first users of an audience by name, NAMED at most: primary key and name."""
+def named(audience: Audience) -> list[tuple[object, str]]:
+    """Return primary keys and names of the first users of an audience by name, NAMED at most."""
     if not audience.count:
         return []
     rows = active_users().values_list("pk", get_user_model().USERNAME_FIELD).iterator()
@@ -137,8 +133,8 @@ def named(audience: Audience) -> list[tuple[Any, str]]:
     return list(islice(chosen, NAMED))
 
 
-def may_view_users(viewer: Any) -> bool:
-    """Whether somebody may look at the site's users."""
+def may_view_users(request: HttpRequest) -> bool:
+    """Return whether the user of a request may look at the site's users."""
     meta = get_user_model()._meta
     names = [get_permission_codename(action, meta) for action in ("view", "change")]
-    return any(viewer.has_perm(f"{meta.app_label}.{name}") for name in names)
+    return any(request.user.has_perm(f"{meta.app_label}.{name}") for name in names)

@@ -1,74 +1,83 @@
-"""The admin's pages of the records: only read, filtered, searched and taken away as files."""
+"""The admin of the records: they are only read, filtered, searched and exported."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from django.contrib import admin
-from django.contrib.admin import SimpleListFilter
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
+from django.contrib.admin import ModelAdmin, SimpleListFilter
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.core.exceptions import PermissionDenied
+from django.db.models import Model, QuerySet
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBadRequest,
+    HttpResponseBase,
+    HttpResponseNotAllowed,
+    StreamingHttpResponse,
+)
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin import usage
-from mcp_bridge.admin.exports import export
+from mcp_bridge.admin import exports, usage
+from mcp_bridge.admin.base import BridgeAdmin, Choices, Context, View
 from mcp_bridge.calls.outcomes import Outcome
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.protocol import REVISIONS
 
-# How many of its latest calls a tool's page shows.
-RECENT: Final = 10
-
-
-class ToolFilter(SimpleListFilter):
-    """By tool, of those that there are or were."""
-
-    title = _("tool")
-    parameter_name = "tool"
-
-    def lookups(self, request: Any, model_admin: Any) -> list[tuple[str, Any]]:
-        return [(name, name) for name in ToolSetting.objects.values_list("name", flat=True)]
-
-    def queryset(self, request: Any, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset if self.value() is None else queryset.filter(tool=self.value())
-
-
-class EraFilter(SimpleListFilter):
-    """By what the revision belongs to."""
-
-    title = _("era")
-    parameter_name = "era"
-
-    def lookups(self, request: Any, model_admin: Any) -> list[tuple[str, Any]]:
-        return [("modern", _("modern")), ("legacy", _("legacy"))]
-
-    def queryset(self, request: Any, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if self.value() is None:
-            return queryset
-        modern = self.value() == "modern"
-        chosen = [version for version, each in REVISIONS.items() if each.modern is modern]
-        return queryset.filter(revision__in=chosen)
+# The number of records that an export reads at once.
+_AT_ONCE: Final = 1000
+Records = QuerySet[ToolCallRecord]
 
 
 class RevisionFilter(SimpleListFilter):
-    """By revision, of those that are served."""
+    """Filter by revision, of those that are served."""
 
     title = _("revision")
     parameter_name = "revision"
 
-    def lookups(self, request: Any, model_admin: Any) -> list[tuple[str, Any]]:
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
         return [(version, version) for version in REVISIONS]
 
-    def queryset(self, request: Any, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset if self.value() is None else queryset.filter(revision=self.value())
+    def queryset(self, request: HttpRequest, queryset: Records) -> Records:
+        wanted = self.value()
+        return queryset if wanted is None else queryset.filter(**{self.parameter_name: wanted})
 
 
-class ToolCallRecordAdmin(admin.ModelAdmin):
-    """What was called and refused; nothing here can be changed."""
+class ToolFilter(RevisionFilter):
+    """Filter by tool, of those that there are or were."""
+
+    title = _("tool")
+    parameter_name = "tool"
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
+        return [(name, name) for name in ToolSetting.objects.values_list("name", flat=True)]
+
+
+class EraFilter(SimpleListFilter):
+    """Filter by the era of the revision."""
+
+    title = _("era")
+    parameter_name = "era"
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
+        return [("modern", _("modern")), ("legacy", _("legacy"))]
+
+    def queryset(self, request: HttpRequest, queryset: Records) -> Records:
+        wanted = self.value()
+        if wanted is None:
+            return queryset
+        chosen = [name for name, each in REVISIONS.items() if each.modern is (wanted == "modern")]
+        return queryset.filter(revision__in=chosen)
+
+
+@admin.register(ToolCallRecord)
+class ToolCallRecordAdmin(BridgeAdmin):
+    """The calls and refusals; nothing here can be changed."""
 
     list_display = [
         "started_at",
@@ -125,37 +134,46 @@ class ToolCallRecordAdmin(admin.ModelAdmin):
         ),
     ]
 
-    class Media:
-        css = {"all": ["mcp_bridge/admin.css", "mcp_bridge/model-admin.css"]}
+    def further_pages(self) -> Mapping[str, tuple[str, View]]:
+        return {
+            kind: (f"export/{kind}/", partial(self.export, kind=kind)) for kind in ("csv", "json")
+        }
 
-    def get_urls(self) -> list[URLPattern]:
-        files = [
-            path(
-                f"export/{kind}/",
-                self.admin_site.admin_view(partial(export, self, kind=kind)),
-                name=f"mcp_bridge_toolcallrecord_{kind}",
-            )
-            for kind in ("csv", "json")
-        ]
-        return [*files, *super().get_urls()]
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
     def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+        self, request: HttpRequest, extra_context: Context | None = None
     ) -> HttpResponse:
-        context: dict[str, Any] = {"title": _("Calls")}
+        context: Context = {"title": _("Calls")}
         if self.has_view_permission(request):
             context |= {"chart": usage.chart(), **usage.rankings()}
             context["filters"] = request.GET.urlencode()
         return super().changelist_view(request, {**context, **(extra_context or {})})
+
+    def export(self, request: HttpRequest, kind: str) -> HttpResponseBase:
+        """Send the records that the list shows with the same filters, all pages of them."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        if request.method != "GET":
+            return HttpResponseNotAllowed(["GET"])
+        try:
+            records = self.get_changelist_instance(request).get_queryset(request)
+        except IncorrectLookupParameters:
+            return HttpResponseBadRequest("These filters do not exist.")
+        rows = records.values_list(*exports.FIELDS).iterator(chunk_size=_AT_ONCE)
+        media, write = exports.KINDS[kind]
+        return StreamingHttpResponse(
+            write(rows),
+            content_type=f"{media}; charset=utf-8",
+            headers={
+                "Content-Disposition": f'attachment; filename="calls.{kind}"',
+                "Cache-Control": "private, no-store",
+            },
+        )
 
     @admin.display(description=_("user"), ordering="user_name")
     def caller(self, record: ToolCallRecord) -> str:
@@ -180,12 +198,3 @@ class ToolCallRecordAdmin(admin.ModelAdmin):
             return "—"
         shown = json.dumps(json.loads(record.arguments), indent=2, ensure_ascii=False)
         return format_html('<div class="mcp-admin"><pre>{}</pre></div>', shown)
-
-
-def recent(model_admin: Any, request: HttpRequest, tool: str) -> list[ToolCallRecord] | None:
-    """The latest calls of a tool, or None for somebody who may not see them here."""
-    site = model_admin.admin_site
-    may = request.user.has_perm("mcp_bridge.view_toolcallrecord")
-    if not may or not site.is_registered(ToolCallRecord):
-        return None
-    return list(ToolCallRecord.objects.filter(tool=tool)[:RECENT])

@@ -1,26 +1,27 @@
-"""What has changed in a tool since it was approved, in words, each text before and now."""
+"""The changes of a tool since it was approved, in words, each text before and now."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
+from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.schema_tables import in_words as kind_of
-from mcp_bridge.admin.schema_tables import spelled
+from mcp_bridge.admin.schema_tables import describe_type, spelled
 from mcp_bridge.registry.fingerprints import differences
+from mcp_bridge.schemas.walk import SchemaDocument
 
 # Texts of more words than this are compared line by line, and of more lines not at all.
 _WORDS: Final = 2_000
 
-_MEMBERS: Final[Mapping[str, Any]] = {
+_MEMBERS: Final[Mapping[str, Promise]] = {
     "_meta": _("data for clients"),
     "annotations": _("hints"),
     "annotations.destructiveHint": _("hint: destructive"),
@@ -35,10 +36,9 @@ _MEMBERS: Final[Mapping[str, Any]] = {
     "outputSchema": _("result"),
     "permissions": _("permissions that a caller needs"),
     "public": _("open to everybody, signed in or not"),
-    "scopes": _("scopes that a token needs"),
     "title": _("title"),
 }
-_KEYWORDS: Final[Mapping[str, Any]] = {
+_KEYWORDS: Final[Mapping[str, Promise]] = {
     "$ref": _("shared definition"),
     "additionalProperties": _("whether others are taken"),
     "allOf": _("all of these kinds"),
@@ -68,8 +68,6 @@ _KEYWORDS: Final[Mapping[str, Any]] = {
     "type": _("type"),
     "uniqueItems": _("all items different"),
 }
-# What a new tool is shown in parts of.
-_PARTED: Final = ("annotations", "inputSchema", "outputSchema")
 _NESTED: Final = ("properties", "patternProperties", "$defs")
 
 
@@ -99,102 +97,94 @@ class Change:
 
 def changes(old: str, new: str) -> list[Change]:
     """
-    All changes between two portraits.
+    Return the changes between two canonical definitions, given as JSON text.
 
-    Where ``old`` is empty, each thing in the new one is added by itself.
+    Where ``old`` is empty, each member of the new one is added, and each parameter by itself.
     """
     now = json.loads(new)
-    before = json.loads(old) if old else _outlined(now)
+    if old:
+        before = json.loads(old)
+    else:
+        parted = [name for name in ("annotations", "inputSchema", "outputSchema") if name in now]
+        before = {name: {"properties": {}} if "properties" in now[name] else {} for name in parted}
     found = []
     for each in differences(json.dumps(before), new):
+        # Scopes are not enforced, so that nobody decides about them.
+        if each.names[0] == "scopes":
+            continue
         texts = [
-            _written(value, each.names) if _holds(document, each.names) else None
+            _text(value, each.names) if _holds(document, each.names) else None
             for document, value in ((before, each.old), (now, each.new))
         ]
-        pieces = _compared(*texts)
-        what = in_words(each.names)
+        pieces = _compare(*texts)
+        what = _describe_path(each.names)
         found.append(Change(what=what, path=each.path, before=pieces[0], now=pieces[1]))
     return found
 
 
-def _outlined(new: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts that a portrait has, with nothing in them."""
-    found = {name: new[name] for name in _PARTED if name in new}
-    return {
-        name: {key: {} for key in ("properties",) if key in each} for name, each in found.items()
-    }
-
-
-def in_words(names: Sequence[str]) -> str:
-    """The path of a member, such as "parameter slug: maximum length"."""
-    whole = _MEMBERS.get(".".join(names))
-    if whole is not None:
-        return str(whole)
-    head, *rest = names
-    if head in ("inputSchema", "outputSchema"):
-        noun = gettext("parameter") if head == "inputSchema" else gettext("result")
-        return _within(noun, str(_MEMBERS[head]), rest)
-    return f"{_MEMBERS.get(head, head)}: {'.'.join(rest)}"
-
-
-def _within(noun: str, whole: str, rest: list[str]) -> str:
-    """The path within a schema; ``noun`` is what a member of it is called."""
-    member, names = "", list(rest)
+def _describe_path(path: Sequence[str]) -> str:
+    """Return words for the path of a member, such as "parameter slug: maximum length"."""
+    member = _MEMBERS.get(".".join(path))
+    if member is not None:
+        return str(member)
+    head, *names = path
+    if head not in ("inputSchema", "outputSchema"):
+        return f"{_MEMBERS.get(head, head)}: {'.'.join(names)}"
+    noun = gettext("parameter") if head == "inputSchema" else gettext("result")
+    within = ""
     while names:
         name = names.pop(0)
         if name == "$defs" and names:
-            noun, member = gettext("shared definition"), spelled(names.pop(0))
+            noun, within = gettext("shared definition"), spelled(names.pop(0))
         elif name in _NESTED and names:
             key = spelled(names.pop(0))
-            member = f"{member}.{key}" if member else key
+            within = f"{within}.{key}" if within else key
         elif name in ("items", "additionalProperties") and names:
-            member += "[]" if name == "items" else ".*"
+            within += "[]" if name == "items" else ".*"
         else:
-            about = ".".join([str(_KEYWORDS.get(name, name)), *names])
-            return f"{noun} {member}: {about}" if member else f"{whole}: {about}"
-    return f"{noun} {member}"
+            keyword = ".".join([str(_KEYWORDS.get(name, name)), *names])
+            return f"{noun} {within}: {keyword}" if within else f"{_MEMBERS[head]}: {keyword}"
+    return f"{noun} {within}"
 
 
-def _holds(document: Any, names: Iterable[str]) -> bool:
-    for name in names:
+def _holds(document: object, path: Sequence[str]) -> bool:
+    for name in path:
         if not isinstance(document, Mapping) or name not in document:
             return False
         document = document[name]
     return True
 
 
-def _written(value: Any, names: Sequence[str]) -> str:
-    if isinstance(value, Mapping) and names[-2:-1] and names[-2] in _NESTED:
-        text = json.dumps(value, indent=2, ensure_ascii=False)
-        return "\n".join(filter(None, [kind_of(value, {}), value.get("description", ""), text]))
+def _text(value: object, path: Sequence[str]) -> str:
+    """Return the value of a member as a text to read."""
     if isinstance(value, bool):
         return gettext("yes") if value else gettext("no")
     if isinstance(value, str):
         return value or gettext("(empty)")
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return "\n".join(value) or gettext("(none)")
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    if isinstance(value, Mapping) and path[-2:-1] and path[-2] in _NESTED:
+        lines = [describe_type(value, SchemaDocument({})), value.get("description", ""), text]
+        return "\n".join(filter(None, lines))
+    return text
 
 
-def _compared(old: str | None, new: str | None) -> tuple[list[Piece] | None, list[Piece] | None]:
-    """Both texts in pieces, of which those are marked that the other one does not have."""
+def _compare(old: str | None, new: str | None) -> tuple[list[Piece] | None, list[Piece] | None]:
+    """Return both texts in pieces, of which those are marked that the other one does not have."""
     if old is None or new is None:
-        return (old if old is None else [Piece(old)]), (new if new is None else [Piece(new)])
+        return (None if old is None else [Piece(old)]), (None if new is None else [Piece(new)])
     parts = [re.findall(r"\s*(?:\w+|[^\w\s])|\s+", text) for text in (old, new)]
     if max(map(len, parts)) > _WORDS:
         parts = [text.splitlines(keepends=True) for text in (old, new)]
     if max(map(len, parts)) > _WORDS:
         return [Piece(old, True)], [Piece(new, True)]
-    before, now = parts
-    blocks = SequenceMatcher(None, before, now).get_matching_blocks()
-    same = [(0, 0, 0), *blocks]
+    blocks = [(0, 0, 0), *SequenceMatcher(None, parts[0], parts[1]).get_matching_blocks()]
     pieces: tuple[list[Piece], list[Piece]] = ([], [])
-    for (i, j, size), (next_i, next_j, _size) in pairwise(same):
-        _add(pieces[0], before[i : i + size], before[i + size : next_i])
-        _add(pieces[1], now[j : j + size], now[j + size : next_j])
+    for block, following in pairwise(blocks):
+        for side, words in enumerate(parts):
+            begin, end = block[side], block[side] + block[2]
+            same, other = words[begin:end], words[end : following[side]]
+            pieces[side].extend([Piece("".join(same))] if same else [])
+            pieces[side].extend([Piece("".join(other), True)] if other else [])
     return pieces
-
-
-def _add(pieces: list[Piece], same: list[str], other: list[str]) -> None:
-    pieces += [Piece("".join(same))] if same else []
-    pieces += [Piece("".join(other), True)] if other else []

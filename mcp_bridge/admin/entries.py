@@ -1,25 +1,27 @@
-"""One line of the desk: a tool of the code with what the site's owner has set of it."""
+"""One line of the list of tools: a tool of the code with its settings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.access.throttling.throttles import ToolRateThrottle
 from mcp_bridge.features.tools import AccessRule, Tool
+from mcp_bridge.models import ToolSetting
 from mcp_bridge.registry import tool_status
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
 
-# By annotation and value: a word or two for the list, and the same said in full.
-HINTS: Final[Mapping[tuple[str, bool], tuple[Any, Any]]] = {
+# By annotation and value: a word or two for the list, and a sentence.
+_HINTS: Final[Mapping[tuple[str, bool], tuple[Promise, Promise]]] = {
     ("readOnlyHint", True): (_("read-only"), _("It only reads: it changes nothing.")),
     ("readOnlyHint", False): (_("writes"), _("It may change data.")),
     ("destructiveHint", True): (_("destructive"), _("It may delete or overwrite.")),
@@ -54,14 +56,14 @@ _MEANING: Final = {
 
 @dataclass(frozen=True)
 class Entry:
-    """``setting`` is the tool's row; ``tool`` is None where it is no longer in the code."""
+    """A tool's row, and the tool itself: None where it is no longer in the code."""
 
-    setting: Any
+    setting: ToolSetting
     tool: Tool | None
 
     @classmethod
-    def of(cls, setting: Any) -> Entry:
-        """The entry of a row."""
+    def of(cls, setting: ToolSetting) -> Entry:
+        """Return the entry of a row."""
         return cls(setting, registry.discovered.get(setting.name))
 
     @cached_property
@@ -75,17 +77,15 @@ class Entry:
 
     @property
     def title(self) -> str:
-        title = self.setting.title if self.shown is None else self.shown.title
-        return str(title or "")
+        return str((self.shown or self.setting).title or "")
 
     @property
     def description(self) -> str:
-        description = self.setting.description if self.shown is None else self.shown.description
-        return str(description)
+        return str((self.shown or self.setting).description)
 
     @property
     def rule(self) -> AccessRule | None:
-        """Who may see it when it is served."""
+        """The rule of those who may see it when it is served."""
         return None if self.shown is None else self.shown.access
 
     @property
@@ -113,29 +113,29 @@ class Entry:
 
     @property
     def meaning(self) -> str:
-        """What the status means, and what to do."""
-        meaning = str(_MEANING[self.status])
+        """The meaning of its status, and what an administrator can do."""
         if self.is_served_unapproved:
             return gettext(
                 "The code has another definition of it than the one that was approved. It is "
                 "served all the same, since DEBUG is on; without DEBUG it would be withheld."
             )
+        meaning = str(_MEANING[self.status])
         if self.waits and not self.setting.enabled:
             return f"{meaning} {gettext('It is switched off besides, and stays so.')}"
         return meaning
 
     @property
     def hints(self) -> list[tuple[str, str]]:
-        """What the code says of it, each in a word or two and in full."""
+        """Each of the code's hints in a word or two and as a sentence."""
         if self.tool is None:
             return []
-        said = [HINTS.get(pair) for pair in self.tool.annotations.items()]
-        said += [_CONFIRM] if self.shown and self.shown.options.confirm else []
-        return [(str(short), str(full)) for short, full in filter(None, said)]
+        found = [_HINTS.get(pair) for pair in self.tool.annotations.items()]
+        found += [_CONFIRM] if self.shown and self.shown.options.confirm else []
+        return [(str(short), str(full)) for short, full in filter(None, found)]
 
     @property
     def rate(self) -> str:
-        """How often a caller may call it where the owner sets nothing, as a sentence."""
+        """A sentence on the rate that holds where the administrators set none."""
         if self.tool is None:
             return ""
         try:
@@ -155,31 +155,24 @@ class Entry:
         )
 
     @property
-    def text(self) -> str:
-        """What it is searched by."""
-        return "\n".join((self.setting.name, self.title, self.description)).casefold()
-
-    @property
     def canonical_definition(self) -> str:
-        """What an approval is of; empty where the tool is gone."""
+        """The text that an approval is of; empty where the tool is gone."""
         return "" if self.tool is None else canonical_definition(self.tool)
 
 
 def entries() -> list[Entry]:
-    """Those of all tools, with a row written first for each that has none."""
+    """Return the entries of all tools, after writing a row for each tool that has none."""
     found = tool_status.read_settings()
-    due = list(_due(found))
+    due = []
+    for tool in registry.discovered:
+        setting = found.get(tool.name)
+        entry = None if setting is None else Entry(setting, tool)
+        # Without a row, or changed in a way that needs no approval.
+        if entry is None or (
+            not entry.waits and entry.setting.fingerprint != fingerprint(entry.canonical_definition)
+        ):
+            due.append(tool)
     if due:
         tool_status.sync_tool_settings(due)
         found = tool_status.read_settings()
     return [Entry.of(setting) for setting in found.values()]
-
-
-def _due(found: Mapping[str, Any]) -> Iterator[Tool]:
-    """The tools without a row, and those that have changed and need nobody to approve that."""
-    for tool in registry.discovered:
-        entry = Entry(found.get(tool.name), tool)
-        if entry.setting is None or (
-            not entry.waits and entry.setting.fingerprint != fingerprint(entry.canonical_definition)
-        ):
-            yield tool

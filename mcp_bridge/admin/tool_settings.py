@@ -1,40 +1,33 @@
-"""The admin page of a tool: its settings, and the list of all tools."""
+"""The admin of the tools: their list, and the page of each with its settings."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.widgets import AdminTextareaWidget
-from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin import pending_calls, tool_list, tool_views
-from mcp_bridge.admin.audience import Audiences, may_view_users, named
-from mcp_bridge.admin.call_records import ToolCallRecordAdmin, recent
+from mcp_bridge.admin import tool_list
+from mcp_bridge.admin.audience import Audience, Audiences, may_view_users, named
+from mcp_bridge.admin.base import Context
 from mcp_bridge.admin.differences import changes
 from mcp_bridge.admin.entries import Entry
-from mcp_bridge.admin.pending_calls import PendingCallAdmin
 from mcp_bridge.admin.schema_tables import parameters
+from mcp_bridge.admin.tool_views import ToolViews
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.registry.fingerprints import fingerprint
 
-admin.site.register(PendingCall, PendingCallAdmin)
-admin.site.register(ToolCallRecord, ToolCallRecordAdmin)
-
 
 class ToolSettingForm(forms.ModelForm):
-    """What the owner sets of one tool."""
+    """The settings of one tool."""
 
     class Meta:
         widgets = {
@@ -69,14 +62,15 @@ class ToolSettingListForm(forms.ModelForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        field = self.fields["enabled"]
         label = gettext("%(name)s is enabled") % {"name": self.instance}
-        self.fields["enabled"].widget.attrs["aria-label"] = label
+        field.widget.attrs["aria-label"] = label
         # A column has no place for it.
-        self.fields["enabled"].help_text = ""
+        field.help_text = ""
 
 
 @admin.register(ToolSetting)
-class ToolSettingAdmin(admin.ModelAdmin):
+class ToolSettingAdmin(ToolViews):
     """The tools of the site: see, switch, limit, describe, approve and try them."""
 
     form = ToolSettingForm
@@ -105,29 +99,8 @@ class ToolSettingAdmin(admin.ModelAdmin):
         ),
         (_("Other words for models"), {"fields": ["title", "description"]}),
     ]
-
-    class Media:
-        css = {"all": ["mcp_bridge/admin.css", "mcp_bridge/model-admin.css"]}
-
-    def get_urls(self) -> list[URLPattern]:
-        own: dict[str, tuple[str, Callable[..., HttpResponse]]] = {
-            "sees": ("sees/", tool_views.sees),
-            "approve": ("<path:object_id>/approve/", tool_views.approve),
-            "try": ("<path:object_id>/try/", tool_views.try_tool),
-        }
-        patterns = [
-            path(
-                route,
-                self.admin_site.admin_view(partial(view, self)),
-                name=f"mcp_bridge_toolsetting_{name}",
-            )
-            for name, (route, view) in own.items()
-        ]
-        return [*patterns, *super().get_urls()]
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        # Rows come from the code.
-        return False
+    # The number of its latest calls that a tool's page shows.
+    latest_calls = 10
 
     def has_delete_permission(self, request: HttpRequest, obj: ToolSetting | None = None) -> bool:
         # An approval would be lost with the row of a tool that is still there.
@@ -137,45 +110,67 @@ class ToolSettingAdmin(admin.ModelAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[ToolSetting]:
         return super().get_queryset(request).prefetch_related("groups")
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[Any]:
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[tool_list.ToolChangeList]:
         return tool_list.ToolChangeList
 
     def get_changelist_form(self, request: HttpRequest, **kwargs: Any) -> Any:
         return super().get_changelist_form(request, **{**kwargs, "form": ToolSettingListForm})
 
     def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        return tool_list.found(queryset, search_term), False
+        self, request: HttpRequest, queryset: QuerySet[ToolSetting], search_term: str
+    ) -> tuple[QuerySet[ToolSetting], bool]:
+        return tool_list.search(queryset, search_term), False
 
     def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+        self, request: HttpRequest, extra_context: Context | None = None
     ) -> HttpResponse:
-        context: dict[str, Any] = {}
+        context: Context = {}
         if self.has_view_permission(request):
             context = {
                 "title": _("Tools"),
                 "summary": tool_list.summary(),
-                "held": pending_calls.waiting(request.user),
-                "may_view_users": may_view_users(request.user),
+                "may_view_users": may_view_users(request),
             }
+            if self.can_link(request, PendingCall):
+                status = PendingCall.Status.WAITING
+                count = PendingCall.objects.filter(status=status).count()
+                words = ngettext(
+                    "%d call waits for approval.", "%d calls wait for approval.", count
+                )
+                context["pending"] = words % count if count else ""
         return super().changelist_view(request, {**context, **(extra_context or {})})
 
     def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+        self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any
     ) -> HttpResponse:
         # Read anew: a form that was refused leaves its values in the object.
         setting = self.get_queryset(request).get(pk=context["original"].pk)
         entry = Entry.of(setting)
+        tool, rule = entry.shown, entry.rule
         context |= {"title": _("Tool"), "subtitle": setting, "entry": entry}
-        context |= _as_seen(entry, request)
-        context["recent"] = recent(self, request, setting.name)
+        if tool is not None and rule is not None:
+            audience = Audiences([rule]).of(rule)
+            context |= {"audience": audience, "who": who(entry, audience)}
+            context["users"] = named(audience) if may_view_users(request) else []
+            context["schemas"] = [
+                (caption, parameters(schema), json.dumps(schema, indent=2, ensure_ascii=False))
+                for caption, schema in (
+                    (gettext("Parameters"), tool.input_schema),
+                    (gettext("Result"), tool.output_schema),
+                )
+                if schema is not None
+            ]
+        if self.can_link(request, ToolCallRecord):
+            records = ToolCallRecord.objects.filter(tool=setting.name)
+            context["recent"] = records[: self.latest_calls]
         if entry.waits:
             context["changes"] = changes(setting.approved, entry.canonical_definition)
             context["fingerprint"] = fingerprint(entry.canonical_definition)
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def save_model(self, request: HttpRequest, obj: ToolSetting, form: Any, change: bool) -> None:
+    def save_model(
+        self, request: HttpRequest, obj: ToolSetting, form: forms.ModelForm, change: bool
+    ) -> None:
         # An approval that was written in between is not to be undone.
         obj.save(update_fields=[name for name in form.changed_data if name != "groups"])
 
@@ -194,20 +189,20 @@ class ToolSettingAdmin(admin.ModelAdmin):
     @admin.display(description=_("who can see it"))
     def who_can_see_it(self, row: Any) -> SafeString:
         needed = row.entry.rule.permissions if row.entry.rule else ()
-        seen = who(row.entry, row.audience)
+        seen = format_html("{}", who(row.entry, row.audience))
         if not needed:
-            return format_html("{}", seen)
+            return seen
         return format_html('{}<div class="mcp-path">{}</div>', seen, ", ".join(needed))
 
     @admin.display(description=_("last called"))
-    def last_called(self, row: Any) -> Any:
+    def last_called(self, row: Any) -> object:
         return row.last_called
 
     @admin.display(description=_("in 7 days"))
     def calls_in_a_week(self, row: Any) -> str:
         calls, failures = row.week_calls or 0, row.week_failures or 0
-        said = ngettext("%d call", "%d calls", calls) % calls
-        return said + (gettext(", %d failed") % failures if failures else "")
+        words = ngettext("%d call", "%d calls", calls) % calls
+        return words + (gettext(", %d failed") % failures if failures else "")
 
     @admin.display(description=_("hints"))
     def hints(self, row: Any) -> str:
@@ -221,7 +216,6 @@ class ToolSettingAdmin(admin.ModelAdmin):
     def switch_off(self, request: HttpRequest, queryset: QuerySet[ToolSetting]) -> None:
         self._switch(request, queryset, on=False)
 
-    @transaction.atomic
     def _switch(self, request: HttpRequest, queryset: QuerySet[ToolSetting], *, on: bool) -> None:
         chosen = [row for row in queryset if self.has_change_permission(request, row)]
         switched = [row for row in chosen if row.enabled is not on]
@@ -240,31 +234,10 @@ class ToolSettingAdmin(admin.ModelAdmin):
         self.message_user(request, text, messages.SUCCESS if count else messages.WARNING)
 
 
-def who(entry: Entry, audience: Any) -> str:
-    """Who can see a tool now, and who could if it were served."""
+def who(entry: Entry, audience: Audience | None) -> str:
+    """Return in words who can see a tool now, and who could if it were served."""
     if audience is None:
         return gettext("nobody")
     if entry.is_served:
         return str(audience)
     return gettext("nobody now; when it is on: %(audience)s") % {"audience": audience}
-
-
-def _as_seen(entry: Entry, request: HttpRequest) -> dict[str, Any]:
-    """What a tool's page shows of what models see, and of who does."""
-    tool, rule = entry.shown, entry.rule
-    if tool is None or rule is None:
-        return {}
-    audience = Audiences([rule]).of(rule)
-    seen: dict[str, Any] = {"audience": audience, "who": who(entry, audience)}
-    seen["may_view_users"] = may_view_users(request.user)
-    if seen["may_view_users"]:
-        seen["users"] = named(audience)
-    seen["schemas"] = [
-        (caption, parameters(schema), json.dumps(schema, indent=2, ensure_ascii=False))
-        for caption, schema in (
-            (gettext("Parameters"), tool.input_schema),
-            (gettext("Result"), tool.output_schema),
-        )
-        if schema is not None
-    ]
-    return seen

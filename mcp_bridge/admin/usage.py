@@ -1,7 +1,8 @@
-"""How much tools are called, how often they fail and how long they take, by the records."""
+"""Numbers from the records: how often tools are called, how often they fail, how long they take."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, Final
@@ -11,30 +12,30 @@ from django.db.models.functions import TruncDate
 from django.utils import timezone
 
 from mcp_bridge.calls.outcomes import Outcome
-from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.models import ToolCallRecord, ToolSetting
 
-# How many days the chart shows, and how many tools each of the tables.
+# The number of days in the chart, and of tools in each of the tables.
 DAYS: Final = 14
 MOST: Final = 5
 WEEK: Final = timedelta(days=7)
 _RAN: Final = ~Q(outcome=Outcome.REFUSED)
 _FAILED: Final = Q(outcome__in=[Outcome.FAILED, Outcome.UNKNOWN])
-# The chart, in the units of its picture.
+# The chart, in the units of its view box.
 _HEIGHT: Final = 100
 _STEP: Final = 40
 _BAR: Final = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar of the chart: what it counts, and where it stands."""
+    """One bar of the chart: the count that it stands for, and its rectangle."""
 
     kind: str
     count: int
     x: int
     y: int
-    width: int
     height: int
+    width: int = _BAR - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ class Day:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """The last days, with a bar for each number; the view box of its picture, and its scale."""
+    """The last days; ``most`` is the highest count, ``width`` and ``height`` the view box."""
 
     days: list[Day]
     most: int
@@ -57,26 +58,20 @@ class Chart:
     height: int = _HEIGHT
 
     @property
-    def columns(self) -> list[tuple[Day, int, list[Bar]]]:
-        """Each day with the middle of its column, and its bars."""
-        return [
-            (day, place * _STEP + _STEP // 2, self._bars(day, place * _STEP + 2))
-            for place, day in enumerate(self.days)
-        ]
-
-    def _bars(self, day: Day, left: int) -> list[Bar]:
-        counts = {"calls": day.calls, "failures": day.failures, "refusals": day.refusals}
-        bars = []
-        for place, (kind, count) in enumerate(counts.items()):
-            # One of many is seen as well.
-            height = max(2, round(count * _HEIGHT / self.most)) if count else 0
-            x, y = left + place * _BAR, _HEIGHT - height
-            bars.append(Bar(kind=kind, count=count, x=x, y=y, width=_BAR - 1, height=height))
-        return bars
+    def columns(self) -> Iterator[tuple[Day, int, list[Bar]]]:
+        """Yield each day with the middle of its column, and its bars."""
+        for left, day in zip(range(0, self.width, _STEP), self.days, strict=True):
+            counts = {"calls": day.calls, "failures": day.failures, "refusals": day.refusals}
+            bars = []
+            for x, (kind, count) in enumerate(counts.items()):
+                # One of many is seen as well.
+                height = max(2, round(count * _HEIGHT / self.most)) if count else 0
+                bars.append(Bar(kind, count, left + 2 + x * _BAR, _HEIGHT - height, height))
+            yield day, left + _STEP // 2, bars
 
 
 def chart() -> Chart:
-    """The calls, failures and refusals of each of the last days; one query."""
+    """Return the calls, failures and refusals of each of the last DAYS days; one query."""
     today = timezone.localdate()
     wanted = [today - timedelta(days=DAYS - 1 - each) for each in range(DAYS)]
     begin = timezone.now() - timedelta(days=DAYS)
@@ -96,7 +91,7 @@ def chart() -> Chart:
 
 
 def rankings() -> dict[str, list[dict[str, Any]]]:
-    """The slowest and the most failing tools of the last week; one query."""
+    """Return the "slowest" and the most "failing" tools of the last week; one query."""
     rows = ToolCallRecord.objects.filter(_RAN, started_at__gte=timezone.now() - WEEK).order_by()
     counted = rows.values("tool").annotate(
         calls=Count("pk"),
@@ -113,13 +108,12 @@ def rankings() -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def with_usage(settings: QuerySet[Any]) -> QuerySet[Any]:
-    """The rows of tools with ``last_called``, and ``week_calls`` and ``week_failures``."""
+def with_usage(settings: QuerySet[ToolSetting]) -> QuerySet[ToolSetting]:
+    """Annotate rows of tools with ``last_called``, ``week_calls`` and ``week_failures``."""
     records = ToolCallRecord.objects.filter(_RAN, tool=OuterRef("name"))
     week = records.filter(started_at__gte=timezone.now() - WEEK).order_by().values("tool")
-    annotated: QuerySet[Any] = settings.annotate(
+    return settings.annotate(
         last_called=Subquery(records.order_by("-started_at").values("started_at")[:1]),
         week_calls=Subquery(week.annotate(count=Count("pk")).values("count")),
         week_failures=Subquery(week.annotate(count=Count("pk", filter=_FAILED)).values("count")),
     )
-    return annotated

@@ -1,25 +1,26 @@
 """
-What is secret in the arguments of a call, and what a record keeps of them.
+The secrets in the arguments of a call, and the one walker that hides them.
 
-Secret is what the code marks so (``writeOnly`` or ``format: password`` in the schema, as SecretStr
-has them) and, unless everything is wanted, what has the name of a secret, at any depth. A record
-is text that any database takes, and bounded; what a person reads before agreeing to a call
-(``mcp_bridge.access.confirmation``) goes by the same judgment, and is all the rest.
+Secret are the values that a tool's schema marks (``writeOnly`` or ``format: password``, as
+SecretStr has them) and, unless all is wanted, those with the name of a secret, at any depth. A
+record is bounded text that any database takes; people who confirm a call
+(``mcp_bridge.access.confirmation``) read all the rest, uncut.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features.tools import Tool
 from mcp_bridge.protocol import ProtocolError, jsonrpc
+from mcp_bridge.schemas.walk import DEFINITIONS, SchemaDocument, subschemas
 
 HIDDEN: Final = "[redacted]"
 CUT: Final = "…"
@@ -27,35 +28,25 @@ MAX_DEPTH: Final = 8
 # In lower case and without what divides words, so that API_KEY and apiKey are one; wherever they
 # stand in a name.
 SENSITIVE: Final = (
-    "accesskey",
-    "apikey",
-    "authorization",
-    "bearer",
-    "cookie",
-    "credential",
-    "passphrase",
-    "passwd",
-    "password",
-    "passcode",
-    "privatekey",
-    "secret",
-    "sessionid",
-    "sessionkey",
-    "signature",
-    "signingkey",
-    "token",
+    *("accesskey", "apikey", "authorization", "bearer", "cookie", "credential", "passphrase"),
+    *("passwd", "password", "passcode", "privatekey", "secret", "sessionid", "sessionkey"),
+    *("signature", "signingkey", "token"),
 )
 # Too short for that: words of their own.
 SENSITIVE_WORDS: Final = frozenset({"auth", "cvc", "cvv", "otp", "pass", "pin", "pwd", "ssn"})
 _DIVIDERS: Final = re.compile(r"[\W_]+")
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-# What JSON puts around and between values; and the mark of a cut, at every depth.
+# The bytes that JSON puts around and between values; and those of the cuts, one at every depth.
 _BETWEEN: Final = 6
 _RESERVED: Final = (MAX_DEPTH + 1) * 16
 
 
-def storable(value: Any, length: int) -> str:
-    """The value as text that any database takes: no NUL, no lone surrogate, not too long."""
+def storable(value: object, length: int) -> str:
+    """
+    Return a text as any database takes it: no NUL, no lone surrogate, at most so many characters.
+
+    Anything but a text is the empty text.
+    """
     text = value if isinstance(value, str) else ""
     return _clean(text[: length + 1])[:length]
 
@@ -63,141 +54,158 @@ def storable(value: Any, length: int) -> str:
 @dataclass(frozen=True, slots=True)
 class SensitiveFields:
     """
-    What is secret in arguments.
+    The names of the secret members in arguments.
 
-    ``marked`` are the members that a schema calls secret; ``open`` are all that it has a word for,
-    where it calls every other one secret, else None. ``parts`` are what the names of secrets have
-    in them; None to go by no name.
+    ``marked`` are those that a schema marks. ``allowed`` are the only ones that are shown, where a
+    schema marks all members that it does not name, else None. A name is a secret too if one of
+    ``name_parts`` is in it; None to go by no name.
     """
 
     marked: frozenset[str] = frozenset()
-    open: frozenset[str] | None = None
-    parts: tuple[str, ...] | None = SENSITIVE
+    allowed: frozenset[str] | None = None
+    name_parts: tuple[str, ...] | None = SENSITIVE
 
     def hides(self, name: str) -> bool:
-        """Whether the member of that name is secret, with all that is in it."""
-        stranger = self.open is not None and name not in self.open
-        return stranger or name in self.marked or self._is_named(name)
+        """Return whether the member of that name is secret, with all that is in it."""
+        is_other = self.allowed is not None and name not in self.allowed
+        return is_other or name in self.marked or self._is_named(name)
 
-    def read(self, text: str) -> Any:
+    def read(self, text: str, *, decode: bool = True) -> object:
         """
-        What is to be looked through of a text: its JSON, as several clients send objects.
+        Return the JSON value of a text that holds an object, an array or a text as JSON.
 
-        The text itself, where it is none; None, where it may be the beginning of one with secrets,
-        of which nobody can say where they end.
+        Several clients send objects that way. Any other text is returned as it is; None stands for
+        one that cannot be read, or is not to be (``decode``), and may hold a secret.
         """
         if text.lstrip()[:1] not in ("{", "[", '"'):
             return text
-        try:
-            return jsonrpc.decode(text.encode())
-        except (ProtocolError, UnicodeError):
-            return None if self.are_named_in(text) else text
-
-    def are_named_in(self, text: str) -> bool:
-        """Whether a text has the name of a secret in it, wherever."""
-        return any(name in text for name in self.marked) or self._is_named(text)
+        if decode:
+            try:
+                return jsonrpc.decode(text.encode())
+            except (ProtocolError, UnicodeError):
+                pass
+        if self.allowed is not None or any(name in text for name in self.marked):
+            return None
+        return None if self._is_named(text) else text
 
     def _is_named(self, text: str) -> bool:
-        if self.parts is None:
+        if self.name_parts is None:
             return False
         words = {word.lower() for word in _WORDS.findall(text)}
         plain = _plain(text)
-        return not words.isdisjoint(SENSITIVE_WORDS) or any(part in plain for part in self.parts)
+        return not words.isdisjoint(SENSITIVE_WORDS) or any(
+            part in plain for part in self.name_parts
+        )
 
 
 def sensitive_fields(tool: Tool | None, *, by_name: bool = True) -> SensitiveFields:
-    """What is secret in the arguments of a tool, or of a call of none, at this site."""
-    marked, open_ = (frozenset[str](), None) if tool is None else _marks(tool)
+    """
+    Return the secret members in the arguments of a tool, or of a call of no known tool.
+
+    Without ``by_name``, only those that the tool's schema marks.
+    """
+    marked, allowed = (frozenset[str](), None) if tool is None else _marks(tool)
     names = filter(None, map(_plain, conf.audit("SENSITIVE_NAMES")))
-    return SensitiveFields(marked, open_, (*SENSITIVE, *names) if by_name else None)
+    return SensitiveFields(marked, allowed, (*SENSITIVE, *names) if by_name else None)
 
 
-def redact_to_json(arguments: Any, *, limit: int, secrets: SensitiveFields) -> str:
-    """The arguments as JSON text of at most ``limit`` bytes, whatever they are."""
-    return _dumped(_Redactor(limit - _RESERVED, secrets).value(arguments))
+def redact_to_json(arguments: object, *, limit: int, secrets: SensitiveFields) -> str:
+    """Return arguments of any kind as JSON text of at most ``limit`` bytes, without secrets."""
+    redactor = Redactor(secrets, limit=limit - _RESERVED, max_depth=MAX_DEPTH)
+    return _dumped(redactor.value(arguments))
 
 
-class _Redactor:
-    """One telling of a value: ``left`` is how many bytes may still be written."""
+class Redactor:
+    """
+    Replaces the secrets in a value by ``hidden``, and cuts the value to ``limit`` bytes of JSON.
 
-    def __init__(self, left: int, secrets: SensitiveFields) -> None:
-        self.left = left
+    Without a limit, all that is not secret stays as it is. ``max_depth`` is how many objects and
+    arrays may stand inside each other, ``max_inside`` how many texts of JSON are read inside each
+    other; one further in is left as it is, or hidden.
+    """
+
+    def __init__(
+        self,
+        secrets: SensitiveFields,
+        *,
+        hidden: str = HIDDEN,
+        limit: float = math.inf,
+        max_depth: float = math.inf,
+        max_inside: float = math.inf,
+    ) -> None:
         self._secrets = secrets
+        self._hidden = hidden
+        self._left = limit
+        self._max_depth = max_depth
+        self._max_inside = max_inside
 
-    def value(self, value: Any, depth: int = 1) -> Any:
-        self.left -= _BETWEEN
-        if self.left <= 0:
+    def value(self, value: object, depth: int = 1, inside: int = 0) -> object:
+        """Return a value without its secrets; it is ``depth`` deep, in ``inside`` texts of JSON."""
+        self._left -= _BETWEEN
+        if self._left <= 0 or (isinstance(value, _CONTAINERS) and depth > self._max_depth):
             return CUT
-        if isinstance(value, Mapping | list | tuple):
-            if depth > MAX_DEPTH:
-                return CUT
-            if isinstance(value, Mapping):
-                return self._members(value, depth)
-            return self._items(value, depth)
-        if isinstance(value, str):
-            return self._text(value, depth)
-        return self._scalar(value)
+        if isinstance(value, Mapping):
+            members: dict[str, object] = {}
+            for key, each in value.items():
+                if self._left <= 0:
+                    members[CUT] = CUT
+                    break
+                name = self._cut(str(key))
+                is_secret = self._secrets.hides(str(key))
+                members[name] = self._hide() if is_secret else self.value(each, depth + 1, inside)
+            return members
+        if isinstance(value, list | tuple):
+            items: list[object] = []
+            for each in value:
+                if self._left <= 0:
+                    items.append(CUT)
+                    break
+                items.append(self.value(each, depth + 1, inside))
+            return items
+        return self._text(value, depth, inside) if isinstance(value, str) else self._scalar(value)
 
-    def _members(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        kept: dict[str, Any] = {}
-        for key, each in value.items():
-            if self.left <= 0:
-                kept[CUT] = CUT
-                break
-            name = self._short(str(key))
-            kept[name] = (
-                self._hidden() if self._secrets.hides(str(key)) else self.value(each, depth + 1)
-            )
-        return kept
-
-    def _items(self, value: Iterable[Any], depth: int) -> list[Any]:
-        kept: list[Any] = []
-        for each in islice(value, self.left + 1):
-            if self.left <= 0:
-                kept.append(CUT)
-                break
-            kept.append(self.value(each, depth + 1))
-        return kept
-
-    def _text(self, text: str, depth: int) -> str:
-        inner = self._secrets.read(text)
+    def _text(self, text: str, depth: int, inside: int) -> str:
+        inner = self._secrets.read(text, decode=inside < self._max_inside)
         if inner is None:
-            return self._hidden()
+            return self._hide()
         if inner is not text:
-            # As it is read inside, at most at the same depth and with what is left.
-            before, told = self.left, _dumped(self.value(inner, depth + 1))
-            self.left = before
-            return self._short(told)
-        return self._short(text)
+            # Read with the bytes that are left, which are then counted for the text alone.
+            left = self._left
+            shown = self.value(inner, depth + 1, inside + 1)
+            self._left = left
+            text = text if shown == inner else _dumped(shown)
+        return self._cut(text)
 
-    def _scalar(self, value: Any) -> Any:
-        if value is None or isinstance(value, bool):
-            self.left -= 5
-            return value
-        if isinstance(value, int) and value.bit_length() <= 1024:
-            self.left -= len(str(value))
-            return value
-        if isinstance(value, float) and value - value == 0:
-            self.left -= len(repr(value))
-            return value
-        # NaN, infinities, numbers of thousands of digits, and what is no JSON at all.
-        named = repr(value) if isinstance(value, float) else f"({type(value).__name__})"
-        return self._short(named)
+    def _scalar(self, value: object) -> object:
+        is_finite = isinstance(value, float) and math.isfinite(value)
+        if value is None or is_finite or (isinstance(value, int) and value.bit_length() <= 2048):
+            size = len(_dumped(value))
+            if size <= self._left:
+                self._left -= size
+                return value
+        # NaN, infinities, numbers of thousands of digits, and all that is not JSON.
+        return self._cut(repr(value) if isinstance(value, float) else f"({type(value).__name__})")
 
-    def _short(self, text: str) -> str:
-        """The text, cut to what may still be written."""
-        text = _clean(text[: max(self.left, 0) + 1])
+    def _cut(self, text: str) -> str:
+        """Return a text, cut to the bytes that are left."""
+        if self._left == math.inf:
+            return text
+        left = max(int(self._left), 0)
+        text = _clean(text[: left + 1])
         size = len(_dumped(text).encode())
-        if size > self.left:
+        if size > left:
             # No character takes more than six bytes.
-            text = text[: max(self.left, 0) // 6] + CUT
+            text = text[: left // 6] + CUT
             size = len(_dumped(text).encode())
-        self.left -= size
+        self._left -= size
         return text
 
-    def _hidden(self) -> str:
-        self.left -= len(HIDDEN) + 2 + _BETWEEN
-        return HIDDEN
+    def _hide(self) -> str:
+        self._left -= len(self._hidden.encode()) + 2 + _BETWEEN
+        return self._hidden
+
+
+_CONTAINERS: Final = (Mapping, list, tuple)
 
 
 def _clean(text: str) -> str:
@@ -208,55 +216,43 @@ def _plain(name: str) -> str:
     return _DIVIDERS.sub("", name).lower()
 
 
-def _dumped(value: Any) -> str:
+def _dumped(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
 @lru_cache(maxsize=1024)
 def _marks(tool: Tool) -> tuple[frozenset[str], frozenset[str] | None]:
-    """``marked`` and ``open`` of SensitiveFields: what is under "properties", wherever it is."""
-    root = tool.input_schema
-    marked: set[str] = set()
+    """Return ``marked`` and ``allowed`` of a tool's SensitiveFields, by all of its schema."""
     named: set[str] = set()
-    waiting: list[Any] = [root]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, list | tuple):
-            waiting += each
-        elif isinstance(each, Mapping):
-            members = each.get("properties")
-            if isinstance(members, Mapping):
-                named |= set(members)
-                marked |= {name for name, inner in members.items() if _is_marked(inner, root)}
-            waiting += each.values()
-    return frozenset(marked), frozenset(named) if _is_marked(root, root) else None
+    marked: set[str] = set()
+    try:
+        document = SchemaDocument(tool.input_schema)
+        for schema in document.subschemas:
+            members = schema.get("properties", {})
+            named.update(members)
+            marked.update(name for name, each in members.items() if _is_marked(each, document))
+        is_open = not _is_marked(document.root, document)
+    except Exception:
+        # A source of the site's own may give anything for a schema: then every member is a secret.
+        return frozenset(), frozenset()
+    return frozenset(marked), None if is_open else frozenset(named)
 
 
-def _is_marked(schema: Any, root: Mapping[str, Any]) -> bool:
-    """Whether a value of this schema, or an item of it, is secret; members have their own say."""
-    waiting, seen = [schema], set()
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, list | tuple):
-            waiting += each
-        elif isinstance(each, Mapping):
-            if each.get("writeOnly") is True or each.get("format") == "password":
-                return True
-            reference = each.get("$ref")
-            if isinstance(reference, str) and reference not in seen:
-                seen.add(reference)
-                waiting.append(_referred(root, reference))
-            waiting += [inner for name, inner in each.items() if name not in _SAID_OF_MEMBERS]
+def _is_marked(schema: object, document: SchemaDocument) -> bool:
+    """Return whether a schema marks its value, or an item or further member of it, as secret."""
+    pending, seen = [schema], set[int]()
+    while pending:
+        each = pending.pop()
+        if not isinstance(each, Mapping) or id(each) in seen:
+            continue
+        seen.add(id(each))
+        if each.get("writeOnly") is True or each.get("format") == "password":
+            return True
+        pending += document.targets(each).values()
+        # Members under "properties" are marked by themselves.
+        beside = (part for part in subschemas(each) if part.keyword not in _BY_THEMSELVES)
+        pending += (part.schema for part in beside)
     return False
 
 
-# What does not say how the value itself is: its members, and examples of it.
-_SAID_OF_MEMBERS: Final = ("properties", "$defs", "default", "examples", "const", "enum")
-
-
-def _referred(root: Mapping[str, Any], reference: str) -> Any:
-    found: Any = root
-    for part in reference.removeprefix("#").strip("/").split("/"):
-        name = part.replace("~1", "/").replace("~0", "~")
-        found = found.get(name) if isinstance(found, Mapping) and name else None
-    return found
+_BY_THEMSELVES: Final = DEFINITIONS | {"properties"}

@@ -1,22 +1,25 @@
 """
 Arguments that came as strings of JSON, where the schema wants an object or an array.
 
-Several clients send them so. Nothing is looked for until the arguments were refused; then, with
-the setting COERCE_STRINGIFIED, they are decoded and checked again, and without it the error says
-what to send. Only where the schema cannot mean a string is one touched.
+Several clients send them so. They are only looked for in arguments that were refused: with the
+setting COERCE_STRINGIFIED they are decoded and checked again, and without it the error says what
+to send. No string is decoded where the schema may mean a string.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from functools import lru_cache
+from typing import Final
 
 from mcp_bridge.conf import conf
-from mcp_bridge.exceptions import ArgumentError, InvalidArguments
+from mcp_bridge.exceptions import InvalidArguments
 from mcp_bridge.features.tools import Tool
 from mcp_bridge.protocol import ProtocolError, jsonrpc
+from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import pointer
+from mcp_bridge.schemas.walk import SchemaDocument
 
 # Of more values than that the rest stays as it is: looking at them would cost seconds.
 MOST_READ: Final = 10_000
@@ -24,58 +27,64 @@ _ANYTHING: Final = frozenset({"null", "boolean", "number", "string", "object", "
 _KINDS: Final = {dict: "object", list: "array", str: "string", type(None): "null", bool: "boolean"}
 
 
-def checked(tool: Tool, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def checked(tool: Tool, arguments: JSONObject) -> tuple[dict[str, object], tuple[str, ...]]:
     """
-    What ``tool.check`` makes of the arguments, and pointers to those that had to be decoded.
+    Return what ``tool.check`` returns, and JSON pointers to the arguments that had to be decoded.
 
-    Raises InvalidArguments, and whatever else ``tool.check`` raises.
+    Raises InvalidArguments, and all else that ``tool.check`` raises.
     """
     try:
         return tool.check(arguments), ()
     except InvalidArguments as refused:
-        decoding = Decoding(tool.input_schema)
-        decoded = decoding.value((), tool.input_schema, arguments)
-        if not decoding.found:
+        decoding = Decoding(_document(tool))
+        decoded = decoding.decode(arguments)
+        found = decoding.found
+        if not found:
             raise
         if not conf.COERCE_STRINGIFIED:
-            raise InvalidArguments(_advised(refused.errors, decoding.found)) from None
-    repaired = tuple(decoding.found)
+            advice = {
+                path: f"; send the {kind} itself, not a string of JSON"
+                for path, kind in found.items()
+            }
+            errors = [
+                replace(error, message=error.message + advice.get(error.path, ""))
+                for error in refused.errors
+            ]
+            raise InvalidArguments(errors) from None
+    repaired = tuple(found)
     try:
         return tool.check(decoded), repaired
     except InvalidArguments as refused:
         raise InvalidArguments(refused.errors, repaired=repaired) from None
 
 
-def _advised(errors: Iterable[ArgumentError], found: Mapping[str, str]) -> list[ArgumentError]:
-    return [
-        replace(
-            error,
-            message=f"{error.message}; send the {found[error.path]} itself, not a string of JSON",
-        )
-        if error.path in found
-        else error
-        for error in errors
-    ]
+@lru_cache(maxsize=256)
+def _document(tool: Tool) -> SchemaDocument:
+    return SchemaDocument(tool.input_schema)
 
 
 class Decoding:
     """
-    Decodes the strings in a value that a schema wants as objects or arrays.
+    Decodes the strings in arguments that a JSON Schema wants as objects or arrays.
 
-    ``found`` has what they are, "object" or "array", by JSON pointer.
+    ``found`` has the kinds of those that were decoded, "object" or "array", by JSON pointer.
     """
 
-    def __init__(self, root: Mapping[str, Any]) -> None:
+    def __init__(self, document: SchemaDocument) -> None:
         self.found: dict[str, str] = {}
-        self._root = root
+        self._document = document
         self._left = MOST_READ
         # By identity, so that schemas that hold themselves end, and no schema is read twice. The
-        # schemas are kept with what is known of them: an id is one only while its object lives.
-        self._kinds: dict[int, tuple[Any, frozenset[str]]] = {}
-        self._members: dict[tuple[int, str | int], tuple[Any, Any]] = {}
+        # schemas are kept with their values: an id is one only while its object lives.
+        self._kinds: dict[int, tuple[object, frozenset[str]]] = {}
+        self._members: dict[tuple[int, str | int], tuple[object, object]] = {}
 
-    def value(self, place: tuple[str | int, ...], schema: Any, value: Any) -> Any:
-        """The value at that place, decoded where it has to be."""
+    def decode(self, arguments: JSONObject) -> dict[str, object]:
+        """Return the arguments, decoded where they have to be."""
+        root = self._document.root
+        return {name: self._within((), root, name, each) for name, each in arguments.items()}
+
+    def _value(self, place: tuple[str | int, ...], schema: object, value: object) -> object:
         if isinstance(value, str):
             value = self._decoded(place, schema, value)
         if isinstance(value, Mapping):
@@ -84,19 +93,21 @@ class Decoding:
             return [self._within(place, schema, key, each) for key, each in enumerate(value)]
         return value
 
-    def _within(self, place: tuple[str | int, ...], schema: Any, key: str | int, value: Any) -> Any:
+    def _within(
+        self, place: tuple[str | int, ...], schema: object, key: str | int, value: object
+    ) -> object:
         if not isinstance(value, str | Mapping | list):
             return value
         self._left -= 1
         if self._left < 0 or len(place) >= jsonrpc.MAX_DEPTH:
             return value
-        return self.value((*place, key), self._member(schema, key), value)
+        return self._value((*place, key), self._member(schema, key), value)
 
-    def _decoded(self, place: tuple[str | int, ...], schema: Any, text: str) -> Any:
+    def _decoded(self, place: tuple[str | int, ...], schema: object, text: str) -> object:
         if not text.lstrip().startswith(("{", "[")) or "string" in self._kinds_of(schema):
             return text
         try:
-            value = jsonrpc.decode(text.encode("utf-8"))
+            value: object = jsonrpc.decode(text.encode("utf-8"))
         except (ProtocolError, UnicodeError):
             return text
         kind = _KINDS[type(value)]
@@ -105,16 +116,14 @@ class Decoding:
         self.found[pointer(place)] = kind
         return value
 
-    def _kinds_of(self, schema: Any) -> frozenset[str]:
-        """The types that a schema may accept; in doubt, all of them."""
+    def _kinds_of(self, schema: object) -> frozenset[str]:
+        """Return the types that a schema may accept; in doubt, all of them."""
         if not isinstance(schema, Mapping):
             return frozenset() if schema is False else _ANYTHING
-        if id(schema) not in self._kinds:
-            self._kinds[id(schema)] = (schema, _ANYTHING)
-            self._kinds[id(schema)] = (schema, self._read_kinds(schema))
-        return self._kinds[id(schema)][1]
-
-    def _read_kinds(self, schema: Mapping[str, Any]) -> frozenset[str]:
+        if id(schema) in self._kinds:
+            return self._kinds[id(schema)][1]
+        # What a schema that holds itself is, as long as it is being read.
+        self._kinds[id(schema)] = (schema, _ANYTHING)
         kinds = _ANYTHING
         if "type" in schema:
             named = schema["type"]
@@ -122,52 +131,38 @@ class Decoding:
         values = [schema["const"]] if "const" in schema else schema.get("enum")
         if values is not None:
             kinds &= {_KINDS.get(type(each), "number") for each in values}
-        for branches in _branches(schema):
+        for branches in self._choices(schema):
             kinds &= frozenset().union(*map(self._kinds_of, branches))
-        for each in (*schema.get("allOf", ()), *self._referred(schema)):
-            kinds &= self._kinds_of(each)
+        self._kinds[id(schema)] = (schema, kinds)
         return kinds
 
-    def _member(self, schema: Any, key: str | int) -> Any:
-        """The schema of a member of an object or an array that has this schema."""
+    def _member(self, schema: object, key: str | int) -> object:
+        """Return a schema of a member of an object, or an item of an array, of this schema."""
         if not isinstance(schema, Mapping):
             return {}
         known = (id(schema), key)
-        if known not in self._members:
-            self._members[known] = (schema, {})
-            self._members[known] = (schema, self._read_member(schema, key))
-        return self._members[known][1]
-
-    def _read_member(self, schema: Mapping[str, Any], key: str | int) -> Any:
-        parts = [_own_member(schema, key)]
-        for branches in _branches(schema):
-            parts.append({"anyOf": [self._member(each, key) for each in branches]})
-        for each in (*schema.get("allOf", ()), *self._referred(schema)):
-            parts.append(self._member(each, key))
+        if known in self._members:
+            return self._members[known][1]
+        self._members[known] = (schema, {})
+        first = schema.get("prefixItems", ())
+        own: object
+        if isinstance(key, str):
+            own = schema.get("properties", {}).get(key, schema.get("additionalProperties", {}))
+        else:
+            own = first[key] if key < len(first) else schema.get("items", {})
+        parts = [own]
+        for branches in self._choices(schema):
+            members = [self._member(each, key) for each in branches]
+            parts.append(members[0] if len(members) == 1 else {"anyOf": members})
         meant = [each for each in parts if each or each is False]
-        return meant[0] if len(meant) == 1 else {"allOf": meant}
+        member = meant[0] if len(meant) == 1 else {"allOf": meant}
+        self._members[known] = (schema, member)
+        return member
 
-    def _referred(self, schema: Mapping[str, Any]) -> list[Any]:
-        """The schema that a reference within the document leads to, as a list of one or none."""
-        reference = schema.get("$ref")
-        if reference is None:
-            return []
-        if not reference.startswith("#/"):
-            return [self._root] if reference == "#" else []
-        found: Any = self._root
-        for part in reference[2:].split("/"):
-            if not isinstance(found, Mapping):
-                return []
-            found = found.get(part.replace("~1", "/").replace("~0", "~"))
-        return [found]
-
-
-def _branches(schema: Mapping[str, Any]) -> list[Any]:
-    return [schema[keyword] for keyword in ("anyOf", "oneOf") if keyword in schema]
-
-
-def _own_member(schema: Mapping[str, Any], key: str | int) -> Any:
-    if isinstance(key, str):
-        return schema.get("properties", {}).get(key, schema.get("additionalProperties", {}))
-    first = schema.get("prefixItems", ())
-    return first[key] if key < len(first) else schema.get("items", {})
+    def _choices(self, schema: JSONSchema) -> Iterator[list[object]]:
+        """Yield lists of schemas; the value has to fit one schema of each list."""
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in schema:
+                yield schema[keyword]
+        for each in (*schema.get("allOf", ()), *self._document.targets(schema).values()):
+            yield [each]

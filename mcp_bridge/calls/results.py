@@ -118,12 +118,12 @@ def schema_encoder(schema: Mapping[str, Any], inner: Encoder) -> Encoder:
 
 def _hold(validator: SchemaValidator, result: CallToolResult) -> None:
     try:
-        violations = validator.violations(result.structured_content)
+        errors = validator.errors(result.structured_content)
     except UncheckableError as why:
         raise ValueError(f"the result {why}") from why
-    if violations:
-        place = pointer(violations[0].path) or "/"
-        raise ValueError(f"the result breaks the output schema at {place}: {violations[0].message}")
+    if errors:
+        place = pointer(errors[0].path) or "/"
+        raise ValueError(f"the result breaks the output schema at {place}: {errors[0].message}")
 
 
 def _text(plain: bytes) -> str:

@@ -28,7 +28,8 @@ class ToolOptions:
     ``name`` (default: the procedure's), ``title`` and ``description`` (default: the docstring) are
     what the model reads; the last two may be lazy translations. ``read_only``, ``destructive``,
     ``idempotent`` and ``open_world`` are MCP's hints and are sent as given. ``permissions`` names
-    Django permissions ("app.codename"), all of which the caller needs; ``scopes`` are OAuth scopes;
+    Django permissions ("app.codename"), all of which the caller needs; ``scopes`` are OAuth scopes,
+    which are not enforced yet: a tool that has some is not served (mcp_bridge.E009);
     ``public=True`` opens the tool to anonymous callers. ``exposed=False`` and ``deprecated=True``
     keep it from being a tool. ``input_schema`` and ``output_schema`` replace the schemas made from
     the type hints. ``icons`` and ``meta`` (``_meta``) are sent as given; ``throttle`` is

@@ -102,8 +102,8 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "verbose_name": "held call",
-                "verbose_name_plural": "held calls",
+                "verbose_name": "pending call",
+                "verbose_name_plural": "pending calls",
                 "ordering": ["-asked_at", "-pk"],
                 "default_permissions": ("view", "change", "delete"),
             },

@@ -1,4 +1,4 @@
-"""The record of a call: who called what, when, and what it came to; and how one is written."""
+"""The records of calls, and how one is written."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class ToolCallRecord(models.Model):
     """
     One call of a tool, or one refusal; written by ``mcp_bridge.audit`` alone.
 
-    What a client said of itself (its name, a tool that is none) is kept as text and proves nothing.
-    ``user_name`` stays when the user is deleted. ``arguments`` is JSON text, empty where they are
-    not kept.
+    The client's own statements (its name, the name of a tool that does not exist) are kept as text
+    and prove nothing. ``user_name`` stays when the user is deleted. ``arguments`` is JSON text,
+    empty where they are not kept.
     """
 
     started_at = models.DateTimeField(_("time"), default=timezone.now)
     tool = models.CharField(_("tool"), max_length=128, blank=True)
-    # Without a constraint: a record is no reason to refuse what is done to users, or to wait for
-    # it, and a user who is gone by now is no reason to lose a record.
+    # Without a constraint: no record may make deleting a user fail or wait, nor may a user who was
+    # deleted during the call make the record fail.
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         verbose_name=_("user"),
@@ -63,9 +63,7 @@ class ToolCallRecord(models.Model):
             models.Index(fields=["started_at"], name="mcp_record_time"),
             models.Index(fields=["tool", "started_at"], name="mcp_record_tool"),
             models.Index(
-                fields=["started_at"],
-                condition=Q(outcome=Outcome.STARTED),
-                name="mcp_record_open",
+                fields=["started_at"], condition=Q(outcome=Outcome.STARTED), name="mcp_record_open"
             ),
         ]
 
@@ -73,11 +71,12 @@ class ToolCallRecord(models.Model):
         return f"{self.tool or '—'}, {self.outcome}"
 
     @classmethod
-    def insert(cls, values: Mapping[str, Any], using: str, *, keyed: bool) -> Any:
+    def insert(cls, values: Mapping[str, object], using: str, *, keyed: bool) -> object:
         """
-        Write a record with these values by column, the time among them; its key, if asked for.
+        Write a record and return its primary key where ``keyed``, else None.
 
-        One statement and no signals: the ORM would take twice as long to come to it.
+        ``values`` are by column, the time among them. One statement and no signals: the ORM takes
+        twice as long.
         """
         row = {**_BLANK, **values}
         connection = connections[using]
@@ -87,31 +86,29 @@ class ToolCallRecord(models.Model):
             return record.pk
         returning = keyed and connection.vendor == "postgresql"
         with connection.cursor() as cursor:
-            cursor.execute(_inserting(using, returning), _prepared(row, connection))
+            cursor.execute(_insert_sql(using, returning), _prepared(row, connection))
             if not keyed:
                 return None
             return cursor.fetchone()[0] if returning else cursor.lastrowid
 
     @classmethod
-    def amend(cls, key: Any, values: Mapping[str, Any], using: str) -> None:
-        """Write values of the record with that key. Raises DatabaseError where it is gone."""
+    def amend(cls, key: Any, values: Mapping[str, object], using: str) -> None:
+        """Update the record with a primary key. Raises DatabaseError where it is gone."""
         connection = connections[using]
         with connection.cursor() as cursor:
-            cursor.execute(_amending(using, *values), [*_prepared(values, connection), key])
+            cursor.execute(_update_sql(using, *values), [*_prepared(values, connection), key])
             if not cursor.rowcount:
                 raise DatabaseError("The record is not there any more.")
 
 
-# What is written of a record, in that order; the database gives the key.
-_COLUMNS: Final[Mapping[str, Any]] = {
+# The columns of a record but for its key, which the database gives, in the order of an INSERT.
+_COLUMNS: Final[Mapping[str, models.Field[Any, Any]]] = {
     each.attname: each for each in ToolCallRecord._meta.concrete_fields if not each.primary_key
 }
-_BLANK: Final[Mapping[str, Any]] = {
-    name: None if each.null else "" for name, each in _COLUMNS.items()
-}
+_BLANK: Final = {name: None if each.null else "" for name, each in _COLUMNS.items()}
 
 
-def _prepared(values: Mapping[str, Any], connection: BaseDatabaseWrapper) -> list[Any]:
+def _prepared(values: Mapping[str, object], connection: BaseDatabaseWrapper) -> list[Any]:
     """Return the values as the database takes them: texts of others are cleaned and cut."""
     prepared: list[Any] = []
     for name, value in values.items():
@@ -127,16 +124,16 @@ def _prepared(values: Mapping[str, Any], connection: BaseDatabaseWrapper) -> lis
 
 
 @lru_cache(maxsize=8)
-def _inserting(using: str, returning: bool) -> str:
+def _insert_sql(using: str, returning: bool) -> str:
     quote, meta = connections[using].ops.quote_name, ToolCallRecord._meta
-    columns = ", ".join(quote(each.column) for each in _COLUMNS.values())
+    columns = ", ".join(quote(str(each.column)) for each in _COLUMNS.values())
     places = ", ".join(["%s"] * len(_COLUMNS))
     sql = f"INSERT INTO {quote(meta.db_table)} ({columns}) VALUES ({places})"
     return f"{sql} RETURNING {quote(str(meta.pk.column))}" if returning else sql
 
 
 @lru_cache(maxsize=8)
-def _amending(using: str, *names: str) -> str:
+def _update_sql(using: str, *names: str) -> str:
     quote, meta = connections[using].ops.quote_name, ToolCallRecord._meta
-    changes = ", ".join(f"{quote(_COLUMNS[name].column)} = %s" for name in names)
+    changes = ", ".join(f"{quote(str(_COLUMNS[name].column))} = %s" for name in names)
     return f"UPDATE {quote(meta.db_table)} SET {changes} WHERE {quote(str(meta.pk.column))} = %s"

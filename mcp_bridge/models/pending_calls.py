@@ -1,9 +1,9 @@
-"""Calls that wait for a person's approval, and the answers of clients that are used up."""
+"""Calls that wait for a person's confirmation, and the request states that were used."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from django.conf import settings
 from django.db import models
@@ -12,16 +12,22 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.conf import conf
 
-# Answers that are used up are remembered for that many times the age at which they end anyway.
+# A used state is remembered for this many times the age at which it expires anyway.
 _KEPT: Final = 10
+
+
+def _ago(times: int = 1) -> datetime:
+    """Return the moment that is CONFIRMATION_MAX_AGE, or some times that, in the past."""
+    return timezone.now() - times * timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
 
 
 class PendingCall(models.Model):
     """
     A call that runs only after a person has approved it.
 
-    ``key`` says who calls what with which arguments; it is null once the call has run or its time
-    is over, so that the same call can be held again. ``arguments`` are for people to read.
+    ``key`` identifies the caller, the tool and the arguments; it is null once the call has run or
+    its decision has expired, so that the same call can wait again. ``arguments`` are for people to
+    read.
     """
 
     class Status(models.TextChoices):
@@ -58,8 +64,8 @@ class PendingCall(models.Model):
     used_at = models.DateTimeField(_("run"), null=True)
 
     class Meta:
-        verbose_name = _("held call")
-        verbose_name_plural = _("held calls")
+        verbose_name = _("pending call")
+        verbose_name_plural = _("pending calls")
         ordering = ["-asked_at", "-pk"]
         # Rows come from calls.
         default_permissions = ("view", "change", "delete")
@@ -69,28 +75,27 @@ class PendingCall(models.Model):
 
     @property
     def is_over(self) -> bool:
-        """Whether the decision was made too long ago to count."""
+        """Return whether the decision has expired, CONFIRMATION_MAX_AGE after it was made."""
         return self.decided_at is not None and self.decided_at < _ago()
 
     @classmethod
     def settled(cls, before: datetime, *, using: str) -> models.QuerySet[PendingCall]:
         """
-        The calls that were decided before that, and whose decision counts no longer.
+        Return the calls that were decided before a time and whose decision has expired.
 
-        What waits is not among them, however old: nobody has decided on it.
+        Calls that wait are not among them, however old: nobody has decided on them.
         """
-        rows = cls._default_manager.using(using)
-        return rows.filter(decided_at__lt=min(before, _ago()))
+        return cls._default_manager.using(using).filter(decided_at__lt=min(before, _ago()))
 
-    def decide(self, *, using: str, **values: Any) -> bool:
-        """Write a decision if there is none yet; whether there was none."""
+    def decide(self, *, using: str, **values: object) -> bool:
+        """Write a decision, by column, unless there is one; return whether it was written."""
         rows = type(self)._default_manager.using(using)
         waiting = rows.filter(pk=self.pk, status=self.Status.WAITING)
         return bool(waiting.update(decided_at=timezone.now(), **values))
 
 
 class UsedState(models.Model):
-    """The ``requestState`` with this nonce was sent back: it counts no second time."""
+    """The nonce of a ``requestState`` that a client has sent back, which is accepted once."""
 
     nonce = models.CharField(max_length=32, primary_key=True)
     used_at = models.DateTimeField(default=timezone.now, db_index=True)
@@ -103,10 +108,5 @@ class UsedState(models.Model):
 
     @classmethod
     def forget(cls, *, using: str) -> int:
-        """Delete those that would be too old by now to count a first time; how many there were."""
+        """Delete those whose state has expired in any case; return how many there were."""
         return cls._default_manager.using(using).filter(used_at__lt=_ago(_KEPT)).delete()[0]
-
-
-def _ago(times: int = 1) -> datetime:
-    """The time for which an answer or a decision counts, or some times that, ago."""
-    return timezone.now() - times * timedelta(seconds=conf.CONFIRMATION_MAX_AGE)

@@ -1,14 +1,15 @@
 """
-What the site's owner has decided on each tool, and when any of it last changed.
+The administrators' settings of each tool, and the generation that changes with any of them.
 
-Whoever changes a row first writes a new generation, in the same transaction: a process that reads
-the generation it already knows has nothing else to read.
+Code that changes a row first writes a new generation, in the same transaction: a process that
+reads the generation it already knows has nothing else to read.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -19,15 +20,11 @@ from django.db.models.signals import m2m_changed, pre_delete, pre_save
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.features.rates import parse_rate
-from mcp_bridge.models.call_records import ToolCallRecord
-from mcp_bridge.models.pending_calls import PendingCall, UsedState
 from mcp_bridge.signals import tools_changed
-
-__all__ = ["Generation", "PendingCall", "ToolCallRecord", "ToolSetting", "UsedState"]
 
 
 def validate_rate(value: str) -> None:
-    """Refuse what is no rate, as a form says it."""
+    """Raise Django's ValidationError for a text that is not a rate, such as "20/min"."""
     try:
         parse_rate(value)
     except ValueError:
@@ -49,29 +46,43 @@ class Generation(models.Model):
 
     @classmethod
     def current(cls) -> str:
-        """The present generation, from the database that is written to; one query."""
+        """Return the present generation, from the database that is written to; one query."""
         rows = cls._default_manager.using(router.db_for_write(cls)).filter(pk=1)
         return rows.values_list("value", flat=True).first() or ""
 
     @classmethod
-    def renew(cls, using: str) -> None:
-        """Begin a new generation, in the transaction that is open; who comes second waits here."""
+    def lock(cls, using: str) -> None:
+        """
+        Write to the open transaction, without a change, or wait until another one has ended.
+
+        For the beginning of a transaction that reads before it writes: SQLite refuses at once
+        ("database is locked") to let it write when another connection has written since it read,
+        but lets a transaction that begins with a write wait.
+        """
+        cls._default_manager.using(using).filter(pk=1).update(value=models.F("value"))
+
+    @classmethod
+    def renew(cls, using: str, **kwargs: object) -> None:
+        """
+        Begin a new generation in the open transaction of the database ``using``.
+
+        A second transaction waits here until the first one has ended. It is a receiver of
+        signals as well, whose other arguments it ignores. Sends ``tools_changed``, now and again
+        after the commit.
+        """
         rows = cls._default_manager.using(using).filter(pk=1)
         value = secrets.token_hex(16)
-        # Written before anything is read: SQLite gives up at once where a reader turns writer.
+        # Written before anything is read, for SQLite: see lock().
         if not rows.update(value=value):
             rows.get_or_create(pk=1)
             rows.update(value=value)
-        _announce()
-        transaction.on_commit(_announce, using=using)
-
-
-def _announce() -> None:
-    tools_changed.send_robust(sender=ToolSetting)
+        announce = partial(tools_changed.send_robust, sender=ToolSetting)
+        announce()
+        transaction.on_commit(announce, using=using)
 
 
 class ToolSettingQuerySet(models.QuerySet["ToolSetting"]):
-    """Writes of many rows at once, which send no signals, renew the generation as well."""
+    """Renew the generation also for writes of many rows at once, which send no signals."""
 
     def update(self, **values: Any) -> int:
         with transaction.atomic(self.db):
@@ -88,7 +99,7 @@ class ToolSettingQuerySet(models.QuerySet["ToolSetting"]):
 
 class ToolSetting(models.Model):
     """
-    What the owner has set of the tool with this name; a tool without a row has the defaults.
+    The administrators' settings of the tool with this name; without a row it has the defaults.
 
     ``approved`` is the definition that was approved last, as JSON text, empty before the first
     time; ``fingerprint`` is its SHA-256, and ``guarded`` says whether it asked for approval.
@@ -166,13 +177,16 @@ class ToolSetting(models.Model):
             super().save(*args, **kwargs)
 
 
-def _renew(*, using: str, **kwargs: Any) -> None:
-    Generation.renew(using)
-
-
-def _groups_change(
-    *, action: str, instance: Any, reverse: bool, pk_set: set[Any] | None, using: str, **kwargs: Any
+def renew_for_groups(
+    *,
+    action: str,
+    instance: models.Model,
+    reverse: bool,
+    pk_set: set[int] | None,
+    using: str,
+    **kwargs: object,
 ) -> None:
+    """Renew the generation for a change of groups, and restrict tools that are given some."""
     if not action.startswith("pre_"):
         return
     Generation.renew(using)
@@ -182,8 +196,8 @@ def _groups_change(
         ToolSetting.objects.using(using).filter(pk__in=chosen or ()).update(restricted=True)
 
 
-pre_save.connect(_renew, sender=ToolSetting, dispatch_uid="mcp_bridge.saved")
-pre_delete.connect(_renew, sender=ToolSetting, dispatch_uid="mcp_bridge.deleted")
+pre_save.connect(Generation.renew, sender=ToolSetting, dispatch_uid="mcp_bridge.saved")
+pre_delete.connect(Generation.renew, sender=ToolSetting, dispatch_uid="mcp_bridge.deleted")
 m2m_changed.connect(
-    _groups_change, sender=ToolSetting.groups.through, dispatch_uid="mcp_bridge.groups"
+    renew_for_groups, sender=ToolSetting.groups.through, dispatch_uid="mcp_bridge.groups"
 )

@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features.tools import AccessRule, Tool
-from mcp_bridge.models import ToolSetting
+from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 
 logger = logging.getLogger("mcp_bridge.approval")
@@ -132,6 +132,7 @@ def sync_tool_settings(tools: Iterable[Tool]) -> None:
     using = router.db_for_write(ToolSetting)
     by_name = {tool.name: tool for tool in tools}
     with transaction.atomic(using):
+        Generation.lock(using)
         rows = ToolSetting.objects.using(using)
         found = {setting.name: setting for setting in rows.filter(name__in=by_name)}
         missing = [ToolSetting(name=name) for name in by_name if name not in found]

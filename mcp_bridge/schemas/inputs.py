@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, Final, get_args, get_origin
 
 import pydantic_core
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import SchemaValidator
 
@@ -43,10 +44,11 @@ class Inputs:
         self.problems: list[str] = []
         parameters = list(signature.parameters)
         try:
-            self._validator, self.schema = _built(parameters, signature.extra)
+            self._core, self.schema = _built(parameters, signature.extra)
         except Exception:
             parameters = [self._readable(each) for each in parameters]
-            self._validator, self.schema = _built(parameters, signature.extra)
+            self._core, self.schema = _built(parameters, signature.extra)
+        self._validator = strict_validator(self._core, receives=True)
         # Fields have names of their own, since a parameter may be called what no field may.
         self._names = {f"p{index}": each.name for index, each in enumerate(parameters)}
         # A default inside a hint is one that the function does not know of.
@@ -60,7 +62,13 @@ class Inputs:
         Raises pydantic's ValidationError, with every violation.
         """
         body = pydantic_core.to_json(arguments)
-        instance = self._validator.validate_json(body)
+        try:
+            instance = self._validator.validate_json(body)
+        except ValidationError:
+            # JSON Schema counts 2.0 among the integers, and pydantic's strict mode does not.
+            if not _has_whole_float(arguments):
+                raise
+            instance = self._lenient.validate_json(body)
         fields = instance.__dict__
         sent = {
             name: fields[field]
@@ -68,6 +76,10 @@ class Inputs:
             if name in arguments or field in self._given
         }
         return {**(instance.__pydantic_extra__ or {}), **sent}
+
+    @cached_property
+    def _lenient(self) -> SchemaValidator:
+        return strict_validator(self._core, receives=True, whole_numbers=True)
 
     def hidden(self, arguments: Mapping[str, Any]) -> list[str]:
         """The arguments that no caller may send, though ``**kwargs`` would take them."""
@@ -92,8 +104,16 @@ class Inputs:
         )
 
 
-def _built(parameters: list[Parameter], extra: Any) -> tuple[SchemaValidator, dict[str, Any]]:
-    """What enforces some parameters, and their schema."""
+def _has_whole_float(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_whole_float, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_whole_float, value))
+    return isinstance(value, float) and value.is_integer()
+
+
+def _built(parameters: list[Parameter], extra: Any) -> tuple[Any, dict[str, Any]]:
+    """The core schema of some parameters, and their JSON Schema."""
     with ignore_readonly_warnings():
         model = _model(parameters, extra)
     core = model.__pydantic_core_schema__
@@ -110,7 +130,7 @@ def _built(parameters: list[Parameter], extra: Any) -> tuple[SchemaValidator, di
     schema.setdefault("properties", {})
     if extra is MISSING or extra is Any:
         schema["additionalProperties"] = extra is Any
-    return strict_validator(core, receives=True), schema
+    return core, schema
 
 
 def _model(parameters: list[Parameter], extra: Any) -> type[BaseModel]:

@@ -19,6 +19,7 @@ from typing import Any, Final
 from pydantic_core import (
     CoreConfig,
     PydanticCustomError,
+    PydanticKnownError,
     PydanticSerializationUnexpectedValue,
     SchemaSerializer,
     SchemaValidator,
@@ -52,13 +53,18 @@ _OUTSIDE: Final = CoreConfig(strict=True, allow_inf_nan=False, val_json_bytes="b
 _RECEIVED: Final[dict[str, Callable[[Any], Any]]] = {}
 
 
-def strict_validator(schema: Any, *, receives: bool = False) -> SchemaValidator:
+def strict_validator(
+    schema: Any, *, receives: bool = False, whole_numbers: bool = False
+) -> SchemaValidator:
     """
     A validator for the JSON of a model's core schema, which accepts what its JSON Schema says.
 
-    With ``receives``, its values go through what on_receipt() was given.
+    With ``receives``, its values go through what on_receipt() was given. With ``whole_numbers``,
+    which costs time, 2.0 is an integer too, as JSON Schema has it.
     """
     tightened: Any = _tightened(schema)
+    if whole_numbers:
+        tightened = _with_whole_numbers(tightened)
     if receives and any(each.get("type") in _RECEIVED for each in _parts(schema)):
         tightened = _received(tightened)
     # Prebuilt validators of nested models would be the ones that accept more.
@@ -200,6 +206,34 @@ def _tightened(schema: Any) -> Any:
         # What the guard lets through is a text of the one right form.
         inner["strict"] = False
     return {**_function("before", guard, inner), **reference}
+
+
+def _with_whole_numbers(schema: Any) -> Any:
+    """Return a core schema in which every integer may be sent as a float without a fraction."""
+    if isinstance(schema, list | tuple):
+        return type(schema)(map(_with_whole_numbers, schema))
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("type") == "int":
+        reference = {"ref": schema["ref"]} if "ref" in schema else {}
+        inner = {key: value for key, value in schema.items() if key != "ref"}
+        # In a union, only the lax mode lets a float go to the branch of floats first.
+        lax = {**inner, "strict": False}
+        return {**_function("before", _check_whole, lax), **reference}
+    changed = with_parts(schema, _with_whole_numbers)
+    if "keys_schema" in schema:
+        # The keys of JSON objects are texts, which are read as integers in JSON alone.
+        changed["keys_schema"] = schema["keys_schema"]
+    return changed
+
+
+def _check_whole(value: object) -> object:
+    if type(value) is int:
+        return value
+    if isinstance(value, float) and value.is_integer():
+        # pydantic makes no integers of larger floats.
+        return value if abs(value) < 2**53 else int(value)
+    raise PydanticKnownError("int_type")
 
 
 def _received(schema: Any) -> Any:

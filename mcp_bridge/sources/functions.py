@@ -39,6 +39,17 @@ class MarkedFunction:
     def tool(self, source: Source) -> Tool | None:
         """Return the tool, or None where there can be none: ``source.messages`` has the reason."""
         where = location(self.function)
+        if self.options.scopes:
+            source.messages.append(
+                checks.Error(
+                    f"{self.name} ({where}) has the scopes {', '.join(self.options.scopes)}, which "
+                    "are not enforced yet, so it is not served.",
+                    hint="Take the scopes away, and say who may use it with Django permissions: "
+                    'mcp_tool(permissions="app.codename").',
+                    id="mcp_bridge.E009",
+                )
+            )
+            return None
         try:
             signature = Signature.of(self.function, skip=self.skip)
             inputs = Inputs(signature)

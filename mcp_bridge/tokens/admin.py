@@ -1,15 +1,42 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
-from django.forms import ModelForm
+from django.contrib.auth.models import AbstractUser
+from django.core.exceptions import ValidationError
+from django.db.models import ForeignKey, QuerySet
+from django.forms import ModelChoiceField, ModelForm
 from django.http import HttpRequest
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.tokens.models import Token
+
+
+def may_issue(request: HttpRequest, user: AbstractUser) -> bool:
+    """
+    Return whether the administrator may issue tokens that act as the user.
+
+    Always for themselves. For others with the permission to issue for others, where those are
+    active, are no superusers, and have no permission and no group that the administrator lacks:
+    tools may be limited to groups.
+    """
+    issuer = cast(AbstractUser, request.user)
+    if user == issuer:
+        return True
+    # Django says of inactive users that they have no permissions; they may have them again.
+    if user.is_superuser or not user.is_active or not _may_issue_for_others(request):
+        return False
+    return issuer.is_superuser or (
+        user.is_staff <= issuer.is_staff
+        and user.get_all_permissions() <= issuer.get_all_permissions()
+        and not user.groups.exclude(pk__in=issuer.groups.values("pk")).exists()
+    )
+
+
+def _may_issue_for_others(request: HttpRequest) -> bool:
+    return request.user.has_perm("mcp_bridge_tokens.issue_for_others")
 
 
 @admin.register(Token)
@@ -24,20 +51,42 @@ class TokenAdmin(admin.ModelAdmin):
     readonly_fields = ["hint", "created_at", "revoked_at", "last_used_at"]
     actions = ["revoke"]
 
-    def get_fields(self, request: HttpRequest, obj: Token | None = None) -> Any:
-        given = ["user", "name", "expires_at"]
-        return given if obj is None else [*given, *self.readonly_fields]
+    def has_change_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
+        # To prolong a token is to issue it anew.
+        allowed = super().has_change_permission(request, obj)
+        return allowed and (obj is None or may_issue(request, obj.user))
+
+    def get_fields(self, request: HttpRequest, obj: Token | None = None) -> tuple[str, ...]:
+        if obj is not None:
+            return ("user", "name", "expires_at", *self.readonly_fields)
+        return ("user",) * _may_issue_for_others(request) + ("name", "expires_at")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Token | None = None) -> list[str]:
-        # Whom a token speaks for is part of what was handed out.
+        # The user whom a token acts as is part of what was handed out.
         return [] if obj is None else ["user", *self.readonly_fields]
+
+    def formfield_for_foreignkey(
+        self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
+    ) -> ModelChoiceField | None:
+        field = super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+        def check_user(user: AbstractUser) -> None:
+            if not may_issue(request, user):
+                text = gettext("A token for this user would give rights that you do not have.")
+                raise ValidationError(text)
+
+        if field is not None:
+            field.validators = [*field.validators, check_user]
+        return field
 
     def save_model(self, request: HttpRequest, obj: Token, form: ModelForm, change: bool) -> None:
         if change:
             super().save_model(request, obj, form, change)
             return
         issued, secret = Token.objects.issue(
-            user=obj.user, name=obj.name, expires_at=obj.expires_at
+            user=form.cleaned_data.get("user", request.user),
+            name=obj.name,
+            expires_at=obj.expires_at,
         )
         # Everything that follows, the log entry included, is about the token that was issued.
         obj.__dict__.update(issued.__dict__)

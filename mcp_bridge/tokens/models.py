@@ -2,14 +2,14 @@
 Bearer tokens.
 
 The secret is 256 random bits and is never stored: the database holds an HMAC-SHA256 of it under
-SECRET_KEY. Nothing that is guessed needs a slow hash, and a dump of the table opens nothing.
+SECRET_KEY. So many random bits need no slow hash, and a copy of the table holds no credential.
 """
 
 from __future__ import annotations
 
 import secrets
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
@@ -26,7 +26,7 @@ _SALT: Final = "mcp_bridge.tokens"
 
 
 def digest(secret: str, key: str | bytes | None = None) -> str:
-    """What is stored of a secret: 64 hexadecimal digits."""
+    """Return the HMAC of a secret that is stored: 64 hexadecimal digits."""
     return salted_hmac(_SALT, secret, secret=key, algorithm="sha256").hexdigest()
 
 
@@ -34,20 +34,22 @@ class TokenManager(models.Manager["Token"]):
     def issue(
         self, *, user: AbstractBaseUser, name: str, expires_at: datetime | None = None
     ) -> tuple[Token, str]:
-        """Make a token for a user; returns it with its secret, which is not to be had again."""
+        """Make a token for a user, and return it with its secret, which is stored nowhere."""
         secret = PREFIX + secrets.token_urlsafe(32)
-        hint = secret[: len(PREFIX) + SHOWN]
-        values: dict[str, Any] = {"user": user, "name": name, "expires_at": expires_at}
-        return self.create(digest=digest(secret), hint=hint, **values), secret
+        token = self.create(
+            user_id=user.pk,
+            name=name,
+            expires_at=expires_at,
+            digest=digest(secret),
+            hint=secret[: len(PREFIX) + SHOWN],
+        )
+        return token, secret
 
     def find(self, secret: str) -> Token | None:
-        """The token with that secret, its user loaded; None where there is none."""
+        """Return the token with that secret, its user loaded, or None where there is none."""
         keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
         digests = [digest(secret, key) for key in keys]
-        try:
-            return self.select_related("user").get(digest__in=digests)
-        except Token.DoesNotExist:
-            return None
+        return self.select_related("user").filter(digest__in=digests).first()
 
 
 class Token(models.Model):
@@ -78,29 +80,30 @@ class Token(models.Model):
         verbose_name = _("token")
         verbose_name_plural = _("tokens")
         ordering = ["-created_at"]
+        permissions = [("issue_for_others", _("Can issue tokens for other users"))]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.hint}…)"
 
     @property
     def is_valid(self) -> bool:
-        """Whether the token still opens anything: not revoked, not expired."""
+        """Whether the token authenticates its user: not revoked, not expired."""
         expired = self.expires_at is not None and self.expires_at <= timezone.now()
         return self.revoked_at is None and not expired
 
     def revoke(self) -> None:
-        """Make the token open nothing from now on."""
+        """Make the token invalid from now on; revoking it again changes nothing."""
         if self.revoked_at is None:
             self.revoked_at = timezone.now()
             self.save(update_fields=["revoked_at"])
 
     @property
     def is_use_due(self) -> bool:
-        """Whether a use now would be noted: the first one, or one a minute after the last."""
+        """Whether a use now is recorded: the first one, or one a minute after the last."""
         return self.last_used_at is None or self.last_used_at <= timezone.now() - USED_EVERY
 
     def mark_used(self) -> None:
-        """Note that the token is in use; written at most once a minute."""
+        """Record that the token is in use, at most once a minute."""
         now = timezone.now()
         stale = Q(last_used_at=None) | Q(last_used_at__lte=now - USED_EVERY)
         Token.objects.filter(stale, pk=self.pk).update(last_used_at=now)

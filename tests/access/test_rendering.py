@@ -1,4 +1,4 @@
-"""What a person reads of a call before agreeing to it: all of it, but no secret."""
+"""People read all arguments of a call that they confirm, but no secrets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,16 @@ from mcp_bridge.access.confirmation.rendering import HIDDEN, render_arguments
 from mcp_bridge.features.tools import Tool
 from mcp_bridge.models.pending_calls import PendingCall
 from mcp_bridge.protocol.content import CallToolResult
-from tests.audit.test_redaction import EXAMPLES, MARKER, SENT, SPELLINGS, values, with_secrets
+from tests.audit.test_redaction import (
+    EXAMPLES,
+    MARKER,
+    SECRET_MEMBERS,
+    SENT,
+    SPELLINGS,
+    values,
+    with_member,
+    with_secrets,
+)
 from tests.conftest import CheckedClient
 from tests.support import confirming
 from tests.support.confirming import call
@@ -66,9 +75,7 @@ def shown_and_kept(asker: CheckedClient, user: Any, value: Any) -> str:
     return question["params"]["message"] + serializers.serialize("json", PendingCall.objects.all())
 
 
-def test_what_a_record_does_not_keep_nobody_is_shown(
-    asker: CheckedClient, user: Any, settings: Any
-) -> None:
+def test_a_secret_by_its_name_is_not_shown(asker: CheckedClient, user: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"SENSITIVE_NAMES": ["iban", "-"]}}
     serve(settings, take, confirm=True)
     value = dict.fromkeys([*SPELLINGS, "IBAN"], MARKER)
@@ -88,7 +95,7 @@ def test_the_sites_own_names_count_without_an_audit(settings: Any) -> None:
     }
 
 
-def test_what_the_code_calls_secret_is_not_shown(settings: Any) -> None:
+def test_a_secret_by_its_type_is_not_shown(settings: Any) -> None:
     serve(settings, connect, confirm=True)
     arguments = {
         "login": {"user": "ada", "word": MARKER},
@@ -104,6 +111,16 @@ def test_what_the_code_calls_secret_is_not_shown(settings: Any) -> None:
     }
 
 
+@pytest.mark.parametrize(("member", "beside"), SECRET_MEMBERS.values(), ids=SECRET_MEMBERS)
+def test_a_value_that_a_given_schema_marks_is_not_shown(
+    member: Any, beside: Any, asker: CheckedClient, user: Any, settings: Any
+) -> None:
+    serve(settings, take, confirm=True, input_schema=with_member(member, beside))
+    text = shown_and_kept(asker, user, {"code": MARKER, "shown": "seen"})
+    assert MARKER not in text
+    assert text.count("seen") == 2
+
+
 @examples(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 200)
 @given(with_secrets(SENT))
 def test_a_secret_is_shown_nowhere(value: Any) -> None:
@@ -112,7 +129,7 @@ def test_a_secret_is_shown_nowhere(value: Any) -> None:
 
 @examples(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 200)
 @given(values(st.none() | st.booleans() | st.integers() | st.text(), names=st.sampled_from("abc")))
-def test_all_that_is_no_secret_is_read_to_the_last_character(value: Any) -> None:
+def test_all_else_is_shown_to_the_last_character(value: Any) -> None:
     text = render_arguments(ANY, {"value": value})
     assert json.loads(text) == {"value": value}
     assert all(each.isprintable() or each == "\n" for each in text)
@@ -147,7 +164,7 @@ def test_a_secret_in_a_string_of_json_is_not_shown(text: str, shown: str, settin
     assert read({"value": text}) == {"value": shown}
 
 
-def test_what_is_nested_without_end_is_shown_all_the_same(settings: Any) -> None:
+def test_a_deeply_nested_value_is_shown(settings: Any) -> None:
     serve(settings, take)
     deep: Any = "end"
     for _ in range(12):

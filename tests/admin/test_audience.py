@@ -13,7 +13,7 @@ from mcp_bridge.admin.audience import Audiences
 from mcp_bridge.features.tools import AccessRule
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.testing import MCPClient
-from tests.support.administrator import Owner, row, serve_tools
+from tests.support.administrator import Administrator, row, serve_tools
 
 pytestmark = pytest.mark.django_db
 
@@ -23,9 +23,9 @@ def alpha() -> str:
     return "alpha"
 
 
-def told(owner: Owner) -> str:
-    """What the list says of who sees the only tool."""
-    (found,) = re.findall(r'field-who_can_see_it">([^<]*)<', owner.get("changelist"))
+def audience(administrator: Administrator) -> str:
+    """Return the words of the list on who can see the only tool."""
+    (found,) = re.findall(r'field-who_can_see_it">([^<]*)<', administrator.get("changelist"))
     return str(found)
 
 
@@ -49,20 +49,20 @@ def test_audiences_are_those_of_the_access_policy(settings: Any) -> None:
     mixed.groups.add(one)
     mixed.user_permissions.add(view_group)
     half.groups.add(one)
-    owner = Owner()
+    administrator = Administrator()
     people = [*users.all()]
 
     def seeing() -> list[str]:
         return [each.username for each in people if MCPClient(user=each).list_tools()]
 
-    assert told(owner) == "3 users, 1 group"
-    assert sorted(seeing()) == ["by_group", "mixed", "owner"]
+    assert audience(administrator) == "3 users, 1 group"
+    assert sorted(seeing()) == ["administrator", "by_group", "mixed"]
     row("alpha").groups.add(one)
     member.groups.add(one)
-    assert told(owner) == "1 user"
+    assert audience(administrator) == "1 user"
     assert seeing() == ["mixed"]
     row("alpha").groups.add(both)
-    found = owner.get("change", row("alpha").pk)
+    found = administrator.get("change", row("alpha").pk)
     assert "2 users, 1 group" in found
     assert "Groups whose members all may: both" in found
     assert sorted(seeing()) == ["by_group", "mixed"]
@@ -78,7 +78,7 @@ def test_audiences_are_those_of_the_access_policy(settings: Any) -> None:
         (AccessRule(permissions=("auth.nothing",)), "0 users"),
     ],
 )
-def test_an_audience_is_told_in_words(rule: AccessRule, words: str) -> None:
+def test_an_audience_is_described_in_words(rule: AccessRule, words: str) -> None:
     assert str(Audiences([rule]).of(rule)) == words
 
 

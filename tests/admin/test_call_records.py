@@ -24,7 +24,7 @@ from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.testing import MCPClient
 from tests.audit.test_redaction import MARKER as SECRET
 from tests.audit.test_redaction import SENT, with_secrets
-from tests.support.administrator import VIEW, Owner, row, serve_tools
+from tests.support.administrator import VIEW, Administrator, row, serve_tools
 
 pytestmark = pytest.mark.django_db
 MARKER = "<script>alert(1)</script>"
@@ -52,19 +52,19 @@ def read(response: Any) -> str:
 
 
 @pytest.fixture
-def owner(settings: Any) -> Owner:
+def administrator(settings: Any) -> Administrator:
     ToolSetting.objects.all().delete()
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "full"}}
     serve_tools(settings, alpha)
-    owner = Owner()
-    owner.get("changelist")
-    modern = MCPClient(user=owner.user)
+    administrator = Administrator()
+    administrator.get("changelist")
+    modern = MCPClient(user=administrator.user)
     for word in (MARKER, FORMULA, "fail"):
         modern.call_tool("alpha", {"word": word})
-    legacy = MCPClient(user=owner.user, revision="2025-06-18")
+    legacy = MCPClient(user=administrator.user, revision="2025-06-18")
     legacy.call_tool("alpha", {"word": 1})
     ToolCallRecord.objects.filter(outcome="failed").update(user_name=FORMULA, client_name=MARKER)
-    return owner
+    return administrator
 
 
 @pytest.mark.parametrize(
@@ -83,47 +83,49 @@ def owner(settings: Any) -> Owner:
     ],
 )
 def test_list_and_exports_show_what_is_filtered(
-    query: dict[str, str], count: int, owner: Owner
+    query: dict[str, str], count: int, administrator: Administrator
 ) -> None:
-    page = owner.browser.get(at("changelist"), query)
+    page = administrator.browser.get(at("changelist"), query)
     assert page.status_code == 200
     assert page.context["cl"].result_count == count
     assert MARKER not in page.content.decode()
-    told = read(owner.browser.get(at("csv"), query))
-    assert len(list(csv.DictReader(io.StringIO(told)))) == count
-    assert len(json.loads(read(owner.browser.get(at("json"), query)))) == count
+    text = read(administrator.browser.get(at("csv"), query))
+    assert len(list(csv.DictReader(io.StringIO(text)))) == count
+    assert len(json.loads(read(administrator.browser.get(at("json"), query)))) == count
 
 
-def test_exports_are_whole_and_no_formula(owner: Owner) -> None:
-    response = owner.browser.get(at("csv"))
+def test_exports_are_whole_and_no_formula(administrator: Administrator) -> None:
+    response = administrator.browser.get(at("csv"))
     assert response["Content-Disposition"] == 'attachment; filename="calls.csv"'
     rows = list(csv.reader(io.StringIO(read(response))))
     assert [len(each) for each in rows] == [17] * 5
     cells = [cell for each in rows for cell in each]
     assert f"'{FORMULA}" in cells
     assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))]
-    records = json.loads(read(owner.browser.get(at("json"))))
+    records = json.loads(read(administrator.browser.get(at("json"))))
     assert [each["arguments"]["word"] for each in records] == [1, "fail", FORMULA, MARKER]
     assert records[1]["user_name"] == FORMULA
 
 
-def test_a_record_is_shown_and_cannot_be_changed(owner: Owner) -> None:
+def test_a_record_is_shown_and_cannot_be_changed(administrator: Administrator) -> None:
     record = ToolCallRecord.objects.earliest("pk")
-    page = owner.browser.get(at("change", record.pk)).content.decode()
+    page = administrator.browser.get(at("change", record.pk)).content.decode()
     assert MARKER not in page
     assert "&lt;script&gt;" in page
     assert 'name="_save"' not in page
-    assert owner.browser.get(at("add")).status_code == 403
-    assert owner.browser.post(at("change", record.pk), {"tool": "x"}).status_code == 403
-    assert owner.browser.post(at("delete", record.pk), {"post": "yes"}).status_code == 403
-    assert owner.browser.post(at("csv")).status_code == 405
-    assert owner.browser.get(at("csv"), {"no_such": "1"}).status_code == 400
+    assert administrator.browser.get(at("add")).status_code == 403
+    assert administrator.browser.post(at("change", record.pk), {"tool": "x"}).status_code == 403
+    assert administrator.browser.post(at("delete", record.pk), {"post": "yes"}).status_code == 403
+    assert administrator.browser.post(at("csv")).status_code == 405
+    assert administrator.browser.get(at("csv"), {"no_such": "1"}).status_code == 400
     assert ToolCallRecord.objects.count() == 4
 
 
 @pytest.mark.parametrize(("codenames", "status"), [((VIEW,), 403), (("view_toolcallrecord",), 200)])
-def test_only_who_may_see_them_does(codenames: tuple[str, ...], status: int, owner: Owner) -> None:
-    other = Owner(*codenames, username="other")
+def test_only_who_may_see_them_does(
+    codenames: tuple[str, ...], status: int, administrator: Administrator
+) -> None:
+    other = Administrator(*codenames, username="other")
     record = ToolCallRecord.objects.earliest("pk")
     for page in (at("changelist"), at("change", record.pk), at("csv"), at("json")):
         assert other.browser.get(page).status_code == status
@@ -131,11 +133,11 @@ def test_only_who_may_see_them_does(codenames: tuple[str, ...], status: int, own
         assert "Its latest calls" not in other.get("change", row("alpha").pk)
 
 
-def test_the_chart_counts_calls_failures_and_refusals(owner: Owner) -> None:
+def test_the_chart_counts_calls_failures_and_refusals(administrator: Administrator) -> None:
     days = [timezone.now() - timedelta(days=each) for each in (0, 5, 13, 20)]
     for day in days[1:]:
         ToolCallRecord.objects.create(tool="old", outcome="unknown", started_at=day)
-    page = owner.browser.get(at("changelist"))
+    page = administrator.browser.get(at("changelist"))
     chart = page.context["chart"]
     assert len(chart.days) == 14
     today = chart.days[-1]
@@ -151,35 +153,35 @@ def test_the_chart_counts_calls_failures_and_refusals(owner: Owner) -> None:
     assert "style=" not in page.content.decode().split('class="mcp-chart"')[1].split("</svg>")[0]
 
 
-def test_tools_say_when_they_were_called(owner: Owner) -> None:
+def test_tools_say_when_they_were_called(administrator: Administrator) -> None:
     old = timezone.now() - timedelta(days=8)
     ToolCallRecord.objects.create(tool="alpha", outcome="failed", started_at=old)
     with CaptureQueriesContext(connection) as queries:
-        page = owner.get("changelist")
+        page = administrator.get("changelist")
     assert "3 calls, 1 failed" in page
     assert len([each for each in queries if '"mcp_bridge_toolcallrecord"' in each["sql"]]) == 1
-    page = owner.get("change", row("alpha").pk)
+    page = administrator.get("change", row("alpha").pk)
     assert "Its latest calls" in page
     assert page.count("/toolcallrecord/") >= 5
 
 
-def everywhere(owner: Owner, caplog: pytest.LogCaptureFixture) -> list[str]:
+def everywhere(administrator: Administrator, caplog: pytest.LogCaptureFixture) -> list[str]:
     """All that is kept of calls: the database, the log, the exports and the admin's pages."""
-    told = io.StringIO()
-    call_command("dumpdata", stdout=told)
+    text = io.StringIO()
+    call_command("dumpdata", stdout=text)
     addresses = [at("csv"), at("json"), at("changelist"), reverse("admin:index")]
     addresses += [reverse("admin:mcp_bridge_pendingcall_changelist") + "?status=all"]
     addresses += [at("change", each.pk) for each in ToolCallRecord.objects.all()[:6]]
-    for held in PendingCall.objects.all():
+    for pending in PendingCall.objects.all():
         addresses += [
-            reverse(f"admin:mcp_bridge_pendingcall_{page}", args=[held.pk]) for page in PAGES
+            reverse(f"admin:mcp_bridge_pendingcall_{page}", args=[pending.pk]) for page in PAGES
         ]
     pages = []
     for address in addresses:
-        response = owner.browser.get(address)
+        response = administrator.browser.get(address)
         assert response.status_code == 200, address
         pages.append(read(response) if response.streaming else response.content.decode())
-    return [told.getvalue(), caplog.text, *pages]
+    return [text.getvalue(), caplog.text, *pages]
 
 
 PAGES = ("change", "history")
@@ -202,15 +204,15 @@ def test_a_secret_is_nowhere(
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "redacted"}}
     serve_tools(settings, take)
     ToolCallRecord.objects.all().delete()
-    owner = Owner(username=f"owner-{timezone.now().timestamp()}")
-    client = MCPClient(user=owner.user)
+    administrator = Administrator(username=f"administrator-{timezone.now().timestamp()}")
+    client = MCPClient(user=administrator.user)
     for value in values:
         # One is accepted, one refused for its arguments, and one for its tool.
         for name, arguments in [("take", {"value": value}), ("take", {"x": value}), ("no", value)]:
             message = client.message("tools/call", name=name, arguments=arguments)
             client.send(json.dumps(message).encode(), client.mirrored(message))
     assert ToolCallRecord.objects.count() == 3 * len(values)
-    pages = everywhere(owner, caplog)
+    pages = everywhere(administrator, caplog)
     assert [page for page in pages if SECRET in page] == []
     assert any("redacted" in page for page in pages)
 
@@ -226,18 +228,20 @@ def test_a_secret_is_in_no_question_and_in_nothing_that_waits(
     serve_tools(settings, take, confirm=True)
     for model in (ToolCallRecord, PendingCall, LogEntry):
         model.objects.all().delete()
-    owner = Owner(username=f"owner-{timezone.now().timestamp()}")
-    asked = MCPClient(user=owner.user, capabilities={"elicitation": {}})
-    waiting = MCPClient(user=owner.user, revision="2025-11-25")
+    administrator = Administrator(username=f"administrator-{timezone.now().timestamp()}")
+    asked = MCPClient(user=administrator.user, capabilities={"elicitation": {}})
+    waiting = MCPClient(user=administrator.user, revision="2025-11-25")
     for number, value in enumerate(values):
         arguments = {"value": [number, value]}
         assert asked.call_tool("take", arguments)["resultType"] == "input_required"
         assert SECRET not in asked.response.content.decode()
         assert "needs the approval" in waiting.call_tool("take", arguments)["content"][0]["text"]
-        held = PendingCall.objects.latest("pk")
+        pending = PendingCall.objects.latest("pk")
         decision = {"_refuse": "1", "reason": "No."} if number else {"_approve": "1"}
-        owner.browser.post(reverse("admin:mcp_bridge_pendingcall_change", args=[held.pk]), decision)
+        administrator.browser.post(
+            reverse("admin:mcp_bridge_pendingcall_change", args=[pending.pk]), decision
+        )
         assert waiting.call_tool("take", arguments)["isError"]
     assert (PendingCall.objects.count(), LogEntry.objects.count()) == (len(values), len(values))
     assert ToolCallRecord.objects.filter(outcome="failed").count() == 1
-    assert [page for page in everywhere(owner, caplog) if SECRET in page] == []
+    assert [page for page in everywhere(administrator, caplog) if SECRET in page] == []

@@ -127,7 +127,7 @@ def test_what_is_typed_is_what_is_sent(
 
 
 @pytest.mark.parametrize(
-    ("schema", "typed", "complaint"),
+    ("schema", "typed", "error"),
     [
         (INTEGER, "three", "This is not a number. Write one such as 3 or 2.5."),
         (INTEGER, "true", "This is not a number"),
@@ -142,9 +142,9 @@ def test_what_is_typed_is_what_is_sent(
     ],
     ids=label,
 )
-def test_what_is_no_json_is_refused_at_its_field(schema: Any, typed: str, complaint: str) -> None:
+def test_what_is_no_json_is_refused_at_its_field(schema: Any, typed: str, error: str) -> None:
     form = filled(one(schema), {"v": typed})
-    assert complaint in form.errors["v"][0]
+    assert error in form.errors["v"][0]
     page = render("arguments", form=form)
     page.check()
     (field,) = page.all("input", "textarea", "select")

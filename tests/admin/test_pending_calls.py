@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from mcp_bridge.models.pending_calls import PendingCall
 from tests.conftest import CheckedClient, text_of
-from tests.support.administrator import CHANGE, VIEW, Owner, row, serve_tools
+from tests.support.administrator import CHANGE, VIEW, Administrator, row, serve_tools
 from tests.support.serving import set_tool
 
 pytestmark = pytest.mark.django_db
@@ -36,16 +36,21 @@ def caller(settings: Any) -> CheckedClient:
 
 
 @pytest.fixture
-def held(caller: CheckedClient) -> PendingCall:
+def pending(caller: CheckedClient) -> PendingCall:
     assert caller.call_tool("shout", {"word": MARKER})["isError"]
     return PendingCall.objects.get()
 
 
-def page(owner: Owner, held: PendingCall | None = None, expected: int = 200, **data: str) -> str:
+def page(
+    administrator: Administrator,
+    pending: PendingCall | None = None,
+    expected: int = 200,
+    **data: str,
+) -> str:
     """The list, or a call's page, after a decision if there is one."""
     name = "admin:mcp_bridge_pendingcall_changelist"
-    address = reverse(name) if held is None else reverse(f"{name[:-4]}", args=[held.pk])
-    browser = owner.browser
+    address = reverse(name) if pending is None else reverse(f"{name[:-4]}", args=[pending.pk])
+    browser = administrator.browser
     response = browser.post(address, data, follow=True) if data else browser.get(address)
     assert response.status_code == expected, response.status_code
     text = response.content.decode()
@@ -53,169 +58,175 @@ def page(owner: Owner, held: PendingCall | None = None, expected: int = 200, **d
     return text
 
 
-def test_what_waits_is_listed_read_and_approved(caller: CheckedClient, held: PendingCall) -> None:
-    owner = Owner(SEE, DECIDE)
-    text = page(owner)
+def test_what_waits_is_listed_read_and_approved(
+    caller: CheckedClient, pending: PendingCall
+) -> None:
+    administrator = Administrator(SEE, DECIDE)
+    text = page(administrator)
     for part in ("shout", "ada&lt;script&gt;", "{ &quot;word&quot;: &quot;&lt;script", "0\xa0min"):
         assert part in text
-    text = page(owner, held)
+    text = page(administrator, pending)
     assert "May shout be run, once?" in text
     assert "mcp_bridge.testing" in text
-    assert "The call is approved" in page(owner, held, _approve="1")
+    assert "The call is approved" in page(administrator, pending, _approve="1")
     (entry,) = LogEntry.objects.all()
-    assert (entry.user, entry.get_change_message()) == (owner.user, "Approved.")
+    assert (entry.user, entry.get_change_message()) == (administrator.user, "Approved.")
     assert caller.call_tool("shout", {"word": MARKER})["isError"] is False
     assert CALLS == [MARKER]
-    assert "has been run" in page(owner, held)
-    assert "0 held calls" in page(owner)
-    assert "somebody has decided" in page(owner, held, _approve="1")
+    assert "has been run" in page(administrator, pending)
+    assert "0 pending calls" in page(administrator)
+    assert "somebody has decided" in page(administrator, pending, _approve="1")
     assert caller.call_tool("shout", {"word": MARKER})["isError"]
 
 
-def test_the_list_of_tools_says_that_calls_wait(caller: CheckedClient, held: PendingCall) -> None:
-    owner = Owner(VIEW, SEE)
+def test_the_list_of_tools_says_that_calls_wait(
+    caller: CheckedClient, pending: PendingCall
+) -> None:
+    administrator = Administrator(VIEW, SEE)
     address = reverse("admin:mcp_bridge_pendingcall_changelist")
-    assert f'<a href="{address}">1 call waits for approval.</a>' in owner.get("changelist")
-    assert "call waits" not in Owner(VIEW, username="other").get("changelist")
-    held.decide(using="default", status="refused", decided_by=owner.user, reason="No.")
-    assert "call waits" not in owner.get("changelist")
+    assert f'<a href="{address}">1 call waits for approval.</a>' in administrator.get("changelist")
+    assert "call waits" not in Administrator(VIEW, username="other").get("changelist")
+    pending.decide(using="default", status="refused", decided_by=administrator.user, reason="No.")
+    assert "call waits" not in administrator.get("changelist")
 
 
 def test_a_refusal_takes_a_reason_that_the_caller_reads(
-    caller: CheckedClient, held: PendingCall
+    caller: CheckedClient, pending: PendingCall
 ) -> None:
-    owner = Owner(SEE, DECIDE)
+    administrator = Administrator(SEE, DECIDE)
     for data in ({"_refuse": "1"}, {"_refuse": "1", "reason": " "}, {"reason": "x"}):
-        page(owner, held, **data)
-        held.refresh_from_db()
-        assert held.status == "waiting"
-    page(owner, held, _refuse="1", reason=f"Too loud. {MARKER}")
+        page(administrator, pending, **data)
+        pending.refresh_from_db()
+        assert pending.status == "waiting"
+    page(administrator, pending, _refuse="1", reason=f"Too loud. {MARKER}")
     text = text_of(caller.call_tool("shout", {"word": MARKER}))
     assert f"The reason: Too loud. {MARKER}" in text
     assert CALLS == []
     assert "Refused: Too loud." in LogEntry.objects.get().get_change_message()
 
 
-def test_a_reason_is_kept_as_any_database_takes_it(held: PendingCall) -> None:
-    page(Owner(SEE, DECIDE), held, _refuse="1", reason=f" \0{'x' * 3_000}")
-    held.refresh_from_db()
-    assert held.reason == "\ufffd" + "x" * 1_998
+def test_a_reason_is_kept_as_any_database_takes_it(pending: PendingCall) -> None:
+    page(Administrator(SEE, DECIDE), pending, _refuse="1", reason=f" \0{'x' * 3_000}")
+    pending.refresh_from_db()
+    assert pending.reason == "\ufffd" + "x" * 1_998
 
 
-def test_nothing_is_decided_by_a_link(held: PendingCall) -> None:
-    owner = Owner()
-    address = reverse("admin:mcp_bridge_pendingcall_change", args=[held.pk])
+def test_nothing_is_decided_by_a_link(pending: PendingCall) -> None:
+    administrator = Administrator()
+    address = reverse("admin:mcp_bridge_pendingcall_change", args=[pending.pk])
     for verb in ("get", "head", "options"):
-        getattr(owner.browser, verb)(address, {"_approve": "1"})
-    owner.browser.get(f"{address}?_approve=1&_refuse=1&reason=x")
-    owner.browser.post(f"{address}?_approve=1")
-    held.refresh_from_db()
-    assert (held.status, LogEntry.objects.count()) == ("waiting", 0)
+        getattr(administrator.browser, verb)(address, {"_approve": "1"})
+    administrator.browser.get(f"{address}?_approve=1&_refuse=1&reason=x")
+    administrator.browser.post(f"{address}?_approve=1")
+    pending.refresh_from_db()
+    assert (pending.status, LogEntry.objects.count()) == ("waiting", 0)
 
 
-def test_who_is_no_longer_on_the_staff_decides_nothing(held: PendingCall) -> None:
-    address = reverse("admin:mcp_bridge_pendingcall_change", args=[held.pk])
+def test_who_is_no_longer_on_the_staff_decides_nothing(pending: PendingCall) -> None:
+    address = reverse("admin:mcp_bridge_pendingcall_change", args=[pending.pk])
     for gone in ("is_active", "is_staff"):
-        owner = Owner(SEE, DECIDE, username=gone)
-        get_user_model().objects.filter(pk=owner.user.pk).update(**{gone: False})
-        response = owner.browser.post(address, {"_approve": "1"})
+        administrator = Administrator(SEE, DECIDE, username=gone)
+        get_user_model().objects.filter(pk=administrator.user.pk).update(**{gone: False})
+        response = administrator.browser.post(address, {"_approve": "1"})
         assert (response.status_code, "/login/" in response.headers["Location"]) == (302, True)
-    held.refresh_from_db()
-    assert held.status == "waiting"
+    pending.refresh_from_db()
+    assert pending.status == "waiting"
 
 
 def test_ones_own_call_is_for_oneself_to_approve_unless_the_site_wants_four_eyes(
     caller: CheckedClient, settings: Any
 ) -> None:
-    owner = Owner(SEE, DECIDE)
-    own = CheckedClient(user=owner.user)
+    administrator = Administrator(SEE, DECIDE)
+    own = CheckedClient(user=administrator.user)
     for four_eyes in (False, True):
         settings.MCP_BRIDGE = {"FOUR_EYES": four_eyes}
         assert own.call_tool("shout", {"word": "a"})["isError"]
-        held = PendingCall.objects.get(status="waiting")
-        assert ("your own call" in page(owner, held)) is four_eyes
-        assert ("your own call" in page(owner, held, _approve="1")) is four_eyes
+        pending = PendingCall.objects.get(status="waiting")
+        assert ("your own call" in page(administrator, pending)) is four_eyes
+        assert ("your own call" in page(administrator, pending, _approve="1")) is four_eyes
         assert own.call_tool("shout", {"word": "a"})["isError"] is four_eyes
     assert CALLS == ["a"]
-    assert "The call is approved" in page(Owner(SEE, DECIDE, username="other"), held, _approve="1")
+    assert "The call is approved" in page(
+        Administrator(SEE, DECIDE, username="other"), pending, _approve="1"
+    )
     assert own.call_tool("shout", {"word": "a"})["isError"] is False
     # Refusing it is as good as not making it.
     own.call_tool("shout", {"word": "b"})
-    held = PendingCall.objects.get(status="waiting")
-    assert "The call is refused" in page(owner, held, _refuse="1", reason="Never mind.")
+    pending = PendingCall.objects.get(status="waiting")
+    assert "The call is refused" in page(administrator, pending, _refuse="1", reason="Never mind.")
 
 
-def test_who_may_do_what(held: PendingCall) -> None:
-    viewer = Owner(SEE, username="viewer")
-    assert "_approve" not in page(viewer, held)
-    page(viewer, held, expected=403, _approve="1")
-    stranger = Owner(VIEW, CHANGE, username="stranger")
+def test_who_may_do_what(pending: PendingCall) -> None:
+    viewer = Administrator(SEE, username="viewer")
+    assert "_approve" not in page(viewer, pending)
+    page(viewer, pending, expected=403, _approve="1")
+    stranger = Administrator(VIEW, CHANGE, username="stranger")
     page(stranger, expected=403)
-    page(stranger, held, expected=403)
-    page(stranger, held, expected=403, _approve="1")
-    owner = Owner()
-    owner.browser.handler.enforce_csrf_checks = True
-    page(owner, held, expected=403, _approve="1")
-    held.refresh_from_db()
-    assert held.status == "waiting"
-    held.delete()
-    held.pk = 999_999
-    page(Owner(username="other"), held, expected=404)
+    page(stranger, pending, expected=403)
+    page(stranger, pending, expected=403, _approve="1")
+    administrator = Administrator()
+    administrator.browser.handler.enforce_csrf_checks = True
+    page(administrator, pending, expected=403, _approve="1")
+    pending.refresh_from_db()
+    assert pending.status == "waiting"
+    pending.delete()
+    pending.pk = 999_999
+    page(Administrator(username="other"), pending, expected=404)
 
 
 @pytest.mark.parametrize("change", [{"enabled": False}, {"description": "Louder."}])
-def test_what_has_changed_is_not_approved(change: dict[str, Any], held: PendingCall) -> None:
+def test_what_has_changed_is_not_approved(change: dict[str, Any], pending: PendingCall) -> None:
     set_tool("shout", **change)
-    owner = Owner(SEE, DECIDE)
-    assert "It cannot be approved" in page(owner, held)
-    assert "It cannot be approved" in page(owner, held, _approve="1")
-    held.refresh_from_db()
-    assert held.status == "waiting"
-    page(owner, held, _refuse="1", reason="Out of date.")
-    held.refresh_from_db()
-    assert held.status == "refused"
+    administrator = Administrator(SEE, DECIDE)
+    assert "It cannot be approved" in page(administrator, pending)
+    assert "It cannot be approved" in page(administrator, pending, _approve="1")
+    pending.refresh_from_db()
+    assert pending.status == "waiting"
+    page(administrator, pending, _refuse="1", reason="Out of date.")
+    pending.refresh_from_db()
+    assert pending.status == "refused"
 
 
 def test_a_trial_is_agreed_to_by_the_person_who_makes_it(caller: CheckedClient) -> None:
-    owner = Owner()
-    owner.get("changelist")
+    administrator = Administrator()
+    administrator.get("changelist")
     tried = row("shout").pk
-    owner.post("try", tried, **{"arguments-word": "a"})
+    administrator.post("try", tried, **{"arguments-word": "a"})
     assert (CALLS, PendingCall.objects.count()) == ([], 0)
     for count in (1, 2):
-        owner.post("try", tried, **{"arguments-word": "a", "_confirmed": "1"})
+        administrator.post("try", tried, **{"arguments-word": "a", "_confirmed": "1"})
         assert ["a"] * count == CALLS
     statuses = PendingCall.objects.values_list("status", "user", "decided_by")
-    assert set(statuses) == {("done", owner.user.pk, owner.user.pk)}
+    assert set(statuses) == {("done", administrator.user.pk, administrator.user.pk)}
 
 
 def test_a_trial_is_not_held_up_by_a_decision_whose_time_is_over(caller: CheckedClient) -> None:
-    owner = Owner()
-    owner.get("changelist")
-    client = CheckedClient(user=owner.user)
+    administrator = Administrator()
+    administrator.get("changelist")
+    client = CheckedClient(user=administrator.user)
     assert client.call_tool("shout", {"word": "a"})["isError"]
     past = timezone.now() - timedelta(days=1)
-    PendingCall.objects.update(status="approved", decided_by=owner.user, decided_at=past)
-    owner.post("try", row("shout").pk, **{"arguments-word": "a", "_confirmed": "1"})
+    PendingCall.objects.update(status="approved", decided_by=administrator.user, decided_at=past)
+    administrator.post("try", row("shout").pk, **{"arguments-word": "a", "_confirmed": "1"})
     assert CALLS == ["a"]
 
 
 def test_a_trial_waits_for_another_person_where_the_site_wants_it(
     caller: CheckedClient, settings: Any
 ) -> None:
-    owner = Owner()
-    owner.get("changelist")
+    administrator = Administrator()
+    administrator.get("changelist")
     settings.MCP_BRIDGE = {"FOUR_EYES": True}
     data = {"arguments-word": "a", "_confirmed": "1"}
-    assert "The call waits for it at" in owner.post("try", row("shout").pk, **data)
+    assert "The call waits for it at" in administrator.post("try", row("shout").pk, **data)
     assert (CALLS, PendingCall.objects.get().status) == ([], "waiting")
 
 
-def test_a_refusal_holds_in_a_trial(caller: CheckedClient, held: PendingCall) -> None:
-    owner = Owner()
+def test_a_refusal_holds_in_a_trial(caller: CheckedClient, pending: PendingCall) -> None:
+    administrator = Administrator()
     PendingCall.objects.all().delete()
-    CheckedClient(user=owner.user).call_tool("shout", {"word": "a"})
+    CheckedClient(user=administrator.user).call_tool("shout", {"word": "a"})
     PendingCall.objects.get().decide(using="default", status="refused", reason="No.")
     data = {"arguments-word": "a", "_confirmed": "1"}
-    assert "The reason: No." in owner.post("try", row("shout").pk, **data)
+    assert "The reason: No." in administrator.post("try", row("shout").pk, **data)
     assert CALLS == []

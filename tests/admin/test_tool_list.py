@@ -17,7 +17,7 @@ from modernrpc.server import RpcServer
 from mcp_bridge import mcp_tool
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.testing import MCPClient
-from tests.support.administrator import CHANGE, VIEW, Owner, address, row, serve_tools
+from tests.support.administrator import CHANGE, VIEW, Administrator, address, row, serve_tools
 from tests.support.serving import route
 
 pytestmark = pytest.mark.django_db
@@ -47,8 +47,8 @@ def site(settings: Any) -> Any:
 
 
 @pytest.fixture
-def owner(site: Any) -> Owner:
-    return Owner()
+def administrator(site: Any) -> Administrator:
+    return Administrator()
 
 
 def cells(page: str, name: str) -> dict[str, str]:
@@ -58,24 +58,13 @@ def cells(page: str, name: str) -> dict[str, str]:
     return {column: re.sub(r"<[^>]*>", "", text) for column, text in found}
 
 
-def tick(owner: Owner, **enabled: bool) -> str:
-    """Press Save in the list after some boxes were ticked or cleared."""
-    rows = list(ToolSetting.objects.order_by("name"))
-    data = {"form-TOTAL_FORMS": len(rows), "form-INITIAL_FORMS": len(rows), "_save": "Save"}
-    for number, each in enumerate(rows):
-        data[f"form-{number}-id"] = each.pk
-        if enabled.get(each.name, each.enabled):
-            data[f"form-{number}-enabled"] = "on"
-    return owner.post("changelist", **data)
-
-
 def logged() -> list[tuple[str, str]]:
     entries = LogEntry.objects.order_by("object_repr")
     return [(each.object_repr, each.get_change_message()) for each in entries]
 
 
-def test_opening_the_list_writes_the_rows(owner: Owner) -> None:
-    page = owner.get("changelist")
+def test_opening_the_list_writes_the_rows(administrator: Administrator) -> None:
+    page = administrator.get("changelist")
     assert [each.name for each in ToolSetting.objects.all()] == ["alpha", "beta", "gamma"]
     found = cells(page, "alpha")
     title, source = found.pop("served_title").split("tests/", 1)
@@ -97,19 +86,21 @@ def test_opening_the_list_writes_the_rows(owner: Owner) -> None:
     assert "3 tools are in the code; 0 off, 0 no longer in the code." in page
 
 
-def test_each_standing_is_said_and_filtered(settings: Any) -> None:
+def test_each_status_is_said_and_filtered(settings: Any) -> None:
     ToolSetting.objects.all().delete()
     settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled"}
     serve_tools(settings, alpha, beta, gamma, confirm=True, read_only=True)
-    owner = Owner()
-    owner.get("changelist")
-    owner.post("approve", row("beta").pk, fingerprint=fingerprint_on(owner, "beta"))
-    owner.post("approve", row("gamma").pk, fingerprint=fingerprint_on(owner, "gamma"))
+    administrator = Administrator()
+    administrator.get("changelist")
+    administrator.post("approve", row("beta").pk, fingerprint=fingerprint_on(administrator, "beta"))
+    administrator.post(
+        "approve", row("gamma").pk, fingerprint=fingerprint_on(administrator, "gamma")
+    )
     serve_tools(settings, alpha, beta, gamma, confirm=True, read_only=True)
     ToolSetting.objects.filter(name="beta").update(fingerprint="another")
     ToolSetting.objects.filter(name="gamma").update(enabled=False)
     ToolSetting.objects.create(name="was_here")
-    page = owner.get("changelist")
+    page = administrator.get("changelist")
     assert '<a href="?status=waiting">2 tools wait for approval.</a>' in page
     assert {name: cells(page, name)["status"] for name in ("alpha", "beta", "gamma")} == {
         "alpha": "new, waits for approval",
@@ -130,12 +121,12 @@ def test_each_standing_is_said_and_filtered(settings: Any) -> None:
         "served": [],
         "gone": ["was_here"],
     }.items():
-        owner.get("changelist", status=wanted, _facets="True")
-        assert [each.name for each in owner.response.context["cl"].result_list] == names
+        administrator.get("changelist", status=wanted, _facets="True")
+        assert [each.name for each in administrator.response.context["cl"].result_list] == names
 
 
-def fingerprint_on(owner: Owner, name: str) -> str:
-    page = owner.get("change", row(name).pk)
+def fingerprint_on(administrator: Administrator, name: str) -> str:
+    page = administrator.get("change", row(name).pk)
     (found,) = re.findall(r'name="fingerprint" value="(\w+)"', page)
     return str(found)
 
@@ -152,41 +143,47 @@ def fingerprint_on(owner: Owner, name: str) -> str:
         (" ", ["alpha", "beta", "gamma"]),
     ],
 )
-def test_search_reads_what_models_read(owner: Owner, term: str, names: list[str]) -> None:
-    owner.get("changelist")
+def test_search_reads_what_models_read(
+    administrator: Administrator, term: str, names: list[str]
+) -> None:
+    administrator.get("changelist")
     ToolSetting.objects.filter(name="gamma").update(description="Whisper.")
-    owner.get("changelist", q=term)
-    assert [each.name for each in owner.response.context["cl"].result_list] == names
+    administrator.get("changelist", q=term)
+    assert [each.name for each in administrator.response.context["cl"].result_list] == names
 
 
-def test_a_cleared_tick_switches_off_and_is_logged(owner: Owner) -> None:
-    client = MCPClient(user=owner.user)
-    owner.get("changelist")
-    page = tick(owner, alpha=False)
+def test_a_cleared_tick_switches_off_and_is_logged(administrator: Administrator) -> None:
+    client = MCPClient(user=administrator.user)
+    administrator.get("changelist")
+    page = administrator.tick(alpha=False)
     assert "1 tool was changed successfully." in page
     assert [tool["name"] for tool in client.list_tools()] == ["beta", "gamma"]
     assert logged() == [("alpha", "Changed Enabled.")]
     assert cells(page, "alpha")["status"] == "off"
-    tick(owner, alpha=True)
+    administrator.tick(alpha=True)
     assert len(client.list_tools()) == 3
 
 
-def test_several_are_switched_at_once(owner: Owner) -> None:
-    owner.get("changelist")
-    page = owner.act("switch_off", "alpha", "beta")
+def test_several_are_switched_at_once(administrator: Administrator) -> None:
+    administrator.get("changelist")
+    page = administrator.act("switch_off", "alpha", "beta")
     assert "2 tools are switched off." in page
     assert logged() == [("alpha", "Changed Enabled."), ("beta", "Changed Enabled.")]
-    assert "1 tool is switched off. 1 was so before." in owner.act("switch_off", "beta", "gamma")
-    assert "0 tools are switched on. 0" not in owner.act("switch_on", "alpha", "beta", "gamma")
+    assert "1 tool is switched off. 1 was so before." in administrator.act(
+        "switch_off", "beta", "gamma"
+    )
+    assert "0 tools are switched on. 0" not in administrator.act(
+        "switch_on", "alpha", "beta", "gamma"
+    )
     assert not ToolSetting.objects.filter(enabled=False).exists()
     assert len(logged()) == 6
-    offered = re.findall(r'<option value="(\w+)"', owner.get("changelist"))
+    offered = re.findall(r'<option value="(\w+)"', administrator.get("changelist"))
     assert offered == ["switch_on", "switch_off"]
 
 
 def test_who_may_only_look_changes_nothing(site: Any) -> None:
-    Owner(username="root").get("changelist")
-    reader = Owner(VIEW)
+    Administrator(username="root").get("changelist")
+    reader = Administrator(VIEW)
     page = reader.get("changelist")
     assert "switch_off" not in page
     assert 'type="checkbox"' not in page
@@ -200,9 +197,9 @@ def test_who_may_only_look_changes_nothing(site: Any) -> None:
 
 
 def test_others_are_refused_everywhere(site: Any) -> None:
-    Owner(username="root").get("changelist")
+    Administrator(username="root").get("changelist")
     key = row("alpha").pk
-    outsider = Owner("view_group")
+    outsider = Administrator("view_group")
     for page, args in {
         "changelist": (),
         "change": (key,),
@@ -218,23 +215,23 @@ def test_others_are_refused_everywhere(site: Any) -> None:
         assert outsider.browser.get(address(page, *args)).url.startswith("/admin/login/")
 
 
-def test_nothing_is_added_and_only_what_is_gone_deleted(owner: Owner) -> None:
-    owner.get("changelist")
+def test_nothing_is_added_and_only_what_is_gone_deleted(administrator: Administrator) -> None:
+    administrator.get("changelist")
     with pytest.raises(NoReverseMatch):
         address("nothing")
-    owner.get("add", expected=403)
-    owner.get("delete", row("alpha").pk, expected=403)
+    administrator.get("add", expected=403)
+    administrator.get("delete", row("alpha").pk, expected=403)
     gone = ToolSetting.objects.create(name="was_here")
-    assert "Delete" in owner.get("change", gone.pk)
-    owner.post("delete", gone.pk, post="yes")
+    assert "Delete" in administrator.get("change", gone.pk)
+    administrator.post("delete", gone.pk, post="yes")
     assert not ToolSetting.objects.filter(name="was_here").exists()
     kept = ToolSetting.objects.create(name="was_here")
-    Owner(VIEW, CHANGE, username="other").get("delete", kept.pk, expected=403)
+    Administrator(VIEW, CHANGE, username="other").get("delete", kept.pk, expected=403)
 
 
 def test_the_list_costs_the_same_however_many_tools_there_are(settings: Any) -> None:
     ToolSetting.objects.all().delete()
-    owner = Owner()
+    administrator = Administrator()
     group = Group.objects.create(name="staff")
 
     def cost(count: int) -> int:
@@ -243,13 +240,13 @@ def test_the_list_costs_the_same_however_many_tools_there_are(settings: Any) -> 
             asked = f"{each.content_type.app_label}.{each.codename}"
             server.register_procedure(mcp_tool(permissions=asked)(named(f"tool_{number}")))
         route(settings, path("rpc", server.view), path("admin/", admin.site.urls))
-        owner.get("changelist")
+        administrator.get("changelist")
         for each in ToolSetting.objects.all():
             each.groups.add(group)
-        owner.get("changelist")
+        administrator.get("changelist")
         with CaptureQueriesContext(connection) as queries:
-            owner.get("changelist", status="served")
-        assert owner.response.context["cl"].result_count == count
+            administrator.get("changelist", status="served")
+        assert administrator.response.context["cl"].result_count == count
         return len(queries)
 
     assert cost(2) == cost(40) <= 25

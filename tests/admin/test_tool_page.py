@@ -16,7 +16,7 @@ from mcp_bridge.admin.differences import changes
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.registry.fingerprints import canonical_definition
 from mcp_bridge.testing import MCPClient
-from tests.support.administrator import CHANGE, VIEW, Owner, row, serve_tools
+from tests.support.administrator import CHANGE, VIEW, Administrator, row, serve_tools
 from tests.support.serving import served
 
 pytestmark = pytest.mark.django_db
@@ -47,17 +47,17 @@ CONFIRMED: dict[str, Any] = {"name": "wipe", "confirm": True, "destructive": Tru
 
 
 @pytest.fixture
-def owner(settings: Any) -> Owner:
+def administrator(settings: Any) -> Administrator:
     ToolSetting.objects.all().delete()
     serve_tools(settings, wipe, **CONFIRMED)
-    owner = Owner()
-    owner.get("changelist")
-    return owner
+    administrator = Administrator()
+    administrator.get("changelist")
+    return administrator
 
 
-def page(owner: Owner) -> str:
+def page(administrator: Administrator) -> str:
     """The tool's page, in one line."""
-    return re.sub(r"\s+", " ", owner.get("change", row("wipe").pk))
+    return re.sub(r"\s+", " ", administrator.get("change", row("wipe").pk))
 
 
 def shown_fingerprint(text: str) -> str:
@@ -65,12 +65,12 @@ def shown_fingerprint(text: str) -> str:
     return str(found)
 
 
-def listed(owner: Owner) -> list[dict[str, Any]]:
-    return MCPClient(user=owner.user).list_tools()
+def listed(administrator: Administrator) -> list[dict[str, Any]]:
+    return MCPClient(user=administrator.user).list_tools()
 
 
-def test_the_page_shows_what_a_model_sees(owner: Owner) -> None:
-    text = owner.get("change", row("wipe").pk)
+def test_the_page_shows_what_a_model_sees(administrator: Administrator) -> None:
+    text = administrator.get("change", row("wipe").pk)
     assert f"Wipe a folder {ESCAPED}.\n\nAsk first.</pre>" in text
     assert MARKER not in text
     assert "string, at most 20 characters" in text
@@ -82,49 +82,51 @@ def test_the_page_shows_what_a_model_sees(owner: Owner) -> None:
     assert "&quot;maxLength&quot;: 20" in text
 
 
-def test_who_may_not_view_users_reads_no_names(owner: Owner) -> None:
-    reader = Owner(VIEW, username="reader")
+def test_who_may_not_view_users_reads_no_names(administrator: Administrator) -> None:
+    reader = Administrator(VIEW, username="reader")
     text = page(reader)
     assert "every user (2 users)" in text
     assert "Users:" not in text
     assert 'name="_save"' not in text
 
 
-def test_a_tool_is_limited_to_groups(owner: Owner) -> None:
+def test_a_tool_is_limited_to_groups(administrator: Administrator) -> None:
     group = Group.objects.create(name="press")
-    text = owner.save("wipe", enabled="on", groups=[group.pk])
+    text = administrator.save("wipe", enabled="on", groups=[group.pk])
     assert "“Only for groups” is not ticked. Tick it" in text
     assert not row("wipe").groups.exists()
-    owner.save("wipe", enabled="on", restricted="on", groups=[group.pk], note="For now.")
-    assert listed(owner) == []
-    owner.user.groups.add(group)
-    assert len(listed(owner)) == 1
+    administrator.save("wipe", enabled="on", restricted="on", groups=[group.pk], note="For now.")
+    assert listed(administrator) == []
+    administrator.user.groups.add(group)
+    assert len(listed(administrator)) == 1
     (entry,) = LogEntry.objects.all()
     assert entry.get_change_message() == "Changed Only for groups, Groups and Note."
 
 
-def test_other_words_are_what_models_read(owner: Owner) -> None:
-    owner.save("wipe", enabled="on", title="Clean", description=f"{MARKER} Cleans.")
-    (definition,) = listed(owner)
+def test_other_words_are_what_models_read(administrator: Administrator) -> None:
+    administrator.save("wipe", enabled="on", title="Clean", description=f"{MARKER} Cleans.")
+    (definition,) = listed(administrator)
     assert (definition["title"], definition["description"]) == ("Clean", f"{MARKER} Cleans.")
-    text = page(owner)
+    text = page(administrator)
     assert f"<pre>{ESCAPED} Cleans.</pre>" in text
     assert "The description in the code" in text
     assert MARKER not in text
 
 
-def test_saving_undoes_no_approval_written_in_between(owner: Owner, settings: Any) -> None:
+def test_saving_undoes_no_approval_written_in_between(
+    administrator: Administrator, settings: Any
+) -> None:
     serve_tools(settings, wipe_all, **CONFIRMED)
     before = row("wipe").fingerprint
-    owner.save("wipe", enabled="on", note="Noted.")
+    administrator.save("wipe", enabled="on", note="Noted.")
     assert (row("wipe").fingerprint, row("wipe").note) == (before, "Noted.")
 
 
-def test_a_change_is_read_and_approved(owner: Owner, settings: Any) -> None:
+def test_a_change_is_read_and_approved(administrator: Administrator, settings: Any) -> None:
     serve_tools(settings, wipe_all, **CONFIRMED)
-    assert listed(owner) == []
-    assert "1 tool waits for approval." in owner.get("changelist")
-    text = page(owner)
+    assert listed(administrator) == []
+    assert "1 tool waits for approval." in administrator.get("changelist")
+    text = page(administrator)
     assert "What has changed since it was approved" in text
     assert "parameter deep<br>(added)" in text
     assert "parameter folder: maximum length<br>(changed)" in text
@@ -132,46 +134,46 @@ def test_a_change_is_read_and_approved(owner: Owner, settings: Any) -> None:
     assert "<del>20</del>" in text
     assert "<ins>10</ins>" in text
     assert MARKER not in text
-    text = owner.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
+    text = administrator.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
     assert "Approved: wipe. Its status: on." in text
-    assert len(listed(owner)) == 1
-    assert row("wipe").approved_by == owner.user
-    assert f"by {owner.user}" in page(owner)
+    assert len(listed(administrator)) == 1
+    assert row("wipe").approved_by == administrator.user
+    assert f"by {administrator.user}" in page(administrator)
     (entry,) = LogEntry.objects.all()
     assert entry.get_change_message().startswith("Approved the definition ")
-    again = owner.post("approve", row("wipe").pk, fingerprint=row("wipe").fingerprint)
+    again = administrator.post("approve", row("wipe").pk, fingerprint=row("wipe").fingerprint)
     assert "Nothing was approved: wipe does not wait" in again
 
 
-def test_what_was_not_read_is_not_approved(owner: Owner, settings: Any) -> None:
+def test_what_was_not_read_is_not_approved(administrator: Administrator, settings: Any) -> None:
     serve_tools(settings, wipe_all, **CONFIRMED)
-    read = shown_fingerprint(page(owner))
+    read = shown_fingerprint(page(administrator))
     serve_tools(settings, wipe_none, **CONFIRMED)
     for given in (read, "", row("wipe").fingerprint):
-        text = owner.post("approve", row("wipe").pk, fingerprint=given)
+        text = administrator.post("approve", row("wipe").pk, fingerprint=given)
         assert "Not approved: wipe has changed again" in text
-    assert listed(owner) == []
+    assert listed(administrator) == []
     assert not LogEntry.objects.exists()
-    owner.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
-    assert len(listed(owner)) == 1
+    administrator.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
+    assert len(listed(administrator)) == 1
 
 
 def test_approving_takes_the_permission_to_change_a_post_and_a_csrf_token(
-    owner: Owner, settings: Any
+    administrator: Administrator, settings: Any
 ) -> None:
     serve_tools(settings, wipe_all, **CONFIRMED)
-    key, given = row("wipe").pk, shown_fingerprint(page(owner))
-    reader = Owner(VIEW, username="reader")
+    key, given = row("wipe").pk, shown_fingerprint(page(administrator))
+    reader = Administrator(VIEW, username="reader")
     text = page(reader)
     assert "What has changed" in text
     assert "You may not approve it" in text
     assert "fingerprint" not in text
     reader.post("approve", key, fingerprint=given, expected=403)
-    owner.get("approve", key, expected=405)
-    owner.browser.handler.enforce_csrf_checks = True
-    owner.post("approve", key, fingerprint=given, expected=403)
+    administrator.get("approve", key, expected=405)
+    administrator.browser.handler.enforce_csrf_checks = True
+    administrator.post("approve", key, fingerprint=given, expected=403)
     assert row("wipe").approved_by is None
-    Owner(CHANGE, username="chief").post("approve", key, fingerprint=given)
+    Administrator(CHANGE, username="chief").post("approve", key, fingerprint=given)
     assert row("wipe").approved_by.username == "chief"
 
 
@@ -179,38 +181,40 @@ def test_a_new_tool_is_shown_in_parts(settings: Any) -> None:
     ToolSetting.objects.all().delete()
     settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled"}
     serve_tools(settings, wipe, name="wipe")
-    owner = Owner()
-    owner.get("changelist")
-    text = page(owner)
+    administrator = Administrator()
+    administrator.get("changelist")
+    text = page(administrator)
     assert "What there is to approve" in text
     assert "parameter folder<br>(added)" in text
     assert "new, waits for approval" in text
-    owner.save("wipe")
-    text = page(owner)
+    administrator.save("wipe")
+    text = page(administrator)
     assert "new, waits for approval; off" in text
-    text = owner.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
+    text = administrator.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
     assert "Its status: off." in text
 
 
-def test_under_debug_a_changed_tool_is_served_and_that_is_said(owner: Owner, settings: Any) -> None:
+def test_under_debug_a_changed_tool_is_served_and_that_is_said(
+    administrator: Administrator, settings: Any
+) -> None:
     settings.DEBUG = True
     serve_tools(settings, wipe_all, **CONFIRMED)
-    assert len(listed(owner)) == 1
-    assert "changed, waits for approval; on, since DEBUG is" in owner.get("changelist")
-    assert "without DEBUG it would be withheld" in page(owner)
+    assert len(listed(administrator)) == 1
+    assert "changed, waits for approval; on, since DEBUG is" in administrator.get("changelist")
+    assert "without DEBUG it would be withheld" in page(administrator)
 
 
-def test_a_tool_that_is_gone_has_a_page(owner: Owner) -> None:
+def test_a_tool_that_is_gone_has_a_page(administrator: Administrator) -> None:
     gone = ToolSetting.objects.create(name="was_here", description=MARKER)
-    text = owner.get("change", gone.pk)
+    text = administrator.get("change", gone.pk)
     assert "no longer in the code" in text
     assert "Try it" not in text
     assert "Who can see it" not in text
-    owner.get("try", gone.pk)
-    owner.post("approve", gone.pk, fingerprint="")
+    administrator.get("try", gone.pk)
+    administrator.post("approve", gone.pk, fingerprint="")
     for nothing in (0, "x"):
-        owner.post("approve", nothing, expected=404)
-        owner.get("try", nothing, expected=404)
+        administrator.post("approve", nothing, expected=404)
+        administrator.get("try", nothing, expected=404)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +241,7 @@ def test_a_tool_that_is_gone_has_a_page(owner: Owner) -> None:
         ({"x": {"x-own": {"y": 1}}}, {"x": {"x-own": {"y": 2}}}, "parameter x: x-own.y", "1", "2"),
     ],
 )
-def test_a_change_is_told_in_words(
+def test_a_change_is_described_in_words(
     old: Any, new: Any, what: str, before: str | None, now: str | None
 ) -> None:
     texts = [json.dumps({"inputSchema": {"properties": each}}) for each in (old, new)]
@@ -258,13 +262,19 @@ def test_a_change_is_told_in_words(
         (["annotations", "readOnlyHint"], "hint: read-only"),
     ],
 )
-def test_a_place_is_told_in_words(path: list[str], what: str) -> None:
+def test_a_place_is_described_in_words(path: list[str], what: str) -> None:
     old: Any = 1
     new: Any = 2
     for name in reversed(path):
         old, new = {name: old}, {name: new}
     (change,) = changes(json.dumps(old), json.dumps(new))
     assert change.what == what
+
+
+def test_scopes_are_not_shown() -> None:
+    one, other = (json.dumps({"scopes": scopes, "name": "a"}) for scopes in (["read"], ["write"]))
+    assert changes(one, other) == []
+    assert [change.path for change in changes("", one)] == ["name"]
 
 
 @pytest.mark.parametrize("size", [10, 5_000])
@@ -278,17 +288,17 @@ def test_long_texts_are_compared_quickly(size: int) -> None:
     assert all(piece.marked for piece in change.now) is (size > 10)
 
 
-def test_every_new_definition_has_something_to_read(owner: Owner) -> None:
+def test_every_new_definition_has_something_to_read(administrator: Administrator) -> None:
     assert changes("", canonical_definition(served("wipe")))
     assert get_user_model().objects.count() == 1
 
 
-def test_a_rate_is_set_and_must_be_one(owner: Owner) -> None:
-    assert "5/day. Empty: no limit." in page(owner)
-    text = owner.save("wipe", enabled="on", rate="5 a minute")
+def test_a_rate_is_set_and_must_be_one(administrator: Administrator) -> None:
+    assert "5/day. Empty: no limit." in page(administrator)
+    text = administrator.save("wipe", enabled="on", rate="5 a minute")
     assert "Write a number, a slash and s, min, hour or day, such as 20/min." in text
     assert row("wipe").rate == ""
-    owner.save("wipe", enabled="on", rate="5/min")
+    administrator.save("wipe", enabled="on", rate="5/min")
     assert row("wipe").rate == "5/min"
     (entry,) = LogEntry.objects.all()
     assert entry.get_change_message() == "Changed Rate."

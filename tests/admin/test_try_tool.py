@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.contrib import admin
 from django.contrib.auth import get_user_model
-from django.urls import path, reverse
 
 from mcp_bridge import Context, ToolError
-from mcp_bridge.admin.tool_settings import ToolSettingAdmin
 from mcp_bridge.models import ToolSetting
-from tests.support.administrator import VIEW, Owner, row, serve_tools
+from tests.support.administrator import VIEW, Administrator, row, serve_tools
 
 pytestmark = pytest.mark.django_db
 MARKER = "<script>alert(1)</script>"
@@ -34,33 +31,33 @@ def no_calls() -> None:
     ToolSetting.objects.all().delete()
 
 
-def opened(settings: Any, **options: Any) -> Owner:
+def opened(settings: Any, **options: Any) -> Administrator:
     serve_tools(settings, shout, **options)
-    owner = Owner()
-    owner.get("changelist")
-    return owner
+    administrator = Administrator()
+    administrator.get("changelist")
+    return administrator
 
 
-def attempt(owner: Owner, **data: Any) -> str:
+def attempt(administrator: Administrator, **data: Any) -> str:
     sent = {f"arguments-{name}" if name[0] != "_" else name: data[name] for name in data}
-    return owner.post("try", row("shout").pk, **sent)
+    return administrator.post("try", row("shout").pk, **sent)
 
 
 def test_a_tool_is_called_as_oneself(settings: Any) -> None:
-    owner = opened(settings)
-    text = owner.get("try", row("shout").pk)
-    assert "The tool is called as you, owner" in text
-    owner.get("try", row("shout").pk, **{"arguments-word": "a", "_confirmed": "1"})
+    administrator = opened(settings)
+    text = administrator.get("try", row("shout").pk)
+    assert "The tool is called as you, administrator" in text
+    administrator.get("try", row("shout").pk, **{"arguments-word": "a", "_confirmed": "1"})
     assert CALLS == []
-    text = attempt(owner, word=MARKER, times="2")
-    assert CALLS == [("owner", MARKER, 2)]
+    text = attempt(administrator, word=MARKER, times="2")
+    assert CALLS == [("administrator", MARKER, 2)]
     assert f"{ESCAPED}!{ESCAPED}!" in text
     assert MARKER not in text
 
 
 def test_who_may_look_may_try(settings: Any) -> None:
     opened(settings)
-    attempt(Owner(VIEW, username="reader"), word="a")
+    attempt(Administrator(VIEW, username="reader"), word="a")
     assert CALLS == [("reader", "a", 1)]
 
 
@@ -80,61 +77,61 @@ def test_what_goes_wrong_is_said(settings: Any, data: dict[str, str], answer: st
 
 @pytest.mark.parametrize("options", [{"destructive": True}, {"confirm": True}])
 def test_a_dangerous_tool_asks_first(settings: Any, options: dict[str, Any]) -> None:
-    owner = opened(settings, **options)
-    text = attempt(owner, word=f'{MARKER}"\n', times="")
+    administrator = opened(settings, **options)
+    text = attempt(administrator, word=f'{MARKER}"\n', times="")
     assert "Run shout with these arguments?" in text
     assert f"&quot;word&quot;: &quot;{ESCAPED}\\&quot;\\n&quot;" in text
     assert f'name="arguments-word" value="{ESCAPED}&quot;\n"' in text
     assert "times&quot;" not in text
     assert CALLS == []
-    text = attempt(owner, word=MARKER, _edit="1")
+    text = attempt(administrator, word=MARKER, _edit="1")
     assert f"{ESCAPED}</textarea>" in text
     assert CALLS == []
-    assert "Result" in attempt(owner, word="a", _confirmed="1")
-    assert CALLS == [("owner", "a", 1)]
+    assert "Result" in attempt(administrator, word="a", _confirmed="1")
+    assert CALLS == [("administrator", "a", 1)]
 
 
 def test_a_tool_that_nobody_can_call_says_so(settings: Any) -> None:
-    owner = opened(settings)
+    administrator = opened(settings)
     ToolSetting.objects.update(enabled=False)
-    text = owner.get("try", row("shout").pk)
+    text = administrator.get("try", row("shout").pk)
     assert "It cannot be tried" in text
     assert "<form method" not in text.partition("content-main")[2]
-    assert "It cannot be tried" in attempt(owner, word="a")
+    assert "It cannot be tried" in attempt(administrator, word="a")
     assert CALLS == []
 
 
 def test_a_tool_that_one_may_not_use_is_refused(settings: Any) -> None:
     opened(settings, permissions="auth.add_user")
-    text = attempt(Owner(VIEW, username="reader"), word="a")
+    text = attempt(Administrator(VIEW, username="reader"), word="a")
     assert "Unknown tool: shout. You may not use it" in text
     assert CALLS == []
 
 
 def test_trying_takes_a_csrf_token(settings: Any) -> None:
-    owner = opened(settings)
-    owner.browser.handler.enforce_csrf_checks = True
-    owner.post("try", row("shout").pk, **{"arguments-word": "a"}, expected=403)
+    administrator = opened(settings)
+    administrator.browser.handler.enforce_csrf_checks = True
+    administrator.post("try", row("shout").pk, **{"arguments-word": "a"}, expected=403)
     assert CALLS == []
 
 
 def test_the_tools_are_seen_as_somebody(settings: Any) -> None:
-    owner = opened(settings, permissions="auth.add_user", title=MARKER)
+    administrator = opened(settings, permissions="auth.add_user", title=MARKER)
     users = get_user_model().objects
     ada, adam = users.create_user("ada"), users.create_user("adam", is_active=False)
-    text = owner.get("sees", q="ADA")
+    text = administrator.get("sees", q="ADA")
     assert f'href="?user={ada.pk}"' in text
     assert f'href="?user={adam.pk}"' in text
-    assert "ada sees 0 tools" in owner.get("sees", user=ada.pk)
-    assert "This user is not active." in owner.get("sees", q="adam")
-    text = owner.get("sees", user=owner.user.pk)
-    assert "owner sees 1 tool" in text
+    assert "ada sees 0 tools" in administrator.get("sees", user=ada.pk)
+    assert "This user is not active." in administrator.get("sees", q="adam")
+    text = administrator.get("sees", user=administrator.user.pk)
+    assert "administrator sees 1 tool" in text
     assert f"toolsetting/{row('shout').pk}/change/" in text
     assert ESCAPED in text
     assert MARKER not in text
-    assert "No user has such a name." in owner.get("sees", q="nobody")
+    assert "No user has such a name." in administrator.get("sees", q="nobody")
     for key in ("0", "x", MARKER):
-        assert " sees " not in owner.get("sees", user=key).partition("content-main")[2]
+        assert " sees " not in administrator.get("sees", user=key).partition("content-main")[2]
 
 
 def test_seeing_takes_the_permission_to_view_users(settings: Any) -> None:
@@ -146,33 +143,15 @@ def test_seeing_takes_the_permission_to_view_users(settings: Any) -> None:
         ("c", [VIEW, "view_user"], 200),
         ("d", [VIEW, "change_user"], 200),
     ):
-        Owner(*codenames, username=name).get("sees", expected=status, user=ada.pk)
+        Administrator(*codenames, username=name).get("sees", expected=status, user=ada.pk)
 
 
 def test_many_users_are_not_all_named(settings: Any) -> None:
-    owner = opened(settings)
+    administrator = opened(settings)
     users = get_user_model().objects
     users.bulk_create(users.model(username=f"user{number:02}") for number in range(25))
-    assert "There are more" in owner.get("sees", q="user")
-    text = owner.get("change", row("shout").pk)
+    assert "There are more" in administrator.get("sees", q="user")
+    text = administrator.get("change", row("shout").pk)
     assert "every user (26 users)" in text
     assert text.count("sees/?user=") == 20
     assert "and more" in text
-
-
-def test_the_pages_work_in_another_admin_site(settings: Any) -> None:
-    owners = admin.AdminSite(name="owners")
-    owners.register(ToolSetting, ToolSettingAdmin)
-    serve_tools(settings, shout, confirm=True)
-    settings.ROOT_URLCONF.urlpatterns.insert(0, path("owners/", owners.urls))
-    owner = Owner()
-    owner.browser.get(reverse("owners:mcp_bridge_toolsetting_changelist"))
-    ToolSetting.objects.filter(name="shout").update(fingerprint="another")
-    key = row("shout").pk
-    for page, args in {"changelist": (), "change": (key,), "try": (key,), "sees": ()}.items():
-        address = reverse(f"owners:mcp_bridge_toolsetting_{page}", args=args)
-        text = owner.browser.get(address).content.decode()
-        assert "/owners/mcp_bridge/toolsetting/" in text
-        assert "/admin/mcp_bridge/toolsetting/" not in text
-    address = reverse("owners:mcp_bridge_toolsetting_approve", args=[key])
-    assert owner.browser.post(address).url == f"/owners/mcp_bridge/toolsetting/{key}/change/"

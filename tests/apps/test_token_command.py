@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def mcp_token(*arguments: Any) -> tuple[str, str]:
-    """What the command writes to its output, and to the side."""
+    """The standard output and the standard error of the command."""
     out, err = io.StringIO(), io.StringIO()
     call_command("mcp_token", *map(str, arguments), stdout=out, stderr=err)
     return out.getvalue(), err.getvalue()
@@ -28,6 +28,12 @@ def test_create_prints_the_secret_alone(user: Any) -> None:
     assert out.count("\n") == 1
     assert out.strip() not in err
     assert (token.user, token.name, token.expires_at) == (user, "Laptop", None)
+
+
+def test_create_is_for_any_user_since_it_takes_the_shell() -> None:
+    root = get_user_model().objects.create_superuser("root")
+    out, _ = mcp_token("create", "root", "--name", "Laptop")
+    assert Token.objects.get(user=root) == Token.objects.find(out.strip())
 
 
 @pytest.mark.usefixtures("user")
@@ -88,7 +94,7 @@ def test_revoke_takes_the_number_that_list_shows(user: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "error"),
     [
         (["create", "nobody", "--name", "x"], "no user 'nobody'"),
         (["list", "--user", "nobody"], "no user 'nobody'"),
@@ -99,7 +105,7 @@ def test_revoke_takes_the_number_that_list_shows(user: Any) -> None:
         (["renew"], "invalid choice"),
     ],
 )
-def test_bad_input_is_told_in_one_line(arguments: list[str], complaint: str) -> None:
-    with pytest.raises(CommandError, match=complaint):
+def test_bad_input_is_an_error_of_one_line(arguments: list[str], error: str) -> None:
+    with pytest.raises(CommandError, match=error):
         mcp_token(*arguments)
     assert not Token.objects.exists()

@@ -39,7 +39,7 @@ def status(authorization: str | bytes | None) -> int:
     return int(client.response.status_code)
 
 
-def test_token_opens_what_its_user_may(user: Any) -> None:
+def test_token_authenticates_its_user(user: Any) -> None:
     _, secret = issue(user)
     assert status(f"Bearer {secret}") == 200
     client = CheckedClient(token=secret)
@@ -80,7 +80,7 @@ def test_digests_are_unique(user: Any) -> None:
         Token.objects.create(user=user, name="twin", digest=token.digest, hint="x")
 
 
-def test_a_revoked_token_opens_nothing(user: Any) -> None:
+def test_a_revoked_token_is_refused(user: Any) -> None:
     token, secret = issue(user)
     token.revoke()
     first = token.revoked_at
@@ -94,7 +94,7 @@ def test_a_token_holds_until_it_expires(hours: int, expected: int, user: Any) ->
     assert status(f"Bearer {secret}") == expected
 
 
-def test_token_of_an_inactive_user_opens_nothing(user: Any) -> None:
+def test_token_of_an_inactive_user_is_refused(user: Any) -> None:
     _, secret = issue(user)
     get_user_model().objects.update(is_active=False)
     assert status(f"Bearer {secret}") == 401
@@ -134,7 +134,7 @@ def mangled(secret: str) -> list[Any]:
     ]
 
 
-def test_a_mangled_header_opens_nothing(user: Any) -> None:
+def test_a_mangled_header_is_refused(user: Any) -> None:
     _, secret = issue(user)
     wrong = [header for header in mangled(secret) if status(header) != 401]
     # HTTP servers take blanks off the ends of a header before anybody sees it.
@@ -145,7 +145,7 @@ def test_no_header_is_no_credential(user: Any) -> None:
     assert (status(None), status("")) == (404, 404)
 
 
-def test_token_in_the_address_opens_nothing(user: Any) -> None:
+def test_token_in_the_address_is_ignored(user: Any) -> None:
     _, secret = issue(user)
     client = CheckedClient(path=f"/mcp?access_token={secret}&token={secret}")
     with pytest.raises(MCPError, match="Unknown tool"):

@@ -7,7 +7,7 @@ import pytest
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Permission
+from django.contrib.auth.models import Group, Permission
 from django.test import Client
 from django.urls import path, reverse
 from django.utils import timezone
@@ -104,6 +104,138 @@ def test_changing_shows_no_secret_and_keeps_the_token(user: Any) -> None:
     assert (changed.name, changed.user, changed.hint) == ("Desk", user, token.hint)
     assert Token.objects.find(secret) == changed
     assert secret[12:] not in page.content.decode()
+
+
+OTHERS = ["add_token", "issue_for_others"]
+NOT_YOURS = "A token for this user would give rights that you do not have."
+
+
+def issuer(browser: Client) -> Any:
+    return get_user_model().objects.get(pk=browser.session["_auth_user_id"])
+
+
+def grant(person: Any, *codenames: str) -> Any:
+    person.user_permissions.add(*Permission.objects.filter(codename__in=codenames))
+    return person
+
+
+def test_a_token_is_its_issuers_own() -> None:
+    browser = staff("add_token")
+    page = browser.get(reverse("admin:mcp_bridge_tokens_token_add"))
+    assert "user" not in page.context["adminform"].form.fields
+    page = add(browser, issuer(browser))
+    assert Token.objects.get().user == issuer(browser)
+    assert Token.objects.find(secret_in(page)) == Token.objects.get()
+
+
+def test_a_forged_post_issues_no_token_for_another_user(user: Any) -> None:
+    root = get_user_model().objects.create_superuser("root")
+    browser = staff("add_token", "view_token", "change_token", "delete_token")
+    for pk in (root.pk, user.pk):
+        forged = {"user": pk, "user_id": pk, "user_0": pk, "initial-user": pk, "name": "x"}
+        address = reverse("admin:mcp_bridge_tokens_token_add", query={"user": pk})
+        browser.post(address, {**forged, "expires_at_0": "", "expires_at_1": ""})
+    assert [token.user for token in Token.objects.all()] == [issuer(browser)] * 2
+
+
+def test_a_permission_of_its_own_issues_tokens_for_others(user: Any) -> None:
+    assert Token.objects.find(secret_in(add(staff(*OTHERS), user))) == Token.objects.get(user=user)
+
+
+def weaken(person: Any) -> None:
+    """Leave the person with no right but to be logged in."""
+
+
+def empower(person: Any) -> None:
+    grant(person, "delete_user")
+
+
+def empower_by_a_group(person: Any) -> None:
+    group = Group.objects.create(name="editors")
+    group.permissions.add(Permission.objects.get(codename="delete_user"))
+    person.groups.add(group)
+
+
+def join_a_group(person: Any) -> None:
+    # Tools are limited to groups, which need no permission to be worth something.
+    person.groups.add(Group.objects.create(name="editors"))
+
+
+def admit(person: Any) -> None:
+    person.is_staff = True
+
+
+def deactivate(person: Any) -> None:
+    # Nobody knows the rights of an inactive user: Django says that there are none.
+    grant(person, "delete_user")
+    person.is_active = False
+
+
+def crown(person: Any) -> None:
+    person.is_superuser = True
+
+
+@pytest.mark.parametrize(
+    ("change", "by_staff", "by_superuser"),
+    [
+        (weaken, True, True),
+        (admit, True, True),
+        (empower, False, True),
+        (empower_by_a_group, False, True),
+        (join_a_group, False, True),
+        (deactivate, False, False),
+        (crown, False, False),
+    ],
+)
+def test_nobody_issues_a_token_beyond_their_own_rights(
+    change: Any, by_staff: bool, by_superuser: bool, user: Any
+) -> None:
+    change(user)
+    user.save()
+    for browser, allowed in ((staff(*OTHERS), by_staff), (staff("everything"), by_superuser)):
+        page = add(browser, user)
+        assert Token.objects.filter(user=user).exists() is allowed
+        assert (NOT_YOURS in page.content.decode()) is not allowed
+        Token.objects.all().delete()
+
+
+def test_rights_that_the_issuer_has_too_do_not_matter(user: Any) -> None:
+    browser = staff(*OTHERS, "delete_user")
+    group = Group.objects.create(name="editors")
+    group.permissions.add(Permission.objects.get(codename="add_user"))
+    for person in (issuer(browser), grant(user, "delete_user")):
+        person.groups.add(group)
+    assert secret_in(add(browser, user))
+
+
+def test_everybody_issues_tokens_for_themselves_whatever_they_may(user: Any) -> None:
+    for browser in (staff(*OTHERS), staff("everything")):
+        add(browser, issuer(browser))
+        assert Token.objects.filter(user=issuer(browser)).exists()
+
+
+@pytest.mark.parametrize(
+    ("permissions", "of", "changed"),
+    [
+        (["view_token", "change_token"], "self", True),
+        (["view_token", "change_token"], "user", False),
+        (["view_token", "change_token", "issue_for_others"], "user", True),
+        (["view_token", "change_token", "issue_for_others"], "root", False),
+    ],
+)
+def test_a_token_is_prolonged_by_whoever_may_issue_it(
+    permissions: list[str], of: str, changed: bool, user: Any
+) -> None:
+    browser = staff(*permissions)
+    root = get_user_model().objects.create_superuser("root")
+    owner = {"self": issuer(browser), "user": user, "root": root}[of]
+    token, _ = Token.objects.issue(user=owner, name="Laptop", expires_at=timezone.now())
+    address = reverse("admin:mcp_bridge_tokens_token_change", args=[token.pk])
+    assert browser.get(address).status_code == 200
+    data = {"name": "Laptop", "expires_at_0": "", "expires_at_1": "", "user": owner.pk}
+    assert browser.post(address, data).status_code == (302 if changed else 403)
+    token.refresh_from_db()
+    assert (token.expires_at is None) is changed
 
 
 def run_action(browser: Client, token: Token, **more: Any) -> Any:

@@ -236,7 +236,7 @@ def test_old_records_are_pruned(age: str, left: int | None, capsys: Any) -> None
         ToolCallRecord.objects.create(outcome="succeeded", started_at=now - timedelta(days=days))
     ToolCallRecord.objects.create(outcome="started", started_at=now - timedelta(days=91))
     if left is None:
-        with pytest.raises(CommandError, match="is no age"):
+        with pytest.raises(CommandError, match="is no duration"):
             call_command("mcp_audit", "prune", older_than=age)
         return
     call_command("mcp_audit", "prune", older_than=age)
@@ -280,5 +280,7 @@ def test_a_user_who_is_deleted_leaves_the_name(user: Any, settings: Any) -> None
 def test_a_wrong_setting_is_found(audit: Any, count: int, settings: Any) -> None:
     settings.MCP_BRIDGE = {"AUDIT": audit}
     found = check_settings()
-    assert [message.id for message in found] == ["mcp_bridge.E002"] * count
+    assert len(found) == count
+    for message in found:
+        assert message.id == ("mcp_bridge.E001" if "no key" in message.msg else "mcp_bridge.E002")
     assert all("AUDIT" in message.msg for message in found)

@@ -1,9 +1,10 @@
-"""Whatever is sent: what is kept of it is storable, bounded, and without secrets."""
+"""Recorded arguments are storable, bounded, and without secrets."""
 
 from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,10 +23,12 @@ from mcp_bridge.audit.redaction import (
     sensitive_fields,
     storable,
 )
-from tests.support.serving import serve, served
+from tests.conftest import CheckedClient
+from tests.support.recording import record
+from tests.support.serving import serve, served, taking
 
 MARKER = "MARKER-7f3a"
-BY_MARKS = SensitiveFields(parts=None)
+BY_MARKS = SensitiveFields(name_parts=None)
 SPELLINGS = [
     "password",
     "PASSWORD",
@@ -94,7 +97,7 @@ def with_secrets(draw: st.DrawFn, scalars: st.SearchStrategy[Any] = SCALARS) -> 
 
 @examples(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 200)
 @given(with_secrets(), st.integers(256, 2000))
-def test_what_has_the_name_of_a_secret_is_not_kept(value: Any, limit: int) -> None:
+def test_a_member_with_the_name_of_a_secret_is_not_recorded(value: Any, limit: int) -> None:
     text = redact_to_json(value, limit=limit, secrets=SensitiveFields())
     assert MARKER not in text
     assert len(text.encode()) <= limit
@@ -105,7 +108,7 @@ def test_what_has_the_name_of_a_secret_is_not_kept(value: Any, limit: int) -> No
 
 @examples(max_examples=100, deadline=None)
 @given(values(SCALARS), st.integers(256, 400), st.booleans())
-def test_what_is_kept_is_bounded_json(value: Any, limit: int, by_name: bool) -> None:
+def test_a_record_is_bounded_json(value: Any, limit: int, by_name: bool) -> None:
     text = redact_to_json(value, limit=limit, secrets=SensitiveFields() if by_name else BY_MARKS)
     assert len(text.encode()) <= limit
     json.loads(text)
@@ -149,7 +152,7 @@ def connect(user: str, *, look: dict[str, str], **others: SecretStr) -> str:
     raise AssertionError
 
 
-def test_a_schema_can_call_all_secret_that_it_does_not_name(settings: Any) -> None:
+def test_a_schema_can_mark_all_members_that_it_does_not_name(settings: Any) -> None:
     serve(settings, connect)
     value = {"user": "ada", "look": {"user": "x"}, "door": MARKER, "more": {"user": MARKER}}
     for by_name in (True, False):
@@ -157,3 +160,111 @@ def test_a_schema_can_call_all_secret_that_it_does_not_name(settings: Any) -> No
             value, limit=1000, secrets=sensitive_fields(served("connect"), by_name=by_name)
         )
         assert json.loads(kept) == {**value, "door": HIDDEN, "more": HIDDEN}
+    # Nobody can say where the secret in it ends.
+    text = json.dumps({"user": '{"door": "' + MARKER})
+    assert MARKER not in redact_to_json(
+        text, limit=1000, secrets=sensitive_fields(served("connect"), by_name=False)
+    )
+
+
+SECRET = {"type": "string", "writeOnly": True}
+# Schemas of a member, each with what stands beside it at the root.
+SECRET_MEMBERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "writeOnly": (SECRET, {}),
+    "format": ({"type": "string", "format": "password"}, {}),
+    "format behind a reference": (
+        {"$ref": "#/$defs/key"},
+        {"$defs": {"key": {"type": "string", "format": "password"}}},
+    ),
+    "pointer": ({"$ref": "#/$defs/key"}, {"$defs": {"key": SECRET}}),
+    "escaped pointer": ({"$ref": "#/$defs/a~1b~0"}, {"$defs": {"a/b~": SECRET}}),
+    "percent-encoded": ({"$ref": "#/$defs/a%20key"}, {"$defs": {"a key": SECRET}}),
+    "percent-encoded keyword": ({"$ref": "#/%24defs/key"}, {"$defs": {"key": SECRET}}),
+    "anchor": ({"$ref": "#key"}, {"$defs": {"k": {"$anchor": "key", **SECRET}}}),
+    "dynamic anchor": (
+        {"$dynamicRef": "#key"},
+        {"$defs": {"k": {"$dynamicAnchor": "key", **SECRET}}},
+    ),
+    "id": ({"$ref": "urn:key"}, {"$defs": {"k": {"$id": "urn:key", **SECRET}}}),
+    "relative id": (
+        {"$ref": "key.json"},
+        {"$id": "https://example.com/all.json", "$defs": {"k": {"$id": "key.json", **SECRET}}},
+    ),
+    "within an id": (
+        {"$ref": "urn:both#/$defs/one"},
+        {
+            "$defs": {
+                "both": {
+                    "$id": "urn:both",
+                    "$defs": {"one": {"$ref": "#/$defs/two"}, "two": SECRET},
+                },
+                "two": {"type": "string"},
+            }
+        },
+    ),
+    "no keyword": ({"$ref": "#/own/key"}, {"own": {"key": SECRET}}),
+    "chain": (
+        {"$ref": "#one"},
+        {
+            "$defs": {
+                "one": {"$anchor": "one", "allOf": [{"$ref": "#two"}]},
+                "two": {"$anchor": "two", "anyOf": [{"type": "null"}, SECRET]},
+            }
+        },
+    ),
+    "items": (
+        {"type": ["array", "string"], "items": {"$ref": "#key"}},
+        {"$defs": {"k": {"$anchor": "key", **SECRET}}},
+    ),
+    "a member of what is referred to": (
+        {"$ref": "#code"},
+        {
+            "$defs": {
+                "c": {
+                    "$anchor": "code",
+                    "type": ["object", "string"],
+                    "properties": {"key": {}},
+                    "additionalProperties": {"$ref": "#key"},
+                },
+                "k": {"$anchor": "key", **SECRET},
+            }
+        },
+    ),
+}
+
+
+def with_member(member: dict[str, Any], beside: dict[str, Any]) -> dict[str, Any]:
+    """An input schema with a parameter, ``value``, that has a member ``code`` of that schema."""
+    value = {"type": "object", "properties": {"code": member, "shown": {"type": "string"}}}
+    return {"type": "object", "properties": {"value": value}, **beside}
+
+
+@pytest.mark.parametrize(("member", "beside"), SECRET_MEMBERS.values(), ids=SECRET_MEMBERS)
+def test_a_value_that_a_given_schema_marks_is_not_recorded(
+    member: Any, beside: Any, modern: CheckedClient, settings: Any
+) -> None:
+    settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "full"}}
+    serve(settings, taking(Any), input_schema=with_member(member, beside))
+    result = modern.call_tool("take", {"value": {"code": MARKER, "shown": "seen"}})
+    assert not result["isError"]
+    assert json.loads(record().arguments) == {"value": {"code": HIDDEN, "shown": "seen"}}
+
+
+def test_a_schema_that_cannot_be_read_makes_every_argument_a_secret(settings: Any) -> None:
+    serve(settings, taking(str))
+    broken = replace(served("take"), input_schema={"type": "object", "allOf": 5})
+    text = redact_to_json({"value": MARKER}, limit=1000, secrets=sensitive_fields(broken))
+    assert json.loads(text) == {"value": HIDDEN}
+
+
+@pytest.mark.parametrize("limit", [256, 300, 400])
+@pytest.mark.parametrize(
+    "value",
+    [10**308, "\\" * 500, ['"' * 90] * 9, [[[10**300] * 3] * 3] * 3],
+    ids=["number", "escaped", "texts", "numbers"],
+)
+def test_a_record_is_bounded_wherever_it_is_cut(value: Any, limit: int) -> None:
+    for count in range(limit):
+        text = redact_to_json(["x" * count, value], limit=limit, secrets=SensitiveFields())
+        assert len(text.encode()) <= limit
+        json.loads(text)

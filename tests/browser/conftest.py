@@ -88,12 +88,12 @@ def check(page: Page, name: str) -> None:
     picture = PICTURES / f"{name}-{size['width']}-{'dark' if is_dark else 'light'}.png"
     page.screenshot(path=picture, full_page=True)
     found = Axe().run(page, options={"runOnly": {"type": "tag", "values": LEVELS}})
-    told = [
+    violations = [
         (each["id"], node["html"])
         for each in found.response["violations"]
         for node in each["nodes"]
     ]
-    assert told == [], picture.name
+    assert violations == [], picture.name
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert wide <= 0, f"{picture.name}: the page is {wide} pixels wider than the window"
 

@@ -1,4 +1,4 @@
-"""The administrator's desk as a person uses it."""
+"""The administrators' pages as a person uses them."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_pages_are_legible_and_accessible(visit: Visit, width: int, scheme: Any)
         check(visit(address, width=width, scheme=scheme), name)
     change_the_definition_of("articles_delete")
     check(visit(tool("articles_delete"), width=width, scheme=scheme), "admin-change")
-    check(visit(LIST, width=width, scheme=scheme), "desk-waiting")
+    check(visit(LIST, width=width, scheme=scheme), "admin-waiting")
 
 
 @pytest.mark.parametrize("address", ["", "articles_draft", "statistics_chart"])

@@ -1,4 +1,4 @@
-"""What becomes of calls, as the site's owner sees it: the queue, the records and the rates."""
+"""What becomes of calls, as an administrator sees it: the queue, the records and the rates."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Editor(CheckedClient):
         return self.call_tool("articles_delete", {"slug": article.slug})
 
     def waits(self, article: Article) -> str:
-        """The path of the page that the model of a call which waits is told."""
+        """The path of the page that the model of a pending call reads."""
         result = self.delete(article)
         assert result["isError"], result
         found = re.search(rf" at {re.escape(self.site)}(/\S+)\. Tell the user", text_of(result))
@@ -95,9 +95,9 @@ def test_an_approved_call_runs_once(visit: Visit, live_server: Any, revision: st
     log_in(page, "admin")
     assert page.url == live_server.url + address
     page.get_by_role("heading", name="May articles_delete be run, once?").wait_for()
-    told = page.locator("#content-main").inner_text()
+    text = page.locator("#content-main").inner_text()
     for part in ("Called by editor", f'"slug": "{article.slug}"', "there is no way back"):
-        assert part in told
+        assert part in text
     assert editor.waits(article) == address
     page.get_by_role("button", name="Approve").click()
     page.get_by_text("it runs when its caller repeats it").wait_for()
@@ -128,9 +128,9 @@ def test_a_refusal_by_the_keyboard_is_read_by_the_caller(visit: Visit, live_serv
     page.get_by_text("The call is refused").wait_for()
     assert "Decided by admin" in page.locator("#content-main").inner_text()
     for _ in range(2):
-        told = text_of(editor.delete(article))
-        assert "a person has refused this call" in told
-        assert "The reason: It is to be printed on Sunday." in told
+        text = text_of(editor.delete(article))
+        assert "a person has refused this call" in text
+        assert "The reason: It is to be printed on Sunday." in text
     assert is_there(article)
 
 
@@ -173,8 +173,8 @@ def test_pages_are_legible_and_accessible(
     ):
         pages[f"queue-{status}"] = address = editor.waits(article)
         if status != "waiting":
-            held = PendingCall.objects.get(pk=address.split("/")[-3])
-            held.decide(using="default", status=status, reason=reason, decided_by=admin)
+            pending = PendingCall.objects.get(pk=address.split("/")[-3])
+            pending.decide(using="default", status=status, reason=reason, decided_by=admin)
     pages["record-one"] = f"{RECORDS}{ToolCallRecord.objects.latest('pk').pk}/change/"
     for name, address in pages.items():
         check(visit(address, width=width, scheme=scheme), name)
@@ -212,7 +212,7 @@ def test_a_rate_is_written_into_the_page_of_the_tool(visit: Visit, live_server: 
     page.get_by_label("Rate").fill("2/day")
     page.get_by_role("button", name="Save and continue editing").click()
     page.get_by_text("was changed successfully").wait_for()
-    check(page, "desk-rate")
+    check(page, "admin-rate")
     assert ToolSetting.objects.get(name="articles_search").rate == "2/day"
     results = [editor.call_tool("articles_search", {"query": "harbour"}) for _ in range(3)]
     assert [each["isError"] for each in results] == [False, False, True]

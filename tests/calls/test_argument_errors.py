@@ -42,7 +42,9 @@ BAD = {
 }
 
 
-def test_every_error_is_told_at_once_with_its_place(client: CheckedClient, settings: Any) -> None:
+def test_all_errors_are_listed_at_once_with_their_places(
+    client: CheckedClient, settings: Any
+) -> None:
     serve(settings, many)
     assert errors_of(client.call_tool("many", BAD)) == [
         ("/book/title", "string_too_long"),
@@ -103,7 +105,7 @@ def test_a_line_break_in_a_name_makes_no_line_of_its_own(
 
 
 @pytest.mark.parametrize(
-    ("hint", "sent", "told"),
+    ("hint", "sent", "found"),
     [
         (int | str, True, [("/value", "union")]),
         (ex.Point | int, {"x": "1"}, [("/value/x", "int_type")]),
@@ -126,24 +128,30 @@ def test_a_line_break_in_a_name_makes_no_line_of_its_own(
     ],
     ids=label,
 )
-def test_a_union_is_told_by_the_branch_that_was_meant_or_in_one_line(
-    hint: Any, sent: Any, told: Any, modern: CheckedClient, settings: Any
+def test_a_union_has_the_errors_of_the_branch_that_was_meant_or_one_line(
+    hint: Any, sent: Any, found: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(hint))
-    assert errors_of(modern.call_tool("take", {"value": sent})) == told
+    assert errors_of(modern.call_tool("take", {"value": sent})) == found
+
+
+@pytest.mark.parametrize("sent", [[1, "x"], [1.0, "x"]])
+def test_a_branch_has_the_name_of_its_type(sent: Any, modern: CheckedClient, settings: Any) -> None:
+    serve(settings, taking(list[int] | list[bool]))
+    text = text_of(modern.call_tool("take", {"value": sent}))
+    assert "as list[int]: /value/1: " in text
+    assert "as list[bool]: /value/0: " in text
 
 
 @pytest.mark.parametrize("tag", ["card", "cash"])
-def test_an_unknown_tag_is_told_with_the_known_ones(
+def test_an_unknown_tag_is_answered_by_the_known_ones(
     tag: str, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(ex.Payment))
     assert tag in text_of(modern.call_tool("take", {"value": {"method": "cheque"}}))
 
 
-def test_a_missing_item_of_a_tuple_is_not_told_of_the_whole(
-    modern: CheckedClient, settings: Any
-) -> None:
+def test_a_missing_item_of_a_tuple_has_its_own_place(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(tuple[int, str]))
     assert errors_of(modern.call_tool("take", {"value": [1]})) == [("/value/1", "missing")]
 
@@ -220,7 +228,7 @@ def test_schema_given_by_hand_is_sent_verbatim(modern: CheckedClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "told"),
+    ("sent", "found"),
     [
         ({}, [("/code", "required")]),
         ({"code": 1}, [("/code", "type")]),
@@ -229,9 +237,9 @@ def test_schema_given_by_hand_is_sent_verbatim(modern: CheckedClient) -> None:
     ],
 )
 def test_schema_given_by_hand_is_enforced(
-    sent: Any, told: list[tuple[str, str]], client: CheckedClient
+    sent: Any, found: list[tuple[str, str]], client: CheckedClient
 ) -> None:
-    assert sorted(errors_of(client.call_tool("by_hand", sent))) == told
+    assert sorted(errors_of(client.call_tool("by_hand", sent))) == found
 
 
 NARROW = {"type": "object", "properties": {"value": {"maximum": 5}}, "required": ["value"]}
@@ -249,7 +257,7 @@ def test_hints_hold_besides_a_schema_given_by_hand(
     "schema",
     [{"type": "objekt"}, {"properties": []}, {"required": "a"}, {"type": "object", "minimum": "1"}],
 )
-def test_a_schema_that_is_none_is_left_out_and_reported(schema: Any, settings: Any) -> None:
+def test_an_invalid_schema_is_left_out_and_reported(schema: Any, settings: Any) -> None:
     serve(settings, taking(int), input_schema=schema)
     assert names() == []
     (message,) = messages("mcp_bridge.E006")

@@ -5,6 +5,7 @@ import decimal
 import json
 import uuid
 from collections.abc import Iterable
+from dataclasses import astuple, dataclass, is_dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -34,6 +35,7 @@ RECEIVED: list[Any] = [
     (int, 5, 5),
     (int, 2.0, 2),
     (int, -0.0, 0),
+    (int, 1e300, int(1e300)),
     (int, 2**60, 2**60),
     (float, 1, 1.0),
     (float, 1.5, 1.5),
@@ -83,6 +85,76 @@ def test_procedure_receives_the_python_value(
 ) -> None:
     serve(settings, taking(hint))
     assert text_of(modern.call_tool("take", {"value": sent})) == repr(received)
+
+
+@dataclass
+class Counted:
+    kind: Literal["counted"]
+    count: int
+    ratio: float = 0.5
+    anything: Any = None
+
+
+@dataclass
+class Measured:
+    kind: Literal["measured"]
+    count: Any
+    steps: int = 0
+
+
+MIXED: list[Any] = [
+    (Counted, {"kind": "counted", "count": 1.0, "ratio": 2.0, "anything": 2.0}, (1, 2.0, 2.0)),
+    (list[int | dict[str, Any]], [1.0, {"a": 2.0}], [1, {"a": 2.0}]),
+    (dict[str, int | list[float]], {"a": 1.0, "b": [2.0]}, {"a": 1, "b": [2.0]}),
+    (tuple[int, float, Any], [1.0, 2.0, [3.0]], (1, 2.0, [3.0])),
+    (int | str, 3.0, 3),
+    (int | float, 3.0, 3.0),
+    (int | Any, 3.0, 3.0),
+    (Annotated[int, Field(ge=1, le=5)], 3.0, 3),
+    (set[int], [1.0, 2.0], {1, 2}),
+    (dict[int, int], {"1": 1.0}, {1: 1}),
+    (bool | int, 1.0, 1),
+    (Literal[1, "a"], 1.0, 1),
+    (ex.Level, 2.0, ex.Level.HIGH),
+    (ex.Node, {"value": 1.0, "children": [{"value": 2.0, "children": []}]}, (1, [(2, [])])),
+    (Counted | Measured, {"kind": "counted", "count": 1.0, "anything": 2.0}, (1, 0.5, 2.0)),
+    (Counted | Measured, {"kind": "measured", "count": 1.0, "steps": 2.0}, (1.0, 2)),
+]
+
+
+def plain(value: Any) -> Any:
+    """The value, or those of a dataclass but for its kind."""
+    if isinstance(value, ex.Node):
+        return (value.value, [plain(each) for each in value.children])
+    return astuple(value)[1:] if is_dataclass(value) else value
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["hints", "by hand"])
+@pytest.mark.parametrize(("hint", "sent", "received"), MIXED, ids=label)
+def test_only_where_an_integer_is_wanted_a_whole_number_becomes_one(
+    hint: Any, sent: Any, received: Any, by_hand: bool, modern: CheckedClient, settings: Any
+) -> None:
+    def take(value, count: int, ratio: float, anything: Any, rest: Any = None):  # type: ignore[no-untyped-def]
+        """Take values of all kinds."""
+        return repr((plain(value), count, ratio, anything, rest))
+
+    take.__annotations__["value"] = hint
+    schema = {"type": "object", "properties": {"count": {"type": "integer"}}}
+    serve(settings, take, **({"input_schema": schema} if by_hand else {}))
+    rest = {"count": 1.0, "ratio": 2.0, "anything": 2.0, "rest": {"a": [4.0]}}
+    result = modern.call_tool("take", {"value": sent, **rest})
+    assert text_of(result) == repr((received, 1, 2.0, 2.0, {"a": [4.0]}))
+
+
+def test_a_whole_number_is_an_integer_in_errors_too(modern: CheckedClient, settings: Any) -> None:
+    def take(few: Annotated[int, Field(le=5)], count: int, word: str) -> None:
+        """Take three values."""
+
+    serve(settings, take)
+    result = modern.call_tool("take", {"few": 7.0, "count": 1.0, "word": 1.0})
+    assert errors_of(result) == [("/few", "less_than_equal"), ("/word", "string_type")]
+    result = modern.call_tool("take", {"few": 1.5, "count": True, "word": ""})
+    assert errors_of(result) == [("/count", "int_type"), ("/few", "int_type")]
 
 
 def test_datetime_keeps_its_zone(modern: CheckedClient, settings: Any) -> None:

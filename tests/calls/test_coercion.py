@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 from mcp_bridge import ToolError
 from mcp_bridge.calls.coercion import Decoding
 from mcp_bridge.checks.settings import check_settings
+from mcp_bridge.schemas.walk import SchemaDocument
 from tests.conftest import CheckedClient, calls, label, text_of
 from tests.schemas import examples as ex
 from tests.support.serving import serve, taking
@@ -179,6 +180,8 @@ BY_HAND: dict[str, Any] = {
     "$defs": {
         "list": {"type": "array", "items": {"type": "integer"}},
         "loop": {"$ref": "#/$defs/loop"},
+        "a list": {"$anchor": "anchored", "$ref": "#/$defs/list"},
+        "named": {"$id": "urn:named", "$ref": "#/$defs/own", "$defs": {"own": {"type": "object"}}},
     },
     "properties": {
         "list": {"$ref": "#/$defs/list"},
@@ -190,6 +193,9 @@ BY_HAND: dict[str, Any] = {
         "outside": {"$ref": "https://example.com/schema"},
         "missing": {"$ref": "#/$defs/list/items/of/nothing"},
         "self": {"$ref": "#"},
+        "encoded": {"$ref": "#/$defs/a%20list"},
+        "anchored": {"$ref": "#anchored"},
+        "named": {"$ref": "urn:named"},
         "never": False,
         "text": {"type": ["array", "string"], "maxLength": 1},
     },
@@ -210,13 +216,15 @@ BY_HAND: dict[str, Any] = {
             {"self": {"self": '{"list": "[1]"}'}},
             {"/self/self": "object", "/self/self/list": "array"},
         ),
+        ({"encoded": "[1]", "anchored": "[1]"}, dict.fromkeys(["/encoded", "/anchored"], "array")),
+        ({"named": '{"a": 1}'}, {"/named": "object"}),
         (dict.fromkeys(("loop", "outside", "missing", "never", "text", "else"), "[1]"), {}),
     ],
     ids=label,
 )
 def test_schema_by_hand_is_read_in_all_its_forms(arguments: Any, found: Any) -> None:
-    decoding = Decoding(BY_HAND)
-    decoding.value((), BY_HAND, arguments)
+    decoding = Decoding(SchemaDocument(BY_HAND))
+    decoding.decode(arguments)
     assert decoding.found == found
 
 
@@ -259,7 +267,7 @@ def test_schema_with_many_ways_to_itself_is_read_once() -> None:
     value: Any = "[1]"
     for _ in range(60):
         value = {"a": value}
-    work, _ = calls(lambda: Decoding(tree).value((), tree, value))
+    work, _ = calls(lambda: Decoding(SchemaDocument(tree)).decode(value))
     assert work < 20_000
 
 

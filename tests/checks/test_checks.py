@@ -11,19 +11,22 @@ from django.core import checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.urls import path
+from django.utils.translation import gettext_lazy
 from modernrpc.server import RpcServer
 
 import mcp_bridge
+from mcp_bridge import checks as our_checks
 from mcp_bridge import mcp_tool
-from mcp_bridge.checks import settings as our_checks
-from tests.support.serving import giving, route, serve, taking
+from mcp_bridge.testing import MCPError
+from tests.conftest import CheckedClient
+from tests.support.serving import giving, names, route, serve, taking
 
 RPC = "mcp_bridge.sources.modernrpc.ModernRPCSource"
 PACKAGE = Path(mcp_bridge.__file__).parent
 
 
 def found() -> list[checks.CheckMessage]:
-    """What ``manage.py check`` says of this app."""
+    """The messages of ``manage.py check`` about this app."""
     messages = checks.run_checks(tags=["mcp_bridge"])
     assert all(message.hint and message.msg for message in messages)
     assert all(message.id.startswith("mcp_bridge.") for message in messages if message.id)
@@ -34,7 +37,7 @@ def ids() -> list[str]:
     return [str(message.id).removeprefix("mcp_bridge.") for message in found()]
 
 
-def test_the_site_of_the_tests_is_without_fault() -> None:
+def test_the_site_of_the_tests_has_no_errors() -> None:
     assert found() == []
 
 
@@ -93,16 +96,45 @@ def test_e002_value_of_a_wrong_type(value: Any, settings: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ({"PAGE_SIZE": "50"}, "must be an int."),
-        ({"SOURCES": []}, "must be a dict."),
-        ({"AUDIT": {"MAX_ARGUMENTS_BYTES": "1"}}, "must be an int."),
-        ({"AUDIT": {"REQUIRED": "no"}}, "must be a bool."),
+        ({"PAGE_SIZE": "50"}, "['PAGE_SIZE'] must be a valid integer, not '50'."),
+        ({"PAGE_SIZE": 0}, "['PAGE_SIZE'] must be greater than or equal to 1, not 0."),
+        ({"STATE_MAX_AGE": True}, "['STATE_MAX_AGE'] must be a valid number, not True."),
+        ({"SOURCES": []}, "['SOURCES'] must be a valid dictionary, not []."),
+        ({"SOURCES": {"rpc": RPC}}, f"['SOURCES']['rpc'] must be a valid dictionary, not {RPC!r}."),
+        ({"SOURCES": {"rpc": None}}, "['SOURCES']['rpc'] must be a valid dictionary, not None."),
+        ({"AUDIT": "full"}, "['AUDIT'] must be a valid dictionary, not 'full'."),
+        ({"AUDIT": {"MAX_ARGUMENTS_BYTES": "1"}}, "must be a valid integer, not '1'."),
+        ({"AUDIT": {"REQUIRED": "no"}}, "['AUDIT']['REQUIRED'] must be a valid boolean, not 'no'."),
+        ({"AUDIT": {"ARGUMENTS": "all"}}, "must be 'none', 'redacted' or 'full', not 'all'."),
+        ({"AUDIT": {"SENSITIVE_NAMES": [""]}}, "[0] must have at least 1 character, not ''."),
+        ({"TOOL_NAME_STYLE": "camel"}, "must be 'underscore' or 'dotted', not 'camel'."),
+        ({"ALLOWED_ORIGINS": "https://a.b"}, "must be a list, not 'https://a.b'."),
+        ({"ALLOWED_ORIGINS": 5}, "['ALLOWED_ORIGINS'] must be a list, not 5."),
+        ({"ACCESS_POLICY": 5}, "['ACCESS_POLICY'] must be a valid string, not 5."),
+        ({"ERROR_MAPPER": 5}, "['ERROR_MAPPER'] must be a valid string, not 5."),
+        (
+            {"AUTHENTICATION_CLASSES": [5]},
+            "['AUTHENTICATION_CLASSES'][0] must be a valid string, not 5.",
+        ),
+        ({"THROTTLE_RATES": {"add": 5}}, "['add'] must be a valid string, not 5."),
+        ({"INSTRUCTIONS": 5}, "['INSTRUCTIONS'] must be a valid string, not 5."),
     ],
 )
-def test_e002_names_the_type_in_english(value: Any, text: str, settings: Any) -> None:
+def test_e002_says_where_and_what_is_wanted(value: Any, text: str, settings: Any) -> None:
     settings.MCP_BRIDGE = value
     (message,) = found()
-    assert text in message.msg
+    assert (message.id, text in message.msg) == ("mcp_bridge.E002", True), message.msg
+    assert message.msg.startswith("MCP_BRIDGE['")
+
+
+def test_e002_takes_lists_tuples_and_lazy_translations(settings: Any) -> None:
+    settings.MCP_BRIDGE = {
+        "ALLOWED_ORIGINS": ("https://a.b",),
+        "INSTRUCTIONS": gettext_lazy("Search."),
+        "STATE_MAX_AGE": 0,
+        "THROTTLE_RATES": {"tools": None},
+    }
+    assert found() == []
 
 
 @pytest.mark.parametrize(
@@ -115,8 +147,6 @@ def test_e002_names_the_type_in_english(value: Any, text: str, settings: Any) ->
         {"BACKEND": "mcp_bridge.sources.base.Source"},
         {"BACKEND": None},
         {},
-        RPC,
-        None,
     ],
 )
 def test_e003_backend_that_cannot_be_used(config: Any, settings: Any) -> None:
@@ -191,8 +221,8 @@ def test_e007_two_tools_with_one_name_names_both(settings: Any) -> None:
 
 
 @pytest.mark.parametrize("key", ["ACCESS_POLICY", "ERROR_MAPPER", "AUTHENTICATION_CLASSES"])
-@pytest.mark.parametrize("named", ["no.such.thing", "mcp_bridge.nothing", "word", "", 5])
-def test_e008_what_cannot_be_imported(key: str, named: Any, settings: Any) -> None:
+@pytest.mark.parametrize("named", ["no.such.thing", "mcp_bridge.nothing", "word", ""])
+def test_e008_path_that_cannot_be_imported(key: str, named: Any, settings: Any) -> None:
     settings.MCP_BRIDGE = {key: [named] if key == "AUTHENTICATION_CLASSES" else named}
     (message,) = found()
     assert message.id == "mcp_bridge.E008"
@@ -221,6 +251,27 @@ def test_e008_default_authentication_of_a_site_that_never_had_its_app() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "mcp_bridge.tokens is not in INSTALLED_APPS" in run.stdout
     assert 'Add "mcp_bridge.tokens" to INSTALLED_APPS.' in run.stdout
+
+
+@pytest.mark.django_db
+def test_e009_a_tool_with_scopes_is_not_served(user: Any, settings: Any) -> None:
+    serve(settings, taking(int), scopes=["read", "write"])
+    (message,) = found()
+    assert (message.id, message.level) == ("mcp_bridge.E009", checks.ERROR)
+    line = taking(int).__code__.co_firstlineno
+    assert f"take (tests/support/serving.py:{line}) has the scopes read, write" in message.msg
+    assert "not enforced yet" in message.msg
+    assert "mcp_tool(permissions=" in str(message.hint)
+    client = CheckedClient(user=user)
+    assert client.list_tools() == []
+    with pytest.raises(MCPError, match="Unknown tool: take"):
+        client.call_tool("take", {"value": 1})
+
+
+def test_e009_leaves_other_tools_alone(settings: Any) -> None:
+    server = serve(settings, taking(int), scopes="read")
+    server.register_procedure(mcp_tool(giving(int, 1)))
+    assert (ids(), names()) == (["E009"], ["give"])
 
 
 def test_w001_hint_that_cannot_be_resolved(settings: Any) -> None:
@@ -260,7 +311,7 @@ def test_w002_is_settled_by_a_description_given_by_hand(settings: Any) -> None:
     assert found() == []
 
 
-def test_every_fault_is_told_at_once(settings: Any) -> None:
+def test_all_errors_are_reported_at_once(settings: Any) -> None:
     settings.MCP_BRIDGE = {"PAGESIZE": 1, "CACHE_TTL": "x", "ERROR_MAPPER": "no.such.thing"}
     assert ids() == ["E001", "E002", "E008"]
 

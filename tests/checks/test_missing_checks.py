@@ -104,6 +104,6 @@ def test_w012_named_servers_without_a_mark(servers: list[str], number: int, sett
     assert f"{number} RpcServer" in message.msg
 
 
-def test_w012_leaves_alone_what_is_marked_and_kept_back(settings: Any) -> None:
+def test_w012_is_not_for_marked_procedures_that_are_not_exposed(settings: Any) -> None:
     serve(settings, taking(int), exposed=False)
     assert found() == []

@@ -24,7 +24,7 @@ HIDDEN = ["permitted", "permitted_twice", "for_nobody"]
 
 
 def run(command: str, *arguments: str) -> tuple[str, str]:
-    """What a command writes to its output, and to the side."""
+    """The standard output and the standard error of a command."""
     out, err = io.StringIO(), io.StringIO()
     call_command(command, *arguments, stdout=out, stderr=err, no_color=True)
     return out.getvalue(), err.getvalue()
@@ -62,7 +62,7 @@ def test_mcp_tools_of_a_user_follow_the_permissions(user: Any) -> None:
     assert sorted({tool["name"] for tool in shown} - set(TOOLS)) == ["permitted"]
 
 
-def test_mcp_tools_says_what_the_owner_has_switched_off() -> None:
+def test_mcp_tools_shows_which_tools_are_switched_off() -> None:
     set_tool("add", enabled=False)
     out, _ = run("mcp_tools")
     assert out.count("state:") == 1
@@ -146,7 +146,7 @@ def test_mcp_call_without_a_user_is_nobody() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("hosts", [["testserver"], [".example.com"], ["*"], []])
-def test_mcp_call_knocks_at_a_host_that_is_let_in(hosts: list[str], settings: Any) -> None:
+def test_mcp_call_uses_an_allowed_host(hosts: list[str], settings: Any) -> None:
     settings.ALLOWED_HOSTS, settings.DEBUG = hosts, not hosts
     assert call("ping_public")[1] == 200
 
@@ -169,7 +169,7 @@ def test_mcp_call_goes_to_the_endpoint_of_the_site(settings: Any) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("user")
-def test_mcp_call_shows_a_failure_as_the_model_gets_it() -> None:
+def test_mcp_call_shows_an_error_as_the_model_gets_it() -> None:
     _, status, answer = call("fail", '{"how": "tool"}', "--user", "ada")
     assert (status, answer["result"]["content"][0]["text"]) == (200, "Say please.")
 
@@ -184,7 +184,7 @@ def test_mcp_call_shows_how_bad_arguments_are_refused(arguments: str) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "error"),
     [
         (["mcp_call", "add", "{"], "not JSON"),
         (["mcp_call", "add", ""], "not JSON"),
@@ -195,8 +195,8 @@ def test_mcp_call_shows_how_bad_arguments_are_refused(arguments: str) -> None:
         (["mcp_tools", "--user", "nobody"], "no user 'nobody'"),
     ],
 )
-def test_bad_input_is_told_in_one_line(arguments: list[str], complaint: str) -> None:
-    with pytest.raises(CommandError, match=complaint) as raised:
+def test_bad_input_is_an_error_of_one_line(arguments: list[str], error: str) -> None:
+    with pytest.raises(CommandError, match=error) as raised:
         run(*arguments)
     assert "\n" not in str(raised.value)
 

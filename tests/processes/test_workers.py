@@ -1,74 +1,24 @@
-"""Several processes, and several threads of one, obey the owner's settings alike."""
+"""Several processes, and several threads of one, obey the administrators' settings alike."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from mcp_bridge.conf import conf
+from tests.processes.conftest import Worker
 
-ROOT = Path(__file__).resolve().parents[2]
 # What the processes write is nobody's transaction: the database is emptied after each test.
 pytestmark = pytest.mark.django_db(transaction=True)
-Worker = Callable[..., Any]
 # Each takes its turn among the threads; "make stress" does a thousand.
 RELOADS = int(os.environ.get("RELOADS", "30"))
 RACES = max(3, RELOADS // 30)
-
-
-@pytest.fixture
-def database(tmp_path: Path, transactional_db: None) -> str:
-    """A database that other processes see too: the tests' own, or a file where that is SQLite's."""
-    if connection.vendor == "sqlite":
-        return str(tmp_path / "workers.sqlite3")
-    return str(connection.settings_dict["NAME"])
-
-
-@pytest.fixture
-def start(database: str) -> Iterator[Callable[[], Worker]]:
-    """Starts worker processes, each a function that has it do something."""
-    processes: list[subprocess.Popen[str]] = []
-    known = {
-        "DJANGO_SETTINGS_MODULE": "tests.processes.worker_settings",
-        "WORKER_DATABASE": database,
-    }
-
-    def begin() -> Worker:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.processes.worker"],
-            cwd=ROOT,
-            env={**os.environ, **known},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        processes.append(process)
-
-        def have(do: str, **options: Any) -> Any:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(json.dumps({"do": do, **options}) + "\n")
-            process.stdin.flush()
-            return json.loads(process.stdout.readline())
-
-        return have
-
-    yield begin
-    for process in processes:
-        if process.poll() is None:
-            process.communicate(timeout=10)
-        for pipe in filter(None, (process.stdin, process.stdout)):
-            pipe.close()
 
 
 def test_a_change_in_one_process_holds_in_it_at_once_and_in_others_in_time(

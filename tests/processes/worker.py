@@ -203,7 +203,89 @@ def hammer(threads: int, reloads: int) -> dict[str, int]:
     return {name: sum(count[name] for count in counted) for name in counted[0]}
 
 
+def call_for(seconds: float, threads: int, pause: float) -> dict[str, int]:
+    """Make recorded calls in threads, with a pause after each; counts them by their outcome."""
+    from mcp_bridge.testing import MCPClient
+
+    counted = [{"calls": 0, "errors": 0} for _ in range(threads)]
+    until = time.monotonic() + seconds
+
+    def work(count: dict[str, int]) -> None:
+        mine = MCPClient()
+        while time.monotonic() < until:
+            try:
+                mine.call_tool("first")
+                count["calls"] += 1
+            except Exception as exception:
+                print(repr(exception), file=sys.stderr)
+                count["errors"] += 1
+            time.sleep(pause)
+        connections.close_all()
+
+    workers = [threading.Thread(target=work, args=(each,)) for each in counted]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return {name: sum(count[name] for count in counted) for name in counted[0]}
+
+
+def administer_for(seconds: float) -> dict[str, list[int]]:
+    """Decide by every page of the admin, again and again; the statuses of the answers by page."""
+    from django.contrib.auth import get_user_model
+    from django.test import Client
+    from django.urls import reverse
+
+    from mcp_bridge.models import PendingCall, ToolSetting
+    from mcp_bridge.registry.registry import registry
+    from mcp_bridge.testing import MCPClient, MCPError
+
+    user, _ = get_user_model().objects.get_or_create(
+        username="administrator", is_staff=True, is_superuser=True
+    )
+    browser = Client(raise_request_exception=False)
+    browser.force_login(user)
+    tools, calls = "admin:mcp_bridge_toolsetting", "admin:mcp_bridge_pendingcall"
+    browser.get(reverse(f"{tools}_changelist"))
+    rows = list(ToolSetting.objects.order_by("name"))
+    second, race = (next(each for each in rows if each.name == name) for name in ("second", "race"))
+    found: dict[str, list[int]] = {}
+
+    def post(name: str, page: str, *args: Any, **data: Any) -> None:
+        answer = browser.post(reverse(page, args=args), data)
+        found.setdefault(name, []).append(answer.status_code)
+
+    until, number = time.monotonic() + seconds, 0
+    while time.monotonic() < until:
+        number += 1
+        on = {"enabled": "on"} if number % 2 else {}
+        post("page", f"{tools}_change", second.pk, _save="Save", note=str(number), **on)
+        data: dict[str, Any] = {"form-TOTAL_FORMS": len(rows), "form-INITIAL_FORMS": len(rows)}
+        for place, each in enumerate(rows):
+            data |= {f"form-{place}-id": each.pk}
+            data |= {f"form-{place}-enabled": "on"} if each.pk != second.pk or not on else {}
+        post("list", f"{tools}_changelist", _save="Save", **data)
+        for action in ("switch_off", "switch_on"):
+            post("action", f"{tools}_changelist", action=action, _selected_action=second.pk)
+        ToolSetting.objects.filter(pk=race.pk).update(fingerprint="another")
+        shown = browser.get(reverse(f"{tools}_change", args=[race.pk])).context["fingerprint"]
+        post("approve", f"{tools}_approve", race.pk, fingerprint=shown)
+        registry.reload()
+        try:
+            MCPClient(user=user).call_tool("race", {"number": number})
+        except MCPError:
+            # The approval has failed, which its status says.
+            continue
+        pending = PendingCall.objects.latest("pk")
+        decision = {"_refuse": "1", "reason": "No."} if number % 2 else {"_approve": "1"}
+        post("decision", f"{calls}_change", pending.pk, **decision)
+        post("delete", f"{calls}_delete", pending.pk, post="yes")
+    return found
+
+
 COMMANDS: dict[str, Callable[..., Any]] = {
+    "call_for": call_for,
+    "administer_for": administer_for,
     "migrate": migrate,
     "tools": tools,
     "toggle": toggle,

@@ -64,7 +64,6 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "title": (wipe, {**CONFIRMED, "title": "Wipe"}),
     "hints": (wipe, {"confirm": True, "destructive": False}),
     "permissions": (wipe, {**CONFIRMED, "permissions": "auth.add_user"}),
-    "scopes": (wipe, {**CONFIRMED, "scopes": "files"}),
     "meta": (wipe, {**CONFIRMED, "meta": {"a": 1}}),
     "confirm taken off": (wipe, {"destructive": True}),
 }

@@ -1,4 +1,4 @@
-"""The linter: what strict clients refuse, as system checks and as a command for builds."""
+"""The linter finds definitions that strict clients refuse: as checks and as a command."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ for _ in range(20):
 
 
 def tool(**changes: Any) -> Tool:
-    """A tool without a fault, changed."""
+    """A tool without an error, changed."""
     schema = {"type": "object", "properties": {"a": {"type": "string", "description": "An a."}}}
-    faultless = Tool(
+    correct = Tool(
         name="find",
         description="Find.",
         input_schema=schema,
@@ -35,7 +35,7 @@ def tool(**changes: Any) -> Tool:
         invoke=repr,
         encode=repr,  # type: ignore[arg-type]
     )
-    return replace(faultless, **changes)
+    return replace(correct, **changes)
 
 
 def holding(member: dict[str, Any]) -> dict[str, Any]:
@@ -46,11 +46,11 @@ def found(checked: Tool) -> list[str]:
     return [finding.rule.id.removeprefix("mcp_bridge.") for finding in lint(checked)]
 
 
-def test_a_tool_without_a_fault_gives_no_findings() -> None:
+def test_a_correct_tool_gives_no_findings() -> None:
     assert lint(tool()) == []
 
 
-FAULTS = {
+ERRORS = {
     "anyOf": ({"input_schema": {**tool().input_schema, "anyOf": [{}]}}, "W003"),
     "oneOf": ({"input_schema": {**tool().input_schema, "oneOf": [{}]}}, "W003"),
     "allOf": ({"input_schema": {**tool().input_schema, "allOf": [{}]}}, "W003"),
@@ -72,16 +72,16 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(("changes", "rule"), FAULTS.values(), ids=FAULTS)
-def test_fault_is_found_by_one_rule(changes: dict[str, Any], rule: str) -> None:
+@pytest.mark.parametrize(("changes", "rule"), ERRORS.values(), ids=ERRORS)
+def test_an_error_is_found_by_one_rule(changes: dict[str, Any], rule: str) -> None:
     assert found(tool(**changes)) == [rule]
     (finding,) = lint(tool(**changes))
     assert finding.message.startswith(tool(**changes).name)
     assert len(finding.message) < 400
 
 
-def test_every_rule_has_a_fault_here() -> None:
-    assert {f"mcp_bridge.{rule}" for _, rule in FAULTS.values()} == {rule.id for rule in RULES}
+def test_every_rule_has_an_error_here() -> None:
+    assert {f"mcp_bridge.{rule}" for _, rule in ERRORS.values()} == {rule.id for rule in RULES}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_every_rule_has_a_fault_here() -> None:
         {"input_schema": holding({"type": "object", "examples": [{"$ref": "urn:x"}]})},
     ],
 )
-def test_what_is_allowed_is_not_found(changes: dict[str, Any]) -> None:
+def test_an_allowed_definition_has_no_findings(changes: dict[str, Any]) -> None:
     assert lint(tool(**changes)) == []
 
 
@@ -106,7 +106,7 @@ def test_default_without_a_time_zone_is_left_to_the_hint() -> None:
 
 
 @pytest.mark.parametrize("schema", [{"properties": []}, {"allOf": 5}, {"default": {1}}])
-def test_schema_that_is_none_is_told_and_stops_nothing(schema: dict[str, Any]) -> None:
+def test_a_value_that_is_no_schema_is_a_finding_and_stops_nothing(schema: dict[str, Any]) -> None:
     broken = tool(input_schema={"type": "object", **schema})
     assert any("cannot be read" in finding.message for finding in lint(broken))
 

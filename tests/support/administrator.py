@@ -1,4 +1,4 @@
-"""Somebody before the admin's pages of the tools."""
+"""An administrator at the pages of the tools."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def serve_tools(settings: Any, *functions: Any, **options: Any) -> None:
     settings.ROOT_URLCONF.urlpatterns.insert(0, path("admin/", admin.site.urls))
 
 
-class Owner:
+class Administrator:
     """
-    A browser of somebody on the staff with these permissions, of a superuser without any named.
+    The browser of a staff user with these permissions; without any, of a superuser.
 
-    Every page must be there, unless another status is given.
+    Every page must answer 200, unless another status is given.
     """
 
-    def __init__(self, *codenames: str, username: str = "owner") -> None:
+    def __init__(self, *codenames: str, username: str = "administrator") -> None:
         users = get_user_model().objects
         if codenames:
             self.user = users.create_user(username, is_staff=True)
@@ -54,12 +54,22 @@ class Owner:
         return str(response.content.decode())
 
     def save(self, name: str, *, expected: int = 200, **values: Any) -> str:
-        """Save a tool's page with these values; a box that is not named is not ticked."""
+        """Save a tool's page with these values; a checkbox that is not named is cleared."""
         return self.post("change", row(name).pk, expected=expected, _save="Save", **values)
 
     def act(self, action: str, *names: str, expected: int = 200) -> str:
         chosen = [row(name).pk for name in names]
         return self.post("changelist", action=action, _selected_action=chosen, expected=expected)
+
+    def tick(self, **enabled: bool) -> str:
+        """Save the list after some checkboxes were ticked or cleared."""
+        rows = list(ToolSetting.objects.order_by("name"))
+        data = {"form-TOTAL_FORMS": len(rows), "form-INITIAL_FORMS": len(rows), "_save": "Save"}
+        for number, each in enumerate(rows):
+            data[f"form-{number}-id"] = each.pk
+            if enabled.get(each.name, each.enabled):
+                data[f"form-{number}-enabled"] = "on"
+        return self.post("changelist", **data)
 
 
 def address(page: str, *args: Any) -> str:

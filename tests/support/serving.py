@@ -58,7 +58,7 @@ def messages(id: str) -> list[str]:
 
 
 def set_tool(name: str, **values: Any) -> ToolSetting:
-    """The owner's setting of a tool, of which migrations have written one if it is the site's."""
+    """Save values in the ToolSetting of a tool, which the migrations may have written before."""
     return ToolSetting.objects.update_or_create(name=name, defaults=values)[0]
 
 

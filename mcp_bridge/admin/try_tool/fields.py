@@ -13,43 +13,44 @@ from django.utils.timezone import get_current_timezone_name, is_naive, make_awar
 
 from mcp_bridge.admin.schema_tables import as_json, choice, kinds_of
 from mcp_bridge.protocol import ProtocolError
-from mcp_bridge.protocol.jsonrpc import decode
+from mcp_bridge.protocol.jsonrpc import JSONSchema, decode
 from mcp_bridge.protocol.text import cut
 
-# What a field gives that was left empty: nothing is sent.
+# The value of a field that was left empty: nothing is sent.
 ABSENT: Final = object()
 
 # Text that may be longer than this has an input of several lines.
 _LINE: Final = 200
 _NUMBERS: Final = ("integer", "number")
-_SCALARS: Final = ("string", *_NUMBERS)
 _INPUTS: Final[Mapping[str, type[forms.Widget]]] = {
     "email": forms.EmailInput,
     "uri": forms.URLInput,
     "password": forms.PasswordInput,
+    # Formats that are always short.
+    **dict.fromkeys(
+        ("time", "duration", "uuid", "ipv4", "ipv6", "hostname", "regex"), forms.TextInput
+    ),
 }
-# Formats that are always short, besides those that have an input of their own.
-_SHORT: Final = ("time", "duration", "uuid", "ipv4", "ipv6", "hostname", "regex")
 
-Read = Callable[[str], Any]
+Read = Callable[[str], object]
 
 
 class ArgumentField(forms.Field):
     """
     A field whose cleaned value is a JSON value, or ABSENT.
 
-    ``read`` makes the value of what was typed and raises ValidationError; ``hint`` tells how to
-    type it; ``when_empty`` is what is sent where the field is left empty.
+    ``read`` makes the value of the typed text and raises ValidationError; ``hint`` tells how to
+    type it; ``when_empty`` is sent where the field is left empty.
     """
 
     def __init__(
-        self, read: Read, widget: forms.Widget, *, hint: str = "", when_empty: Any = ABSENT
+        self, read: Read, widget: forms.Widget, *, hint: str = "", when_empty: object = ABSENT
     ) -> None:
-        # What is missing is the server's to refuse, as for any other caller.
+        # Missing arguments are for the server to refuse, as for any other caller.
         super().__init__(required=False, widget=widget)
         self.read, self.hint, self.when_empty = read, hint, when_empty
 
-    def clean(self, value: Any) -> Any:
+    def clean(self, value: object) -> object:
         if isinstance(value, bool):
             return value
         # Browsers send the lines of a textarea with CRLF.
@@ -57,18 +58,17 @@ class ArgumentField(forms.Field):
         return ABSENT if text == "" else self.read(text)
 
 
-def argument_field(schema: Mapping[str, Any], *, required: bool, certain: bool) -> ArgumentField:
+def argument_field(schema: JSONSchema, *, required: bool, certain: bool) -> ArgumentField:
     """
-    The field for values of a schema without references.
+    Return the field for values of a schema without references.
 
     ``required`` is whether the member must be sent with its object, ``certain`` whether that
     object is sent in any case.
     """
     kinds = kinds_of(schema)
     nullable = "null" in kinds
-    kind = (
-        next((each for each in kinds if each != "null"), "") if len(kinds) <= 1 + nullable else ""
-    )
+    others = [each for each in kinds if each != "null"]
+    kind = others[0] if len(others) == 1 else ""
     if kind == "boolean" and required and certain and not nullable and "enum" not in schema:
         return ArgumentField(str, forms.CheckboxInput())
     if "enum" in schema or "const" in schema or kind == "boolean":
@@ -81,31 +81,45 @@ def argument_field(schema: Mapping[str, Any], *, required: bool, certain: bool) 
         return _text(schema, when_empty)
     if kind in _NUMBERS:
         return _number(schema, kind, when_empty)
-    if kind == "array" and _has_lines(schema):
-        return _lines(schema, required, when_empty)
+    items = schema.get("items")
+    if kind == "array" and isinstance(items, Mapping) and "prefixItems" not in schema:
+        is_plain = not items.keys() & {"$ref", "anyOf", "oneOf", "allOf"}
+        # A value with lines of its own cannot be one of several lines.
+        if is_plain and items.get("maxLength", 0) <= _LINE:
+            read = {"string": _read_text, "integer": _read_number, "number": _read_number}
+            if items.get("type") in read:
+                empty = [] if required and not nullable else when_empty
+                return _lines(schema, read[items["type"]], empty)
     return _json(schema, when_empty)
 
 
 def read_json(text: str) -> Any:
-    """The JSON value in a text, read as strictly as on the wire. Raises ValidationError."""
+    """Return the JSON value in a text, read as strictly as on the wire. Raises ValidationError."""
     try:
         return decode(text.encode())
-    except (ProtocolError, UnicodeEncodeError) as refused:
-        raise ValidationError(_complaint(text, str(refused))) from None
-
-
-def _complaint(text: str, refused: str) -> str:
+    except (ProtocolError, UnicodeEncodeError) as error:
+        refused = str(error)
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        return f"This is not JSON: {error.msg.lower()} at {place}. Text stands in double quotes."
+        refused = f"{error.msg.lower()} at {place}. Text stands in double quotes."
+        raise ValidationError(f"This is not JSON: {refused}") from None
     except (ValueError, RecursionError):
         pass
-    return f"This JSON cannot be sent: {refused.partition(': ')[2] or refused}"
+    raise ValidationError(f"This JSON cannot be sent: {refused.partition(': ')[2] or refused}")
 
 
-def _read_number(text: str) -> Any:
+def json_area(attrs: Mapping[str, str]) -> forms.Textarea:
+    """Return an input for JSON of several lines."""
+    return _area({"spellcheck": "false", "class": "vLargeTextField mcp-json", **attrs}, 3)
+
+
+def _area(attrs: Mapping[str, str], rows: int) -> forms.Textarea:
+    return forms.Textarea({"rows": rows, "class": "vLargeTextField", **attrs})
+
+
+def _read_number(text: str) -> object:
     try:
         value = decode(text.strip().encode())
     except (ProtocolError, UnicodeEncodeError):
@@ -120,7 +134,7 @@ def _read_text(text: str) -> str:
 
 
 def _read_moment(text: str) -> str:
-    """What a browser gives for a date and time, with the offset that JSON Schema asks for."""
+    """Add the offset that JSON Schema asks for to a browser's date and time."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -128,9 +142,8 @@ def _read_moment(text: str) -> str:
     return make_aware(moment).isoformat() if is_naive(moment) else text
 
 
-def _text(schema: Mapping[str, Any], when_empty: Any) -> ArgumentField:
+def _text(schema: JSONSchema, when_empty: object) -> ArgumentField:
     given = schema.get("format", "")
-    attrs = {"class": "vTextField", **_placeholder(schema)}
     if given == "date":
         # Not the bare DateInput, which is a text input.
         return ArgumentField(str, forms.TextInput({"type": "date"}), when_empty=when_empty)
@@ -138,18 +151,17 @@ def _text(schema: Mapping[str, Any], when_empty: Any) -> ArgumentField:
         widget = forms.TextInput({"type": "datetime-local", "step": "1"})
         hint = f"In the time zone {get_current_timezone_name()}."
         return ArgumentField(_read_moment, widget, hint=hint, when_empty=when_empty)
-    if given in _INPUTS:
-        return ArgumentField(_read_text, _INPUTS[given](attrs), when_empty=when_empty)
-    short = given in _SHORT or schema.get("maxLength", _LINE + 1) <= _LINE
-    if short:
-        return ArgumentField(_read_text, forms.TextInput(attrs), when_empty=when_empty)
+    attrs = _placeholder(schema)
+    if given in _INPUTS or schema.get("maxLength", _LINE + 1) <= _LINE:
+        one_line = _INPUTS.get(given, forms.TextInput)({"class": "vTextField", **attrs})
+        return ArgumentField(_read_text, one_line, when_empty=when_empty)
     # Where no length is given it may be a word or a page: one line that grows.
-    rows = 4 if "maxLength" in schema else 1
-    return ArgumentField(_read_text, _area(schema, rows), when_empty=when_empty)
+    area = _area(attrs, 4 if "maxLength" in schema else 1)
+    return ArgumentField(_read_text, area, when_empty=when_empty)
 
 
-def _number(schema: Mapping[str, Any], kind: str, when_empty: Any) -> ArgumentField:
-    attrs: dict[str, Any] = {"class": "vIntegerField", "step": "any", **_placeholder(schema)}
+def _number(schema: JSONSchema, kind: str, when_empty: object) -> ArgumentField:
+    attrs: dict[str, object] = {"class": "vIntegerField", "step": "any", **_placeholder(schema)}
     low, high = schema.get("minimum"), schema.get("maximum")
     if kind == "integer":
         step = schema.get("multipleOf", 1)
@@ -159,7 +171,7 @@ def _number(schema: Mapping[str, Any], kind: str, when_empty: Any) -> ArgumentFi
     return ArgumentField(_read_number, forms.NumberInput(attrs), when_empty=when_empty)
 
 
-def _choices(schema: Mapping[str, Any], *, nullable: bool, empty: bool) -> ArgumentField:
+def _choices(schema: JSONSchema, *, nullable: bool, empty: bool) -> ArgumentField:
     values = schema.get("enum") or [True, False]
     if "const" in schema:
         values = [schema["const"]]
@@ -171,7 +183,7 @@ def _choices(schema: Mapping[str, Any], *, nullable: bool, empty: bool) -> Argum
         default = f"; default: {choice(schema['default'])}" if "default" in schema else ""
         choices = [("", f"(not sent{default})"), *choices]
 
-    def read(text: str) -> Any:
+    def read(text: str) -> object:
         if text not in written:
             raise ValidationError("Choose one of the values.")
         return written[text]
@@ -179,19 +191,8 @@ def _choices(schema: Mapping[str, Any], *, nullable: bool, empty: bool) -> Argum
     return ArgumentField(read, forms.Select(choices=choices))
 
 
-def _has_lines(schema: Mapping[str, Any]) -> bool:
-    items = schema.get("items")
-    if not isinstance(items, Mapping) or "prefixItems" in schema:
-        return False
-    plain = items.get("type") in _SCALARS and not items.keys() & {"$ref", "anyOf", "oneOf", "allOf"}
-    # A value with lines of its own cannot be one of several lines.
-    return plain and items.get("maxLength", 0) <= _LINE
-
-
-def _lines(schema: Mapping[str, Any], required: bool, when_empty: Any) -> ArgumentField:
-    read_item = _read_text if schema["items"]["type"] == "string" else _read_number
-
-    def read(text: str) -> Any:
+def _lines(schema: JSONSchema, read_item: Read, when_empty: object) -> ArgumentField:
+    def read(text: str) -> object:
         if text.strip() == "[]":
             return []
         values = []
@@ -202,29 +203,21 @@ def _lines(schema: Mapping[str, Any], required: bool, when_empty: Any) -> Argume
                 raise ValidationError(f"Line {number}: {error.message}") from None
         return values or ABSENT
 
-    if required and when_empty is ABSENT:
-        when_empty = []
-    widget = _area(schema, 3)
-    return ArgumentField(read, widget, hint="One value a line.", when_empty=when_empty)
+    area = _area(_placeholder(schema), 3)
+    return ArgumentField(read, area, hint="One value a line.", when_empty=when_empty)
 
 
-def _json(schema: Mapping[str, Any], when_empty: Any) -> ArgumentField:
-    def read(text: str) -> Any:
+def _json(schema: JSONSchema, when_empty: object) -> ArgumentField:
+    def read(text: str) -> object:
         return read_json(text) if text.strip() else ABSENT
 
-    widget = _area(schema, 3)
-    widget.attrs |= {"spellcheck": "false", "class": "vLargeTextField mcp-json"}
     hint = 'Write JSON, such as {"name": "value"}, ["a", "b"], "text" or 12.'
-    return ArgumentField(read, widget, hint=hint, when_empty=when_empty)
+    area = json_area(_placeholder(schema))
+    return ArgumentField(read, area, hint=hint, when_empty=when_empty)
 
 
-def _area(schema: Mapping[str, Any], rows: int) -> forms.Textarea:
-    return forms.Textarea({"rows": rows, "class": "vLargeTextField", **_placeholder(schema)})
-
-
-def _placeholder(schema: Mapping[str, Any]) -> dict[str, str]:
+def _placeholder(schema: JSONSchema) -> dict[str, str]:
     default = schema.get("default")
     if default in (None, "", [], {}):
         return {}
-    text = default if isinstance(default, str) else as_json(default)
-    return {"placeholder": cut(text, 80)}
+    return {"placeholder": cut(default if isinstance(default, str) else as_json(default), 80)}

@@ -1,8 +1,8 @@
-"""A tool's input schema as a Django form, whose answers are the arguments of a call."""
+"""A tool's input schema as a Django form, whose cleaned values are the arguments of a call."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
@@ -10,9 +10,17 @@ from urllib.parse import quote
 from django import forms
 from django.core.exceptions import ValidationError
 
-from mcp_bridge.admin.schema_tables import as_json, in_words, kinds_of, opened, spelled
-from mcp_bridge.admin.try_tool.fields import ABSENT, ArgumentField, argument_field, read_json
+from mcp_bridge.admin.schema_tables import as_json, describe_type, kinds_of, spelled
+from mcp_bridge.admin.try_tool.fields import (
+    ABSENT,
+    ArgumentField,
+    argument_field,
+    json_area,
+    read_json,
+)
+from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import pointer
+from mcp_bridge.schemas.walk import SchemaDocument
 
 MAX_FIELDS: Final = 200
 # Objects further in than this are written as JSON.
@@ -27,43 +35,41 @@ class Node:
     """
     One member of the arguments: a field, or where ``members`` is given an object of fields.
 
-    ``key`` is the field's name in the form, ``place`` the path of the value. What has no ``name``
-    is a field for the members that the schema does not name.
+    ``key`` is the field's name in the form, ``place`` the path of the value. A node without a
+    ``name`` is a field for the members that the schema does not name.
     """
 
+    form: forms.Form
     name: str | None
     key: str
     place: tuple[str, ...]
     required: bool
     title: str
     help: str
-    when_empty: Any = ABSENT
+    when_empty: object = ABSENT
     members: tuple[Node, ...] | None = None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """What a template shows of a node: a bound field, or a fieldset with parts."""
-
-    title: str
-    name: str
-    required: bool
-    help: str
-    id: str
-    field: forms.BoundField | None = None
-    parts: list[Part] | None = None
+    @property
+    def field(self) -> forms.BoundField:
+        """The bound field of a node without members."""
+        return self.form[self.key]
 
     @property
-    def is_checkbox(self) -> bool:
-        return self.field is not None and self.field.widget_type == "checkbox"
+    def id(self) -> str:
+        return f"id_{self.form.add_prefix(self.key)}"
+
+    @property
+    def label(self) -> str:
+        """The name as people can read it; empty without a name."""
+        return "" if self.name is None else spelled(self.name)
 
 
 class ArgumentsForm(forms.Form):
     """
     The form of a tool's input schema: ``ArgumentsForm(tool.input_schema, request.POST)``.
 
-    It refuses only what cannot be made JSON; all else is for the server to refuse, whose errors
-    ``add_tool_errors`` takes. An empty field is not sent.
+    It refuses only texts that cannot be made JSON; all else is for the server to refuse, whose
+    errors ``add_tool_errors`` takes. An empty field is not sent.
     """
 
     prefix = "arguments"
@@ -71,21 +77,20 @@ class ArgumentsForm(forms.Form):
     class Media:
         css = {"all": ["mcp_bridge/admin.css"]}
 
-    def __init__(self, schema: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
+    def __init__(self, schema: JSONSchema, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._schema = schema
+        self._document = SchemaDocument(schema)
         self._left = MAX_FIELDS
-        root, seen = opened(schema, schema)
-        self._nodes = tuple(self._members(root, (), seen, certain=True))
+        root, seen = self._document.merged(schema)
+        self.nodes = tuple(self._members(root, (), seen, certain=True))
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments to send. Only for a form that is valid."""
-        found: dict[str, Any] = self._object(self._nodes, certain=True)
-        return found
+        """Return the arguments to send. Only for a form that is valid."""
+        return self._object(self.nodes)
 
-    def add_tool_errors(self, errors: Iterable[Mapping[str, Any]]) -> None:
+    def add_tool_errors(self, errors: Iterable[JSONObject]) -> None:
         """Put each error of ``_meta["mcp-bridge/errors"]`` at its field, or at the form's top."""
-        fields = {pointer(node.place): node.key for node in _leaves(self._nodes) if node.name}
+        fields = {pointer(node.place): node.key for node in _leaves(self.nodes) if node.name}
         for error in errors:
             path, message = str(error.get("path", "")), str(error.get("message", ""))
             found = [each for each in fields if path == each or path.startswith(f"{each}/")]
@@ -93,13 +98,10 @@ class ArgumentsForm(forms.Form):
             rest = path.removeprefix(nearest)
             self.add_error(fields.get(nearest), f"{rest}: {message}" if rest else message)
 
-    def parts(self) -> list[Part]:
-        """What a template shows, in the order of the schema."""
-        return [self._part(node) for node in self._nodes]
-
     def _members(
-        self, schema: Mapping[str, Any], place: tuple[str, ...], seen: frozenset[str], certain: bool
+        self, schema: JSONSchema, place: tuple[str, ...], seen: frozenset[int], certain: bool
     ) -> Iterator[Node]:
+        """Yield the nodes of an object's members; ``certain`` is whether it is sent in any case."""
         properties = schema.get("properties", {})
         # A schema of more fields than a page can hold is one field for all of it.
         shown = properties if len(properties) <= self._left else {}
@@ -109,41 +111,66 @@ class ArgumentsForm(forms.Form):
             yield self._node(each, (*place, name), seen, name in required, certain)
         others = schema.get("additionalProperties", not shown)
         if others is not False or schema.get("patternProperties"):
-            yield self._others(others, place, named=bool(shown))
+            field = ArgumentField(_read_object, json_area({}))
+            words = describe_type(others, self._document)
+            kind = "" if words in ("anything", "nothing") else f" Each value: {words}."
+            field.help_text = f'Write a JSON object, such as {{"name": "value"}}.{kind}'
+            yield self._leaf(
+                field,
+                form=self,
+                name=None,
+                key=".".join([*map(_encoded, place), "*"]),
+                place=place,
+                required=False,
+                title="Other members" if shown else "All members",
+            )
 
     def _node(
         self,
-        schema: Any,
+        schema: object,
         place: tuple[str, ...],
-        seen: frozenset[str],
+        seen: frozenset[int],
         required: bool,
         certain: bool,
     ) -> Node:
-        words = in_words(schema, self._schema, seen)
-        known, seen = opened(schema, self._schema, seen)
+        words = describe_type(schema, self._document, seen)
+        known, seen = self._document.merged(schema, seen)
         options: dict[str, Any] = {
+            "form": self,
             "name": place[-1],
             "key": ".".join(map(_encoded, place)),
             "place": place,
             "required": required,
             "title": str(known.get("title", "")),
         }
-        notes = [_typed_as(words, known)]
+        # The type and the default, as far as the input itself does not show them.
+        notes = [] if words in _SHOWN else [words]
+        notes += [f"default: {as_json(known['default'], 80)}"] if "default" in known else []
+        note = "; ".join(notes)
+        notes = [f"{note[:1].upper()}{note[1:]}."] if note else []
         if required and not certain:
             notes.append("Required where anything else of its object is sent.")
-        if self._is_group(known, place, required):
-            sent = certain and required and "null" not in kinds_of(known)
+        is_group = self._is_group(known, place, required)
+        field = None if is_group else argument_field(known, required=required, certain=certain)
+        notes += [field.hint] if field and field.hint else []
+        help_text = "\n".join(filter(None, [str(known.get("description", "")), " ".join(notes)]))
+        if field is None:
+            nullable = "null" in kinds_of(known)
+            sent = certain and required and not nullable
             members = tuple(self._members(known, place, seen, certain=sent))
-            empty = _when_empty(known, members, required)
-            return Node(**options, help=_help(known, notes), members=members, when_empty=empty)
-        field = argument_field(known, required=required, certain=certain)
-        field.help_text = _help(known, [*notes, field.hint])
+            when_empty = (None if nullable else _filled(members, {})) if required else ABSENT
+            return Node(**options, help=help_text, members=members, when_empty=when_empty)
+        field.help_text = help_text
         if required and certain and field.when_empty is ABSENT:
             field.widget.attrs["required"] = not isinstance(field.widget, forms.CheckboxInput)
-        self.fields[options["key"]] = field
-        return Node(**options, help=field.help_text, when_empty=field.when_empty)
+        return self._leaf(field, **options)
 
-    def _is_group(self, schema: Mapping[str, Any], place: tuple[str, ...], required: bool) -> bool:
+    def _leaf(self, field: ArgumentField, **options: Any) -> Node:
+        self.fields[options["key"]] = field
+        return Node(**options, help=str(field.help_text), when_empty=field.when_empty)
+
+    def _is_group(self, schema: JSONSchema, place: tuple[str, ...], required: bool) -> bool:
+        """Return whether the members of a schema have fields of their own."""
         kinds = kinds_of(schema)
         properties = schema.get("properties", {})
         if not properties or schema.keys() & _BRANCHES or set(kinds) - {"object", "null"}:
@@ -152,88 +179,46 @@ class ArgumentsForm(forms.Form):
         writes_null = "null" in kinds and not required and schema.get("default") is not None
         return not writes_null and len(place) <= MAX_LEVEL and len(properties) <= self._left
 
-    def _others(self, schema: Any, place: tuple[str, ...], named: bool) -> Node:
-        key = ".".join([*map(_encoded, place), "*"])
-        field = ArgumentField(_read_object, forms.Textarea({"rows": 3}))
-        field.widget.attrs |= {"spellcheck": "false", "class": "vLargeTextField mcp-json"}
-        words = in_words(schema, self._schema)
-        kind = "" if words in ("anything", "nothing") else f" Each value: {words}."
-        field.help_text = f'Write a JSON object, such as {{"name": "value"}}.{kind}'
-        self.fields[key] = field
-        title = "Other members" if named else "All members"
-        return Node(
-            name=None, key=key, place=place, required=False, title=title, help=field.help_text
-        )
-
-    def _object(self, nodes: tuple[Node, ...], *, certain: bool) -> Any:
-        """The object of what was filled in, or ABSENT where nothing was and nothing need be."""
-        given = [
-            self.cleaned_data.get(node.key, ABSENT)
-            if node.members is None
-            else self._object(node.members, certain=False)
-            for node in nodes
-        ]
-        if not certain and all(value is ABSENT for value in given):
-            return ABSENT
+    def _object(self, nodes: Iterable[Node]) -> dict[str, Any]:
+        """Return the object that the nodes are of."""
+        given: dict[str, object] = {}
+        for node in nodes:
+            if node.members is None:
+                given[node.key] = self.cleaned_data.get(node.key, ABSENT)
+            # An object of which no field is filled in is as absent as an empty field.
+            elif any(self._is_given(each) for each in node.members):
+                given[node.key] = self._object(node.members)
         return _filled(nodes, given)
 
-    def _part(self, node: Node) -> Part:
-        shown: dict[str, Any] = {
-            "title": node.title,
-            "name": "" if node.name is None else spelled(node.name),
-            "required": node.required,
-            "help": node.help,
-            "id": f"id_{self.add_prefix(node.key)}",
-        }
-        if node.members is None:
-            return Part(**shown, field=self[node.key])
-        return Part(**shown, parts=[self._part(each) for each in node.members])
+    def _is_given(self, node: Node) -> bool:
+        return any(
+            self.cleaned_data.get(each.key, ABSENT) is not ABSENT for each in _leaves([node])
+        )
 
 
-def _filled(nodes: Iterable[Node], given: Iterable[Any]) -> dict[str, Any]:
-    """The object of the given values, with what is sent for those that are absent."""
+def _filled(nodes: Iterable[Node], given: JSONObject) -> dict[str, Any]:
+    """Return the object of values given by key, with the ``when_empty`` of absent ones."""
     found: dict[str, Any] = {}
-    for node, each in zip(nodes, given, strict=True):
-        value = node.when_empty if each is ABSENT else each
+    for node in nodes:
+        value: Any = given.get(node.key, ABSENT)
+        value = node.when_empty if value is ABSENT else value
         if value is not ABSENT:
-            # What has a field of its own stands above what was written among the others.
+            # A member with a field of its own comes before one written among the others.
             found = {**value, **found} if node.name is None else {**found, node.name: value}
     return found
 
 
-def _when_empty(schema: Mapping[str, Any], members: tuple[Node, ...], required: bool) -> Any:
-    if not required:
-        return ABSENT
-    return None if "null" in kinds_of(schema) else _filled(members, [ABSENT] * len(members))
-
-
 def _leaves(nodes: Iterable[Node]) -> Iterator[Node]:
     for node in nodes:
-        if node.members is None:
-            yield node
-        else:
-            yield from _leaves(node.members)
+        yield from [node] if node.members is None else _leaves(node.members)
 
 
 def _encoded(name: str) -> str:
-    """A name as it can stand between dots in an HTML name and id; "%" for the empty one."""
+    """Return a name as it can stand between dots in an HTML name and id; "%" for the empty one."""
     return quote(name, safe="", errors="surrogatepass").replace(".", "%2E") or "%"
 
 
-def _typed_as(words: str, schema: Mapping[str, Any]) -> str:
-    """The type and the default, as far as the input itself does not show them."""
-    shown = "" if words in _SHOWN else f"{words[:1].upper()}{words[1:]}"
-    default = f"default: {as_json(schema['default'], 80)}" if "default" in schema else ""
-    said = "; ".join(filter(None, [shown, default]))
-    return f"{said[:1].upper()}{said[1:]}." if said else ""
-
-
-def _help(schema: Mapping[str, Any], notes: list[str]) -> str:
-    lines = [str(schema.get("description", "")), " ".join(filter(None, notes))]
-    return "\n".join(filter(None, lines))
-
-
-def _read_object(text: str) -> Any:
+def _read_object(text: str) -> object:
     if not text.strip():
         return ABSENT
     value = read_json(text)

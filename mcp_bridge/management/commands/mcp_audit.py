@@ -1,20 +1,16 @@
 from __future__ import annotations
 
-import re
-from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 from django.db import router
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.utils import timezone
 
 from mcp_bridge.calls.outcomes import Outcome
-from mcp_bridge.management.tables import TablesCommand
+from mcp_bridge.management.base import TablesCommand, duration
 from mcp_bridge.models import PendingCall, ToolCallRecord, UsedState
 
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_AGE: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
 # Deleted in one statement, so that none holds the table for long.
 _AT_ONCE: Final = 10_000
 
@@ -39,16 +35,16 @@ class Command(TablesCommand):
             help="Longer than any call takes, such as 10m (default: 1h).",
         )
 
-    def handle(self, *args: Any, does: str, older_than: str, **options: Any) -> None:
-        before = _before(older_than)
+    def handle(self, *, does: str, older_than: str, **options: object) -> None:
+        before = timezone.now() - duration(older_than)
         rows = ToolCallRecord.objects.using(router.db_for_write(ToolCallRecord))
         old = rows.filter(started_at__lt=before)
         if does == "reap":
             count = old.filter(outcome=Outcome.STARTED).update(outcome=Outcome.UNKNOWN)
             self.stdout.write(f'{count} started before {before:%Y-%m-%d %H:%M}: now "unknown".')
             return
-        records = _deleted(old)
-        calls = _deleted(PendingCall.settled(before, using=router.db_for_write(PendingCall)))
+        records = _delete(old)
+        calls = _delete(PendingCall.settled(before, using=router.db_for_write(PendingCall)))
         states = UsedState.forget(using=router.db_for_write(UsedState))
         self.stdout.write(
             f"{records} records and {calls} decided calls from before {before:%Y-%m-%d %H:%M} "
@@ -56,20 +52,9 @@ class Command(TablesCommand):
         )
 
 
-def _deleted(rows: QuerySet[Any]) -> int:
-    """How many rows there were, which are deleted."""
+def _delete(rows: QuerySet[Model]) -> int:
+    """Delete the rows, some at a time, and return how many there were."""
     count = 0
     while keys := list(rows.order_by("pk").values_list("pk", flat=True)[:_AT_ONCE]):
         count += rows.filter(pk__range=(keys[0], keys[-1])).delete()[0]
     return count
-
-
-def _before(age: str) -> datetime:
-    """The moment that long ago. Raises CommandError for what is no age."""
-    match = _AGE.fullmatch(age)
-    try:
-        if match:
-            return timezone.now() - timedelta(**{_UNITS[match[2]]: int(match[1])})
-    except OverflowError:
-        pass
-    raise CommandError(f"{age!r} is no age: give a number and one of s, m, h, d, w, such as 90d.")

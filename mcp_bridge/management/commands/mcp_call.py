@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from mcp_bridge.management.tables import TablesCommand
-from mcp_bridge.management.users import named_user
+from mcp_bridge.management.base import TablesCommand, named_user
 from mcp_bridge.protocol import LATEST, SUPPORTED_VERSIONS
 from mcp_bridge.testing import MCPClient
 
@@ -29,22 +27,19 @@ class Command(TablesCommand):
         )
 
     def handle(
-        self, *args: Any, name: str, arguments: str, user: str | None, revision: str, **options: Any
+        self, *, name: str, arguments: str, user: str | None, revision: str, **options: object
     ) -> None:
+        try:
+            parsed = json.loads(arguments)
+        except json.JSONDecodeError as exception:
+            raise CommandError(f"The arguments are not JSON: {exception}.") from None
         client = MCPClient(
             user=named_user(user) if user else None,
             revision=revision,
             host=MCPClient.allowed_host(),
         )
-        message = client.message("tools/call", name=name, arguments=_parsed(arguments))
+        message = client.message("tools/call", name=name, arguments=parsed)
         self.stdout.write(f"POST {client.path}\n{json.dumps(message, indent=2)}\n")
         response = client.send(json.dumps(message).encode(), client.mirrored(message))
         self.stdout.write(f"{response.status_code} {response.reason_phrase}")
         self.stdout.write(json.dumps(response.json(), indent=2, ensure_ascii=False))
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as exception:
-        raise CommandError(f"The arguments are not JSON: {exception}.") from None

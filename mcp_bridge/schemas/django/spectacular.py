@@ -132,13 +132,11 @@ def _hint(schema: dict[str, Any], direction: Direction) -> object:
 
     def conform(value: object) -> object:
         try:
-            violations = validator.violations(value)
+            found = validator.errors(value)
         except UncheckableError as exception:
             raise ValueError(str(exception)) from exception
-        if violations:
-            errors = [
-                hints.argument_error(each.keyword, each.message, each.path) for each in violations
-            ]
+        if found:
+            errors = [hints.argument_error(each.keyword, each.message, each.path) for each in found]
             raise ValidationError.from_exception_data("schema", errors)
         return value
 

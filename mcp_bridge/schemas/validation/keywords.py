@@ -1,67 +1,99 @@
-"""jsonschema's keywords of 2020-12: each costs steps, and those that cost too much are new."""
+"""jsonschema's keywords of 2020-12: each costs steps, and those that cost too much are replaced."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 from pydantic_core import SchemaError, SchemaValidator, core_schema
-from referencing.jsonschema import DRAFT202012
 
+from mcp_bridge.protocol.jsonrpc import JSONSchema
 from mcp_bridge.protocol.text import quoted
-from mcp_bridge.schemas.validation.budget import current, spend
 
-Keyword = Callable[[Any, Any, Any, Any], Iterable[ValidationError] | None]
+# One of jsonschema's validators, whose methods ``extend`` leaves without types.
+Validator: TypeAlias = Any
+# Takes a validator, the keyword's value, the instance and the schema.
+Keyword = Callable[[Validator, Any, object, JSONSchema], Iterable[ValidationError] | None]
+Errors = Iterator[ValidationError]
 
 # No format that is asserted has longer values, and some are slow to read.
 _LONGEST_FORMATTED: Final = 2000
 _TIME = re.compile(r"\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.IGNORECASE | re.ASCII)
-
-
 # In steps of about four microseconds: a reference is searched for, a choice keeps the errors of
 # all its branches.
 _PRICES: Final = {"$ref": 8, "$dynamicRef": 8, "anyOf": 5, "oneOf": 5}
 # These look at every item or member, also where they find nothing to check in it.
 _GO_THROUGH: Final = (
-    "additionalProperties",
-    "contains",
-    "items",
-    "patternProperties",
-    "prefixItems",
-    "propertyNames",
-    "unevaluatedItems",
-    "unevaluatedProperties",
+    *("additionalProperties", "contains", "items", "patternProperties", "prefixItems"),
+    *("propertyNames", "unevaluatedItems", "unevaluatedProperties"),
 )
 
 
+class TooMuchWork(Exception):
+    """A check has used up the steps it may take."""
+
+
+@dataclass(slots=True)
+class _Budget:
+    """The steps that a check may still take, and the validators of the schema's parts by id()."""
+
+    left: int
+    validators: dict[int, Validator]
+
+
+# Steps, not seconds, so that the same is refused on every machine.
+_budget: ContextVar[_Budget | None] = ContextVar("mcp_bridge_budget", default=None)
+
+
+def allow(steps: int, validators: dict[int, Validator]) -> None:
+    """
+    Let all that is checked from here on, in this context, take so many steps.
+
+    ``validators`` holds the validators of the parts of one schema, for all checks against it.
+    """
+    _budget.set(_Budget(steps, validators))
+
+
+def _spend(steps: int) -> None:
+    """Count steps, where any are counted. Raises TooMuchWork once there are none left."""
+    budget = _budget.get()
+    if budget is not None:
+        budget.left -= steps
+        if budget.left < 0:
+            raise TooMuchWork("checking it takes too many steps")
+
+
 def _descend(
-    self: Any,
-    instance: Any,
+    self: Validator,
+    instance: object,
     schema: Any,
-    path: Any = None,
-    schema_path: Any = None,
-    resolver: Any = None,
-) -> Iterator[ValidationError]:
-    """jsonschema's own, but for the validator: made once for a part, not for each value."""
-    budget = current()
-    known = budget.validators if budget is not None else None
-    below = None if known is None else known.get(id(schema))
+    path: str | int | None = None,
+    schema_path: str | int | None = None,
+    resolver: object = None,
+) -> Errors:
+    """
+    Yield the errors of a part of an instance, as jsonschema's own method does.
+
+    The validator of a subschema is made once, and not for each value. ``resolver`` is not needed,
+    since every reference is a pointer from the root (SchemaDocument.localize).
+    """
+    budget = _budget.get()
+    known = {} if budget is None else budget.validators
+    below = known.get(id(schema))
     if below is None:
-        resource = DRAFT202012.create_resource(schema)
-        resolver = resolver or self._resolver.in_subresource(resource)
-        below = self.evolve(schema=schema, _resolver=resolver)
-        if known is not None:
-            # It holds the part, whose id is therefore no other's.
-            known[id(schema)] = below
+        # It holds the subschema, whose id is therefore no other's.
+        below = known[id(schema)] = self.evolve(schema=schema)
     for error in below.iter_errors(instance):
         if path is not None:
             error.path.appendleft(path)
@@ -74,12 +106,12 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
     price, goes_through = _PRICES.get(name, 1), name in _GO_THROUGH
 
     def check(
-        validator: Any, value: Any, instance: Any, schema: Any
+        validator: Validator, value: Any, instance: object, schema: JSONSchema
     ) -> Iterable[ValidationError] | None:
         size = len(value) if isinstance(value, dict | list) else 0
         if goes_through and isinstance(instance, dict | list):
             size += len(instance)
-        spend(price + size // 16)
+        _spend(price + size // 16)
         return keyword(validator, value, instance, schema)
 
     return check
@@ -88,45 +120,48 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
 @lru_cache(maxsize=2048)
 def matcher(pattern: str) -> Callable[[str], bool]:
     """
-    What searches a text for a pattern, in time linear in the text's length.
+    Return a function that searches a text for a pattern, in time linear in the text's length.
 
-    That is the engine pydantic uses for patterns in hints. Raises ValueError for a pattern it
-    cannot read, such as one with look-around or back-references.
+    The engine is the one that pydantic has for patterns in hints. Raises ValueError for a pattern
+    that it cannot read, such as one with look-around or back-references.
     """
     try:
-        matches = SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
+        return SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
     except SchemaError as exception:
         reason = str(exception).strip().splitlines()[-1].strip().removeprefix("error: ")
         raise ValueError(reason) from exception
-    return matches
 
 
-def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
+# The keywords that are replaced; jsonschema calls each with the validator, the keyword's value, the
+# instance and the schema.
+
+
+def _pattern(validator: Validator, pattern: str, instance: object, *rest: object) -> Errors:
     if isinstance(instance, str):
-        spend(len(instance) // 256)
+        _spend(len(instance) // 256)
         if not matcher(pattern)(instance):
             yield ValidationError("does not match the pattern")
 
 
 def _pattern_properties(
-    validator: Any, patterns: Mapping[str, Any], instance: Any, schema: Any
-) -> Iterator[ValidationError]:
+    validator: Validator, patterns: Mapping[str, object], instance: object, *rest: object
+) -> Errors:
     if not isinstance(instance, dict):
         return
     for pattern, subschema in patterns.items():
-        spend(len(instance))
+        _spend(len(instance))
         for name, value in instance.items():
             if matcher(pattern)(name):
                 yield from validator.descend(value, subschema, path=name, schema_path=pattern)
 
 
 def _additional_properties(
-    validator: Any, wanted: Any, instance: Any, schema: Any
-) -> Iterator[ValidationError]:
+    validator: Validator, wanted: object, instance: object, schema: JSONSchema
+) -> Errors:
     if not isinstance(instance, dict):
         return
     known, patterns = schema.get("properties", {}), schema.get("patternProperties", ())
-    spend(len(instance) * len(patterns))
+    _spend(len(instance) * len(patterns))
     extra = [
         name
         for name in instance
@@ -142,25 +177,22 @@ def _additional_properties(
         yield from validator.descend(instance[name], wanted, path=name)
 
 
-def _required(
-    validator: Any, names: list[str], instance: Any, schema: Any
-) -> Iterator[ValidationError]:
-    for name in names if isinstance(instance, dict) else ():
-        if name not in instance:
-            yield ValidationError("is required and was not given", path=[name])
+def _required(validator: Validator, names: list[str], instance: object, *rest: object) -> Errors:
+    if isinstance(instance, dict):
+        for name in names:
+            if name not in instance:
+                yield ValidationError("is required and was not given", path=[name])
 
 
 def _property_names(
-    validator: Any, wanted: Any, instance: Any, schema: Any
-) -> Iterator[ValidationError]:
+    validator: Validator, wanted: object, instance: object, *rest: object
+) -> Errors:
     for name in instance if isinstance(instance, dict) else ():
         if any(validator.descend(name, wanted)):
             yield ValidationError(f"has a member with a name it may not have: {quoted(name)}")
 
 
-def _unique_items(
-    validator: Any, wanted: bool, instance: Any, schema: Any
-) -> Iterator[ValidationError]:
+def _unique_items(validator: Validator, wanted: bool, instance: object, *rest: object) -> Errors:
     if not wanted or not isinstance(instance, list):
         return
     # Texts, since the hashes of numbers can be made to collide.
@@ -173,7 +205,7 @@ def _unique_items(
         seen.add(text)
 
 
-def _enum(validator: Any, values: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+def _enum(validator: Validator, values: list[Any], instance: object, *rest: object) -> Errors:
     if isinstance(instance, dict | list):
         text = _text(instance)
         found = any(isinstance(each, dict | list) and _text(each) == text for each in values)
@@ -187,19 +219,18 @@ def _enum(validator: Any, values: Any, instance: Any, schema: Any) -> Iterator[V
         yield ValidationError("is none of the values")
 
 
-def _const(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    return _enum(validator, [value], instance, schema)
+def _const(validator: Validator, value: object, instance: object, *rest: object) -> Errors:
+    return _enum(validator, [value], instance)
 
 
-def _text(value: Any) -> str:
-    """The same text for values that are equal."""
+def _text(value: object) -> str:
+    """Return the same text for values that JSON Schema calls equal: 1 and 1.0, not 1 and true."""
     text = json.dumps(_canonical(value), sort_keys=True)
-    spend(1 + len(text) // 16)
+    _spend(1 + len(text) // 16)
     return text
 
 
-def _canonical(value: Any) -> Any:
-    """The same for values that JSON Schema calls equal: 1 and 1.0 are, 1 and true are not."""
+def _canonical(value: object) -> object:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
@@ -209,41 +240,23 @@ def _canonical(value: Any) -> Any:
     return value
 
 
-def _format(validator: Any, name: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
+def _format(validator: Validator, name: str, instance: object, *rest: object) -> Errors:
     if not isinstance(instance, str) or name not in validator.format_checker.checkers:
         return
     if len(instance) <= _LONGEST_FORMATTED:
-        spend(1 + len(instance))
+        _spend(1 + len(instance))
         if validator.format_checker.conforms(instance, name):
             return
     yield ValidationError("is not of the format")
 
 
-def _formats() -> FormatChecker:
-    """jsonschema's formats, and those for which it needs packages that may be missing."""
-    formats = FormatChecker(formats=())
-    formats.checkers = dict(Draft202012Validator.FORMAT_CHECKER.checkers)
-    own: dict[str, Callable[[str], bool]] = {
-        "date-time": _is_date_time,
-        "time": lambda text: (
-            _TIME.fullmatch(text) is not None and _is_date_time(f"2000-01-01T{text}")
-        ),
-        "uri": _is_uri,
-    }
-    for name, check in own.items():
-        if name not in formats.checkers:
-            register: Any = formats.checks(name, raises=ValueError)
-            register(partial(_is_text_of, check))
-    return formats
+# A value that is no text is of every format (JSON Schema Validation, section 7.1).
 
 
-def _is_text_of(check: Callable[[str], bool], value: object) -> bool:
-    """Whether a value is of a format; only texts can be of none."""
-    return not isinstance(value, str) or check(value)
-
-
-def _is_date_time(text: object) -> bool:
-    date, _, time = str(text).upper().partition("T")
+def _is_date_time(value: object) -> bool:
+    if not isinstance(value, str):
+        return True
+    date, _, time = value.upper().partition("T")
     if not re.fullmatch(r"\d{4}-\d\d-\d\d", date, re.ASCII) or not _TIME.fullmatch(time):
         return False
     # Python knows no leap second, which RFC 3339 allows.
@@ -252,12 +265,21 @@ def _is_date_time(text: object) -> bool:
     )
 
 
-def _is_uri(text: object) -> bool:
-    uri = str(text)
-    return uri.isascii() and uri.isprintable() and " " not in uri and bool(urlsplit(uri).scheme)
+def _is_time(value: object) -> bool:
+    if not isinstance(value, str):
+        return True
+    return _TIME.fullmatch(value) is not None and _is_date_time(f"2000-01-01T{value}")
 
 
-_OWN: Final[dict[str, Keyword]] = {
+def _is_uri(value: object) -> bool:
+    if not isinstance(value, str):
+        return True
+    plain = value.isascii() and value.isprintable() and " " not in value
+    return plain and bool(urlsplit(value).scheme)
+
+
+_KEYWORDS: Final[dict[str, Keyword]] = {
+    **Draft202012Validator.VALIDATORS,
     "additionalProperties": _additional_properties,
     "const": _const,
     "enum": _enum,
@@ -268,15 +290,16 @@ _OWN: Final[dict[str, Keyword]] = {
     "required": _required,
     "uniqueItems": _unique_items,
 }
-FORMATS: Final = _formats()
+# jsonschema's formats, and those for which it needs packages that may be missing.
+FORMATS: Final = FormatChecker(formats=())
+for _name, _check in (("date-time", _is_date_time), ("time", _is_time), ("uri", _is_uri)):
+    FORMATS.checkers[_name] = (_check, ValueError)
+FORMATS.checkers |= Draft202012Validator.FORMAT_CHECKER.checkers
 _extend: Any = extend
-Bounded: Final[Any] = _extend(
-    Draft202012Validator,
-    {
-        name: _counted(name, keyword)
-        for name, keyword in {**Draft202012Validator.VALIDATORS, **_OWN}.items()
-    },
+Bounded: Final[Validator] = _extend(
+    Draft202012Validator, {name: _counted(name, each) for name, each in _KEYWORDS.items()}
 )
+# No keyword, and no public name of jsonschema: the differential tests notice where it changes.
 Bounded.descend = _descend
 # For schemas of which only the size of the instance is a concern: nothing but one keyword is new.
-Linear: Final[Any] = _extend(Draft202012Validator, {"uniqueItems": _unique_items})
+Linear: Final[Validator] = _extend(Draft202012Validator, {"uniqueItems": _unique_items})

@@ -1,9 +1,9 @@
-"""Violations of a schema in short sentences, whatever the values in them hold."""
+"""The errors of a schema in short sentences, however large the values in them are."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from jsonschema.exceptions import ValidationError
 
@@ -11,7 +11,7 @@ from mcp_bridge.protocol.text import cut
 
 _LONG: Final = 100
 _MANY: Final = 50
-_WORDS: Final = {
+_SENTENCES: Final = {
     "minimum": "must be at least {}",
     "maximum": "must be at most {}",
     "exclusiveMinimum": "must be more than {}",
@@ -34,15 +34,20 @@ _WORDS: Final = {
     "unevaluatedProperties": "holds members that are not allowed",
     "items": "holds more items than are allowed",
 }
-_TYPES: Final = {"object": "an object", "array": "an array", "integer": "an integer"}
+_TYPES: Final = {
+    "array": "an array",
+    "integer": "an integer",
+    "null": "null",
+    "object": "an object",
+}
 
 
-class _Object(dict[str, Any]):
+class _Object(dict[str, object]):
     def __repr__(self) -> str:
         return "{…}"
 
 
-class _Array(list[Any]):
+class _Array(list[object]):
     def __repr__(self) -> str:
         return "[…]"
 
@@ -54,9 +59,9 @@ class _Text(str):
         return repr(self[:_LONG] + "…")
 
 
-def quiet(value: Any) -> Any:
+def quiet(value: object) -> object:
     """
-    The same JSON value, with a short repr at every level.
+    Return the same JSON value, with a short repr at every level.
 
     jsonschema puts the repr of a value into each message: with a large one, that is most of the
     work of a check.
@@ -71,31 +76,26 @@ def quiet(value: Any) -> Any:
 
 
 def explain(error: ValidationError) -> str:
-    """What is wrong, in a sentence of at most 300 characters."""
-    keyword, wanted = str(error.validator), cast("Any", error.validator_value)
-    if error.validator is None:
-        return "is not allowed here"
-    if keyword == "type":
-        return f"must be {_types(wanted)}"
-    if keyword == "enum":
-        more = ", …" if len(wanted) > _MANY else ""
-        return cut(f"must be one of {', '.join(map(_json, wanted[:_MANY]))}{more}", 300)
-    if keyword == "oneOf":
-        return (
-            "fits none of the schemas in 'oneOf'" if error.context else "fits more than one schema"
-        )
-    if keyword in _WORDS:
-        return cut(_WORDS[keyword].format(_json(wanted)), 300)
-    # What is left names members, by keywords of this package or out of the schema.
+    """Return an error as a sentence of at most 300 characters, without the value itself."""
+    wanted: Any = error.validator_value
+    match error.validator:
+        case None:
+            return "is not allowed here"
+        case "type":
+            names = [wanted] if isinstance(wanted, str) else wanted
+            return f"must be {' or '.join(_TYPES.get(name, f'a {name}') for name in names)}"
+        case "enum":
+            more = ", …" if len(wanted) > _MANY else ""
+            return cut(f"must be one of {', '.join(map(_json, wanted[:_MANY]))}{more}", 300)
+        case "oneOf" if error.context:
+            return "fits none of the schemas in 'oneOf'"
+        case "oneOf":
+            return "fits more than one schema"
+        case keyword if keyword in _SENTENCES:
+            return cut(_SENTENCES[keyword].format(_json(wanted)), 300)
+    # The other keywords name members: those of this package, and the ones of the schema's own.
     return cut(error.message, 300)
 
 
-def _types(wanted: Any) -> str:
-    names = [wanted] if isinstance(wanted, str) else wanted
-    return " or ".join(
-        _TYPES.get(name, "null" if name == "null" else f"a {name}") for name in names
-    )
-
-
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return cut(json.dumps(value, ensure_ascii=False), 200)

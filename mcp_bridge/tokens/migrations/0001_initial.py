@@ -77,6 +77,7 @@ class Migration(migrations.Migration):
                 "verbose_name": "token",
                 "verbose_name_plural": "tokens",
                 "ordering": ["-created_at"],
+                "permissions": [("issue_for_others", "Can issue tokens for other users")],
             },
         ),
     ]

@@ -1,4 +1,4 @@
-"""What a check against a schema given by hand may cost, whatever schema and value hold."""
+"""The cost of a check against a schema given by hand is bounded for every schema and value."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, computed_field
 
+from mcp_bridge.schemas.validation.keywords import Bounded
 from mcp_bridge.schemas.validation.validator import MAX_STEPS, SchemaValidator, UncheckableError
 from tests.conftest import CheckedClient, calls, text_of
 from tests.support.serving import giving, serve, taking
@@ -55,7 +56,7 @@ WORST = {
     "doubled choices": (doubled(15), "x", TOO_LARGE),
     "choices in depth": (of(type="array", anyOf=BRANCHES), json.loads("[" * 60 + "]" * 60), 0),
     "a long text of a wrong type": (of(type="integer"), LoudText("x" * 90_000), 1),
-    "many complaints of a large value": (
+    "many errors of a large value": (
         {"allOf": [of(type="string")] * 300},
         LoudList(["ab"] * 15_000),
         300,
@@ -82,20 +83,20 @@ WORST = {
 
 
 @pytest.mark.parametrize(("schema", "value", "outcome"), WORST.values(), ids=WORST)
-def test_the_worst_cases_are_settled_by_little_work(
+def test_the_worst_cases_take_little_work(
     schema: Any, value: Any, outcome: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_bridge.schemas.validation.validator.MAX_STEPS", STEPS)
     validator = SchemaValidator(schema, "input_schema")
 
-    def told() -> int | str:
+    def outcome_of() -> int | str:
         try:
-            return len(validator.violations({"value": value}))
+            return len(validator.errors({"value": value}))
         except UncheckableError as why:
             return str(why)
 
     # A pattern that takes exponential time does not show in this number, but does not end either.
-    work, found = calls(told)
+    work, found = calls(outcome_of)
     assert found == outcome
     assert work < 40 * STEPS
 
@@ -112,7 +113,7 @@ def test_the_worst_cases_are_settled_by_little_work(
     ],
     ids=["overflow", "large"],
 )
-def test_what_cannot_be_checked_is_an_argument_error_logged_once(
+def test_a_value_that_cannot_be_checked_is_an_error_logged_once(
     schema: Any, value: Any, said: str, modern: CheckedClient, settings: Any, caplog: Any
 ) -> None:
     serve(settings, taking(Any), input_schema=schema)
@@ -122,6 +123,23 @@ def test_what_cannot_be_checked_is_an_argument_error_logged_once(
         assert text_of(result).startswith(said)
     logged = [each for each in caplog.records if each.name == "mcp_bridge.schemas"]
     assert [each.levelno for each in logged] == [logging.WARNING]
+
+
+def test_a_subschema_has_one_validator_for_all_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    evolve = Bounded.evolve
+
+    def counted(self: Any, **changes: Any) -> Any:
+        made.append(changes["schema"])
+        return evolve(self, **changes)
+
+    # By ``descend``, which is no public name of jsonschema and may change.
+    monkeypatch.setattr(Bounded, "evolve", counted)
+    schema = {**of(items={"$ref": "#/$defs/a"}), "$defs": {"a": {"anyOf": [{"minimum": 0}]}}}
+    validator = SchemaValidator(schema, "input_schema")
+    for count in (10, 100):
+        assert validator.errors({"value": [1] * count}) == []
+        assert len(made) == 4
 
 
 class Numbered(BaseModel):

@@ -1,4 +1,4 @@
-"""What is made anew for schemas given by hand accepts just what jsonschema accepts."""
+"""Schemas given by hand accept the same values as with jsonschema alone."""
 
 from __future__ import annotations
 
@@ -29,6 +29,25 @@ VALUES = st.recursive(
     ),
     max_leaves=6,
 )
+# Of each kind of reference one; in "own" the pointers are others than at the root.
+DEFINITIONS = {
+    "a b": {"type": "integer"},
+    "listed": {"$anchor": "listed", "type": "array", "items": {"$ref": "#/$defs/a%20b"}},
+    "member": {"$dynamicAnchor": "member", "properties": {"a": {"$ref": "#listed"}}},
+    "own": {
+        "$id": "urn:own",
+        "$defs": {"a b": {"type": "string"}},
+        "properties": {"b": {"$ref": "#/$defs/a%20b"}},
+        "items": {"$ref": "urn:own"},
+        "unevaluatedProperties": False,
+    },
+    "always": True,
+    "never": False,
+}
+REFERENCES = st.sampled_from(
+    ["#/$defs/a%20b", "#listed", "#member", "urn:own", "urn:own#/$defs/a%20b"]
+    + ["#/$defs/always", "#/$defs/never"]
+)
 TYPES = st.sampled_from(["object", "array", "integer", "string", "null", "number", "boolean"])
 
 
@@ -50,6 +69,9 @@ def keywords(inner: Any) -> Any:
         {"not": inner},
         {"if": inner, "then": inner, "else": inner},
         {"dependentSchemas": members},
+        {"$ref": REFERENCES, "unevaluatedProperties": st.booleans()},
+        {"$ref": REFERENCES, "unevaluatedItems": inner},
+        {"$dynamicRef": REFERENCES, "properties": members},
         {
             "properties": members,
             "patternProperties": st.dictionaries(PATTERNS, inner, max_size=2),
@@ -65,10 +87,21 @@ SCHEMAS = st.recursive(st.fixed_dictionaries({"type": TYPES}), keywords, max_lea
 @settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 200)
 @given(SCHEMAS, st.lists(VALUES, min_size=3, max_size=6))
 def test_same_values_are_accepted_as_by_jsonschema(schema: Any, values: list[Any]) -> None:
-    whole = {"type": "object", "properties": {"value": schema}}
+    whole = {"type": "object", "properties": {"value": schema}, "$defs": DEFINITIONS}
     # The one pair of keywords that is refused.
-    assume(not all(word in str(schema) for word in ("patternProp", "unevaluated")))
+    assume("patternProp" not in str(schema))
+    check(whole, values)
+
+
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 200)
+@given(SCHEMAS, st.lists(VALUES, min_size=3, max_size=6))
+def test_patterns_of_names_mean_the_same_as_in_jsonschema(schema: Any, values: list[Any]) -> None:
+    assume(not any(word in str(schema) for word in ("unevaluated", "$ref", "$dynamicRef")))
+    check({"type": "object", "properties": {"value": schema}}, values)
+
+
+def check(whole: dict[str, Any], values: list[Any]) -> None:
     validator, plain = SchemaValidator(whole, "input_schema"), Draft202012Validator(whole)
     for value in values:
         sent = {"value": value}
-        assert plain.is_valid(sent) is (validator.violations(sent) == [])
+        assert plain.is_valid(sent) is (validator.errors(sent) == [])

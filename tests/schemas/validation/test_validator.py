@@ -1,4 +1,4 @@
-"""Schemas given by hand: what is refused where they are registered, and what a violation says."""
+"""Schemas given by hand: which are refused where they are registered, and the text of an error."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def nested(levels: int) -> Any:
     return json.loads('{"items":' * levels + "{}" + "}" * levels)
 
 
-def told(schema: dict[str, Any], value: Any) -> list[str]:
-    """What is said of the value of the one parameter."""
-    found = SchemaValidator(of(**schema), "input_schema").violations({"value": value})
+def sentences(schema: dict[str, Any], value: Any) -> list[str]:
+    """The errors of the value of the one parameter."""
+    found = SchemaValidator(of(**schema), "input_schema").errors({"value": value})
     assert all(each.path[:1] == ("value",) and len(each.message) <= 301 for each in found)
     return [each.message for each in found]
 
 
 def accepts(schema: dict[str, Any], value: Any) -> bool:
-    return not told(schema, value)
+    return not sentences(schema, value)
 
 
 REFUSED = {
@@ -56,6 +56,16 @@ REFUSED = {
     "a circle of two": (
         {"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"anyOf": [{"$ref": "#"}]}}},
         "leads back to itself",
+    ),
+    "two targets of a $dynamicRef": (
+        of(**{"$dynamicRef": "#a"})
+        | {
+            "$defs": {
+                "a": {"$dynamicAnchor": "a"},
+                "b": {"$id": "urn:b", "$dynamicAnchor": "a", "type": "string"},
+            }
+        },
+        "no one target",
     ),
     "too large": ({"description": "ü" * 40_000}, "bytes"),
     "too deep": (of(**nested(40)), "levels deep"),
@@ -98,7 +108,7 @@ def test_schema_is_refused_with_the_reason(schema: dict[str, Any], why: str) -> 
     ],
 )
 def test_schema_within_the_bounds_is_taken(schema: dict[str, Any]) -> None:
-    assert SchemaValidator({"type": "object", **schema}, "input_schema").violations({}) == []
+    assert SchemaValidator({"type": "object", **schema}, "input_schema").errors({}) == []
 
 
 def test_refusal_is_a_system_check_that_names_the_dialect(settings: Any) -> None:
@@ -131,7 +141,7 @@ def test_nothing_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
         ([10**17, 1e17], False),
     ],
 )
-def test_unique_items_are_told_apart_as_json_schema_does(items: Any, unique: bool) -> None:
+def test_unique_items_are_compared_as_in_json_schema(items: Any, unique: bool) -> None:
     assert accepts({"uniqueItems": True}, items) is unique
 
 
@@ -154,7 +164,7 @@ def test_unique_items_are_told_apart_as_json_schema_does(items: Any, unique: boo
 def test_format_is_asserted(name: str, good: str, bad: str) -> None:
     assert accepts({"format": name}, good)
     assert accepts({"format": name}, 5)
-    assert told({"format": name}, bad) == [f'must be of the format "{name}"']
+    assert sentences({"format": name}, bad) == [f'must be of the format "{name}"']
     assert not accepts({"format": name}, good + "x" * 5000)
 
 
@@ -189,8 +199,8 @@ def test_format_that_is_unknown_says_nothing() -> None:
         ({"unevaluatedProperties": False}, {"a": "x" * 9000}, "members that are not allowed"),
     ],
 )
-def test_violation_is_told_in_short_words(schema: Any, value: Any, message: str) -> None:
-    (line,) = told(schema, value)
+def test_an_error_is_a_short_sentence(schema: Any, value: Any, message: str) -> None:
+    (line,) = sentences(schema, value)
     assert message in line
 
 
@@ -213,7 +223,7 @@ def test_violation_is_told_in_short_words(schema: Any, value: Any, message: str)
         ({"pattern": "^a$"}, "a\n", False),
     ],
 )
-def test_keywords_made_anew_mean_what_json_schema_says(
+def test_replaced_keywords_mean_the_same_as_in_json_schema(
     schema: Any, value: Any, accepted: bool
 ) -> None:
     assert accepts(schema, value) is accepted

@@ -1,17 +1,10 @@
 from __future__ import annotations
 
-import re
-from datetime import timedelta
-from typing import Any
-
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from mcp_bridge.management.tables import TablesCommand
-from mcp_bridge.management.users import named_user
+from mcp_bridge.management.base import TablesCommand, duration, named_user
 from mcp_bridge.tokens.models import Token
-
-_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
 class Command(TablesCommand):
@@ -28,20 +21,22 @@ class Command(TablesCommand):
         revoke = commands.add_parser("revoke", help="Revoke a token.")
         revoke.add_argument("id", type=int, help="The number that “list” shows.")
 
-    def handle(self, *args: Any, command: str, **options: Any) -> None:
+    def handle(self, *, command: str, **options: object) -> None:
         getattr(self, command)(**options)
 
-    def create(self, *, user: str, name: str, expires: str | None, **options: Any) -> None:
-        owner = named_user(user)
-        expires_at = timezone.now() + _duration(expires) if expires is not None else None
-        token, secret = Token.objects.issue(user=owner, name=name, expires_at=expires_at)
+    def create(self, *, user: str, name: str, expires: str | None, **options: object) -> None:
+        token, secret = Token.objects.issue(
+            user=named_user(user),
+            name=name,
+            expires_at=None if expires is None else timezone.now() + duration(expires),
+        )
         self.stderr.write(f"Token {token.pk} for {user}. It is not shown again:")
         self.stdout.write(secret)
 
-    def list(self, *, user: str | None, **options: Any) -> None:
+    def list(self, *, user: str | None, **options: object) -> None:
         tokens = Token.objects.select_related("user")
         if user:
-            tokens = tokens.filter(user=named_user(user))
+            tokens = tokens.filter(user_id=named_user(user).pk)
         for token in tokens:
             state = "valid" if token.is_valid else "revoked" if token.revoked_at else "expired"
             used = f"{token.last_used_at:%Y-%m-%d %H:%M}" if token.last_used_at else "never"
@@ -50,16 +45,9 @@ class Command(TablesCommand):
                 f"last used {used:<17} {token.name}"
             )
 
-    def revoke(self, *, id: int, **options: Any) -> None:
+    def revoke(self, *, id: int, **options: object) -> None:
         token = Token.objects.filter(pk=id).first()
         if token is None:
             raise CommandError(f"There is no token {id}: see mcp_token list.")
         token.revoke()
         self.stdout.write(f"Token {id} ({token.name}) is revoked.")
-
-
-def _duration(text: str) -> timedelta:
-    match = re.fullmatch(r"([0-9]{1,5})([hdw])", text)
-    if match is None:
-        raise CommandError(f"{text!r} is no duration: give a number with h, d or w, such as 90d.")
-    return timedelta(**{_UNITS[match[2]]: int(match[1])})

@@ -1,0 +1,108 @@
+"""The parts that the admin pages of all models share: transactions, addresses and templates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
+from django.db import models, router, transaction
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+
+from mcp_bridge.models import Generation
+
+Context = dict[str, Any]
+# The choices of a filter: values and texts, which may be lazy.
+Choices = list[tuple[str, Any]]
+View = Callable[..., HttpResponseBase]
+
+
+class BridgeAdmin(admin.ModelAdmin):
+    """
+    The admin of a model whose rows come from code or from calls, so that nobody adds one.
+
+    Its pages link to pages of the admin site in which it is registered, under any name, and to
+    models that are registered there. The transaction of a POST begins with a write (see
+    Generation.lock).
+    """
+
+    class Media:
+        css = {"all": ["mcp_bridge/admin.css", "mcp_bridge/model-admin.css"]}
+
+    def further_pages(self) -> Mapping[str, tuple[str, View]]:
+        """Return the route and the view of each page beside those of Django's admin, by name."""
+        return {}
+
+    def get_urls(self) -> list[URLPattern]:
+        prefix = f"{self.opts.app_label}_{self.opts.model_name}"
+        further = [
+            path(route, self.admin_site.admin_view(view), name=f"{prefix}_{name}")
+            for name, (route, view) in self.further_pages().items()
+        ]
+        patterns = [*further, *super().get_urls()]
+        # With ATOMIC_REQUESTS each request would read the session in its transaction before it
+        # writes; the pages open transactions of their own.
+        without = transaction.non_atomic_requests(router.db_for_write(self.model))
+        for pattern in patterns:
+            without(pattern.callback)
+        return patterns
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    @contextmanager
+    def decision(self, request: HttpRequest) -> Iterator[str]:
+        """Begin the transaction of a POST with a write, and yield its database."""
+        using = router.db_for_write(self.model)
+        if request.method != "POST":
+            yield using
+            return
+        with transaction.atomic(using):
+            Generation.lock(using)
+            yield using
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: Context | None = None
+    ) -> HttpResponse:
+        with self.decision(request):
+            return super().changelist_view(request, extra_context)
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        with self.decision(request):
+            return super().changeform_view(request, *args, **kwargs)
+
+    def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        with self.decision(request):
+            return super().delete_view(request, *args, **kwargs)
+
+    def viewed(self, request: HttpRequest, object_id: str) -> Any:
+        """Return the row with a quoted key. Raises PermissionDenied, and Http404 for no row."""
+        row = self.get_object(request, unquote(object_id))
+        if not self.has_view_or_change_permission(request, row):
+            raise PermissionDenied
+        if row is None:
+            raise Http404
+        return row
+
+    def address(self, page: str, *args: object) -> str:
+        """Return the path of one of this model's pages in this admin site."""
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
+        return reverse(name, args=args, current_app=self.admin_site.name)
+
+    def can_link(self, request: HttpRequest, model: type[models.Model]) -> bool:
+        """Return whether this admin site has pages of a model that the user may view."""
+        site = self.admin_site
+        if not site.is_registered(model):
+            return False
+        return site.get_model_admin(model).has_view_or_change_permission(request)
+
+    def page(self, request: HttpRequest, template: str, context: Context) -> TemplateResponse:
+        """Return a page made by a template of ``mcp_bridge/admin/`` in the frame of the site."""
+        request.current_app = self.admin_site.name
+        shared = {"opts": self.opts, "media": self.media, **self.admin_site.each_context(request)}
+        return TemplateResponse(request, f"mcp_bridge/admin/{template}.html", shared | context)

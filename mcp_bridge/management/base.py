@@ -1,0 +1,65 @@
+"""What the commands have in common: the check of migrations, users by name, durations."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Final
+
+from django.apps import apps
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractBaseUser
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connections, router
+from django.db.migrations.executor import MigrationExecutor
+
+_DURATION: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_LONGEST: Final = timedelta(days=36_500)
+
+
+class TablesCommand(BaseCommand):
+    """A command that needs the tables of this package."""
+
+    requires_migrations_checks = True
+
+    def check_migrations(self) -> None:
+        """
+        Raise CommandError where a migration of this package was not run.
+
+        Django's own check prints a notice, into the output that others read, and goes on.
+        """
+        for label in ("mcp_bridge", "mcp_bridge_tokens"):
+            if label not in apps.app_configs:
+                continue
+            (model, *_) = apps.get_app_config(label).get_models()
+            try:
+                executor = MigrationExecutor(connections[router.db_for_write(model)])
+            except ImproperlyConfigured:
+                # The site has no database.
+                return
+            if executor.migration_plan(executor.loader.graph.leaf_nodes(label)):
+                raise CommandError(
+                    f"The database has not all tables of {label}: run `manage.py migrate` first."
+                )
+
+
+def named_user(name: str) -> AbstractBaseUser:
+    """Return the user who logs in by that name. Raises CommandError where there is none."""
+    users = get_user_model()
+    try:
+        return users._default_manager.get_by_natural_key(name)
+    except users.DoesNotExist:
+        raise CommandError(f"There is no user {name!r}.") from None
+
+
+def duration(text: str) -> timedelta:
+    """Return the duration that a text such as "90d" says. Raises CommandError for another text."""
+    match = _DURATION.fullmatch(text)
+    length = timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else _LONGEST
+    if length >= _LONGEST:
+        raise CommandError(
+            f"{text!r} is no duration: give a number and one of s, m, h, d, w, such as 90d."
+        )
+    return length

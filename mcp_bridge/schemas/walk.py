@@ -1,0 +1,195 @@
+"""
+JSON Schemas (2020-12) as documents: the subschemas they hold, and the targets of their references.
+
+References are resolved by the library ``referencing`` within the document alone: by JSON pointer,
+``$anchor``, ``$dynamicAnchor`` (as a plain anchor) and ``$id``. Nothing is ever fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
+
+from mcp_bridge.protocol.jsonrpc import JSONSchema
+
+# The keywords of 2020-12 that hold one subschema, a list of them, or a mapping of names to them;
+# "definitions" is the name that "$defs" had before.
+SINGLE: Final = frozenset(
+    {"additionalProperties", "contains", "contentSchema", "else", "if", "items", "not"}
+    | {"propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
+)
+LISTED: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+NAMED: Final = frozenset(
+    {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
+)
+# Keywords whose subschemas are only there to be referred to.
+DEFINITIONS: Final = frozenset({"$defs", "definitions"})
+REFERENCES: Final = ("$ref", "$dynamicRef")
+# No schema that people write has more subschemas.
+MAX_SUBSCHEMAS: Final = 100_000
+
+
+class Part(NamedTuple):
+    """A direct subschema, the keyword that holds it, and its index or name where it has one."""
+
+    keyword: str
+    key: str | int | None
+    schema: object
+
+
+def subschemas(schema: JSONSchema) -> Iterator[Part]:
+    """
+    Yield the direct subschemas of a schema, objects and booleans.
+
+    Raises TypeError or AttributeError for a keyword that holds no subschemas though it has to. A
+    list in place of one subschema, as ``items`` had before 2020-12, is read as a list of them.
+    """
+    for keyword, value in schema.items():
+        if keyword in NAMED:
+            yield from (Part(keyword, name, each) for name, each in value.items())
+        elif keyword in LISTED or (keyword in SINGLE and isinstance(value, list)):
+            yield from (Part(keyword, index, each) for index, each in enumerate(value))
+        elif keyword in SINGLE:
+            yield Part(keyword, None, value)
+
+
+class SchemaDocument:
+    """
+    A JSON Schema with its subschemas found and its references resolved.
+
+    ``subschemas`` are those that are objects: the root first, and also those that only a reference
+    leads to. ``external`` are the references to other documents, ``unresolved`` those that lead to
+    no schema. Raises TypeError or AttributeError for a document that is not a JSON Schema, and
+    ValueError for one of more than 100,000 subschemas.
+    """
+
+    def __init__(self, root: JSONSchema) -> None:
+        self.root = root
+        self.subschemas: list[JSONSchema] = []
+        self.external: list[str] = []
+        self.unresolved: list[str] = []
+        resource = DRAFT202012.create_resource(root)
+        # An empty registry has nothing to fetch with.
+        registry: Registry[Any] = Registry().with_resource(resource.id() or "", resource)
+        with suppress(Exception):
+            # It may be of an older dialect, whose pointers can be resolved all the same.
+            registry = registry.crawl()
+        self._resolver = registry.resolver(resource.id() or "")
+        # By identity: the document holds its subschemas, so that no other object has their ids.
+        self._targets: dict[int, dict[str, object]] = {}
+        seen: set[int] = set()
+        pending: list[tuple[JSONSchema, Any]] = [(root, self._resolver)]
+        referring: list[tuple[JSONSchema, Any]] = []
+        while pending or referring:
+            if not pending:
+                # Only when all else is found: a target may stand within an $id, or nowhere else.
+                schema, resolver = referring.pop()
+                pending += self._resolve(schema, resolver)
+                continue
+            schema, resolver = pending.pop()
+            if id(schema) in seen:
+                continue
+            if len(seen) >= MAX_SUBSCHEMAS:
+                raise ValueError(f"it has more than {MAX_SUBSCHEMAS} subschemas")
+            seen.add(id(schema))
+            self.subschemas.append(schema)
+            if any(keyword in schema for keyword in REFERENCES):
+                referring.append((schema, resolver))
+            for each in subschemas(schema):
+                if isinstance(each.schema, Mapping):
+                    inner = resolver
+                    if "$id" in each.schema:
+                        resource = DRAFT202012.create_resource(each.schema)
+                        inner = resolver.in_subresource(resource)
+                    pending.append((each.schema, inner))
+
+    def targets(self, schema: JSONSchema) -> Mapping[str, object]:
+        """
+        Return the schemas that a schema refers to, by keyword ("$ref", "$dynamicRef").
+
+        A schema that is not in the document is read as if it stood at its root.
+        """
+        if id(schema) in self._targets or not any(each in schema for each in REFERENCES):
+            return self._targets.get(id(schema), {})
+        found = _lookup(schema, self._resolver)
+        return {keyword: each.contents for keyword, _, each in found if each is not None}
+
+    def merged(
+        self, schema: object, seen: frozenset[int] = frozenset()
+    ) -> tuple[JSONSchema, frozenset[int]]:
+        """
+        Return a schema with the targets of its references merged into it, and ``seen`` with theirs.
+
+        Keywords beside a reference win over those of its target. A reference stays where it leads
+        nowhere, to the root, or to a schema whose id() is in ``seen``.
+        """
+        if not isinstance(schema, Mapping):
+            return ({"not": {}} if schema is False else {}), seen
+        merged = dict(schema)
+        while isinstance(schema, Mapping):
+            keyword, target = next(iter(self.targets(schema).items()), ("", None))
+            if not isinstance(target, Mapping) or target is self.root or id(target) in seen:
+                break
+            seen |= {id(target)}
+            del merged[keyword]
+            merged = {**target, **merged}
+            schema = target
+        return merged, seen
+
+    def localize(self) -> None:
+        """
+        Rewrite every reference as a JSON pointer from the root, and remove every ``$id``.
+
+        The document must be a tree of dicts and lists that nobody else uses. It means the same
+        afterwards, wherever the validator looks at it from.
+        """
+        paths = {id(self.root): "#"}
+        pending: list[Any] = [self.root]
+        while pending:
+            place = pending.pop()
+            for key, each in enumerate(place) if isinstance(place, list) else place.items():
+                if isinstance(each, dict | list):
+                    name = str(key).replace("~", "~0").replace("/", "~1")
+                    paths[id(each)] = f"{paths[id(place)]}/{quote(name, safe='~')}"
+                    pending.append(each)
+        for schema in self.subschemas:
+            assert isinstance(schema, dict)
+            schema.pop("$id", None)
+            for keyword, target in self.targets(schema).items():
+                if isinstance(target, bool):
+                    del schema[keyword]
+                    schema["allOf"] = [*schema.get("allOf", ()), target]
+                else:
+                    schema[keyword] = paths[id(target)]
+
+    def _resolve(self, schema: JSONSchema, resolver: Any) -> Iterator[tuple[JSONSchema, Any]]:
+        """Keep the targets of a schema, and yield them with what resolves their references."""
+        targets = self._targets[id(schema)] = {}
+        for keyword, reference, found in _lookup(schema, resolver):
+            if found is None:
+                # Documents within may have an $id: only a lookup tells whether one leads out.
+                outside = not reference.startswith("#")
+                (self.external if outside else self.unresolved).append(reference)
+                continue
+            targets[keyword] = found.contents
+            if isinstance(found.contents, Mapping):
+                yield found.contents, found.resolver
+
+
+def _lookup(schema: JSONSchema, resolver: Any) -> Iterator[tuple[str, str, Any]]:
+    """Yield each reference of a schema, with its keyword and what it leads to, or None."""
+    for keyword in REFERENCES:
+        reference = schema.get(keyword)
+        if isinstance(reference, str):
+            try:
+                found = resolver.lookup(reference)
+            except Exception:
+                # A pointer may go through anything, and not all errors of that are the library's.
+                found = None
+            is_schema = found is not None and isinstance(found.contents, Mapping | bool)
+            yield keyword, reference, found if is_schema else None

@@ -1,0 +1,111 @@
+"""The pages in admin sites of the project's own, which register all models or some."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.urls import path, reverse
+
+from mcp_bridge.admin import PendingCallAdmin, ToolCallRecordAdmin, ToolSettingAdmin
+from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
+from mcp_bridge.testing import MCPClient
+from tests.support.administrator import Administrator, row
+from tests.support.serving import serve
+
+pytestmark = pytest.mark.django_db
+OTHERS = {PendingCall: PendingCallAdmin, ToolCallRecord: ToolCallRecordAdmin}
+
+
+def wipe(context_of: str = "all") -> str:
+    """Wipe everything."""
+    return context_of
+
+
+class Site:
+    """
+    An admin site at /own/ with the tools and these models, while a call waits.
+
+    ``default`` is whether Django's own admin site is served as well.
+    """
+
+    def __init__(self, settings: Any, name: str, *models: Any, default: bool = True) -> None:
+        ToolSetting.objects.all().delete()
+        serve(settings, wipe, confirm=True)
+        self.site = admin.AdminSite(name=name)
+        self.site.register(ToolSetting, ToolSettingAdmin)
+        for model in models:
+            self.site.register(model, OTHERS[model])
+        patterns = settings.ROOT_URLCONF.urlpatterns
+        patterns.insert(0, path("own/", self.site.urls))
+        if default:
+            patterns.insert(0, path("admin/", admin.site.urls))
+        self.administrator = Administrator()
+        caller = MCPClient(user=get_user_model().objects.create_user("ada"))
+        assert caller.call_tool("wipe")["isError"]
+        self.pending = PendingCall.objects.get()
+
+    def address(self, page: str, *args: Any) -> str:
+        return reverse(f"{self.site.name}:mcp_bridge_{page}", args=args)
+
+    def get(self, page: str, *args: Any) -> str:
+        """A page of the site, whose links must lead to pages of the site."""
+        response = self.administrator.browser.get(self.address(page, *args))
+        assert response.status_code == 200, response.status_code
+        text = str(response.content.decode())
+        assert not re.search(r'"/admin/', text)
+        return text
+
+    def post(self, page: str, *args: Any, **data: Any) -> str:
+        response = self.administrator.browser.post(self.address(page, *args), data)
+        assert response.status_code == 302, response.status_code
+        return str(response.headers["Location"])
+
+
+@pytest.mark.parametrize("default", [True, False])
+@pytest.mark.parametrize("name", ["staff", "back-office", "admin"])
+def test_tools_alone_have_all_their_pages(settings: Any, name: str, default: bool) -> None:
+    site = Site(settings, name, default=default and name != "admin")
+    key = row("wipe").pk
+    ToolSetting.objects.update(fingerprint="another")
+    for page, args in {"changelist": (), "change": (key,), "try": (key,), "sees": ()}.items():
+        text = site.get(f"toolsetting_{page}", *args)
+        assert "/own/mcp_bridge/toolsetting/" in text
+        assert "pendingcall" not in text
+        assert "toolcallrecord" not in text
+        assert "1 call waits" not in text
+    for page, args in {"history": (key,)}.items():
+        site.get(f"toolsetting_{page}", *args)
+    change = f"/own/mcp_bridge/toolsetting/{key}/change/"
+    assert site.post("toolsetting_approve", key) == change
+    assert site.post("toolsetting_change", key, _continue="1") == change
+    assert not row("wipe").enabled
+
+
+@pytest.mark.parametrize("name", ["staff", "back-office", "admin"])
+def test_all_pages_lead_to_pages_of_their_site(settings: Any, name: str) -> None:
+    site = Site(settings, name, PendingCall, ToolCallRecord, default=name != "admin")
+    text = site.get("toolsetting_changelist")
+    assert '<a href="/own/mcp_bridge/pendingcall/">1 call waits for approval.</a>' in text
+    text = site.get("toolsetting_change", row("wipe").pk)
+    assert "/own/mcp_bridge/toolcallrecord/?tool=wipe" in text
+    assert f"/own/mcp_bridge/pendingcall/{site.pending.pk}/change/" in site.get(
+        "pendingcall_changelist"
+    )
+    site.get("toolcallrecord_changelist")
+    site.get("toolcallrecord_change", ToolCallRecord.objects.latest("pk").pk)
+    text = site.get("pendingcall_change", site.pending.pk)
+    assert f"/own/mcp_bridge/pendingcall/{site.pending.pk}/history/" in text
+    change = site.address("pendingcall_change", site.pending.pk)
+    assert site.post("pendingcall_change", site.pending.pk, _approve="1") == change
+
+
+@pytest.mark.parametrize("models", [[PendingCall], [ToolCallRecord]])
+def test_only_models_of_the_site_are_linked(settings: Any, models: list[Any]) -> None:
+    site = Site(settings, "staff", *models)
+    pages = site.get("toolsetting_changelist") + site.get("toolsetting_change", row("wipe").pk)
+    assert ("/own/mcp_bridge/pendingcall/" in pages) is (PendingCall in models)
+    assert ("/own/mcp_bridge/toolcallrecord/" in pages) is (ToolCallRecord in models)

@@ -1,0 +1,89 @@
+"""The warning of SQLite databases in which tools that read and then write fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core import checks
+from django.db import ConnectionHandler
+
+from mcp_bridge.checks import tools
+from tests.checks.test_checks import found
+from tests.support.serving import serve
+
+SQLITE = {"ENGINE": "django.db.backends.sqlite3", "NAME": "db.sqlite3"}
+
+
+class ToAnother:
+    """A router that sends what is written about users to another database."""
+
+    def db_for_write(self, model: Any, **hints: Any) -> str | None:
+        return "another" if model._meta.app_label == "auth" else None
+
+
+def write() -> str:
+    """Write something."""
+    return "written"
+
+
+def warned(monkeypatch: pytest.MonkeyPatch, **databases: dict[str, Any]) -> list[str]:
+    """The databases of which the checks warn where the site has these."""
+    handler = ConnectionHandler({"default": {}, **databases})
+    monkeypatch.setattr(tools, "connections", handler)
+    messages = found()
+    assert all((each.id, each.level) == ("mcp_bridge.W013", checks.WARNING) for each in messages)
+    return [each.msg.partition("'")[2].partition("'")[0] for each in messages]
+
+
+@pytest.mark.parametrize(
+    ("database", "is_warned_of"),
+    [
+        (SQLITE, True),
+        ({**SQLITE, "NAME": Path("db.sqlite3")}, True),
+        ({**SQLITE, "OPTIONS": {"timeout": 5}}, True),
+        ({**SQLITE, "OPTIONS": {"transaction_mode": None}}, True),
+        ({**SQLITE, "OPTIONS": {"transaction_mode": "DEFERRED"}}, True),
+        ({**SQLITE, "OPTIONS": {"transaction_mode": "IMMEDIATE"}}, False),
+        ({**SQLITE, "OPTIONS": {"transaction_mode": "immediate"}}, False),
+        ({**SQLITE, "OPTIONS": {"transaction_mode": "EXCLUSIVE"}}, False),
+        ({**SQLITE, "NAME": ":memory:"}, False),
+        ({**SQLITE, "NAME": "file:x?mode=memory&cache=shared"}, False),
+        ({}, False),
+    ],
+)
+def test_w013_a_file_of_sqlite_that_begins_without_a_lock(
+    database: dict[str, Any],
+    is_warned_of: bool,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    serve(settings, write)
+    assert warned(monkeypatch, default=database) == ["default"] * is_warned_of
+
+
+def test_w013_says_which_setting_to_set(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(settings, write)
+    monkeypatch.setattr(tools, "connections", ConnectionHandler({"default": SQLITE}))
+    (message,) = found()
+    assert '"database is locked"' in message.msg
+    hint = """Set DATABASES['default']["OPTIONS"]["transaction_mode"] = "IMMEDIATE"; see """
+    assert str(message.hint).startswith(hint + "docs/installation.md")
+
+
+def test_w013_names_each_database_that_the_site_writes_to(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(settings, write)
+    databases = {"default": SQLITE, "another": SQLITE, "archive": SQLITE}
+    assert warned(monkeypatch, **databases) == ["default"]
+    settings.DATABASE_ROUTERS = [f"{__name__}.ToAnother"]
+    assert warned(monkeypatch, **databases) == ["another", "default"]
+
+
+def test_w013_is_not_for_sites_whose_tools_only_read(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(settings, write, read_only=True)
+    assert warned(monkeypatch, default=SQLITE) == []

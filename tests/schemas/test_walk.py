@@ -1,0 +1,214 @@
+"""The subschemas of a schema, and the targets of its references."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from jsonschema_specifications import REGISTRY
+
+from mcp_bridge.schemas import walk
+from mcp_bridge.schemas.walk import LISTED, NAMED, SINGLE, SchemaDocument, subschemas
+
+FOUND = {"title": "found"}
+DEFINITIONS: dict[str, Any] = {
+    "a": FOUND,
+    "a/b~ %": FOUND,
+    "anchored": {"$anchor": "here", **FOUND},
+    "dynamic": {"$dynamicAnchor": "there", **FOUND},
+    "named": {"$id": "urn:named", **FOUND, "$defs": {"inner": {"$anchor": "inner", **FOUND}}},
+    "relative": {"$id": "deeper/schema.json", **FOUND},
+}
+
+
+def document(reference: str, keyword: str = "$ref") -> SchemaDocument:
+    """A document whose one property refers to something."""
+    return SchemaDocument(
+        {
+            "$id": "https://example.com/root.json",
+            "properties": {"value": {keyword: reference}},
+            "$defs": DEFINITIONS,
+            "own": [FOUND],
+        }
+    )
+
+
+@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "#/$defs/a",
+        "#/%24defs/a",
+        "#/$defs/a~1b~0%20%25",
+        "#here",
+        "#there",
+        "urn:named",
+        "urn:named#",
+        "urn:named#inner",
+        "urn:named#/$defs/inner",
+        "deeper/schema.json",
+        "https://example.com/deeper/schema.json",
+        "root.json#here",
+        "#/own/0",
+    ],
+)
+def test_a_reference_leads_to_a_schema_of_the_document(reference: str, keyword: str) -> None:
+    found = document(reference, keyword)
+    (target,) = found.targets(found.root["properties"]["value"]).values()
+    assert isinstance(target, dict)
+    assert target["title"] == "found"
+    assert any(each is target for each in found.subschemas)
+    assert (found.external, found.unresolved) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "reference", ["#gone", "#/$defs/gone", "#/$id", "#/own", "#/own/x", "#/own/5"]
+)
+def test_a_reference_may_lead_nowhere(reference: str) -> None:
+    found = document(reference)
+    assert (found.external, found.unresolved) == ([], [reference])
+    assert found.targets(found.root["properties"]["value"]) == {}
+
+
+@pytest.mark.parametrize("reference", ["https://example.com/other", "file:///etc/passwd", "other"])
+def test_nothing_is_ever_fetched(reference: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reached(*arguments: Any, **options: Any) -> None:
+        raise AssertionError("something was fetched")
+
+    monkeypatch.setattr(socket, "getaddrinfo", reached)
+    monkeypatch.setattr(socket.socket, "connect", reached)
+    monkeypatch.setattr("builtins.open", reached)
+    found = document(reference)
+    assert (found.external, found.unresolved) == ([reference], [])
+
+
+def test_a_pointer_starts_at_the_schema_with_the_nearest_id() -> None:
+    inner = {"$id": "urn:x", "items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"title": "inner"}}}
+    found = SchemaDocument({"properties": {"x": inner}, "$defs": {"a": {"title": "outer"}}})
+    assert found.merged(inner["items"])[0] == {"title": "inner"}
+
+
+def test_every_keyword_of_the_dialect_that_holds_schemas_is_known() -> None:
+    known: dict[str, frozenset[str]] = {"single": SINGLE, "array": LISTED, "object": NAMED}
+    holding: dict[str, set[str]] = {kind: set() for kind in known}
+    for name in ("applicator", "unevaluated", "content", "core"):
+        metaschema = REGISTRY.contents(f"https://json-schema.org/draft/2020-12/meta/{name}")
+        for keyword, schema in metaschema["properties"].items():
+            if "$dynamicRef" in schema:
+                holding["single"].add(keyword)
+            elif schema.get("$ref") == "#/$defs/schemaArray":
+                holding["array"].add(keyword)
+            elif "$dynamicRef" in schema.get("additionalProperties", {}):
+                holding["object"].add(keyword)
+    assert holding == {**known, "object": known["object"] - {"definitions"}}
+
+
+def test_values_that_look_like_schemas_are_none() -> None:
+    schema = {
+        "properties": {"$ref": {"type": "string"}, "properties": {"type": "string"}},
+        "const": {"$ref": "#gone"},
+        "enum": [{"items": {"$ref": "#gone"}}],
+        "default": {"$ref": "#gone"},
+        "examples": [{"$ref": "#gone"}],
+    }
+    found = SchemaDocument(schema)
+    assert len(found.subschemas) == 3
+    assert found.unresolved == []
+
+
+@pytest.mark.parametrize(
+    "schema", [{"properties": []}, {"allOf": 5}, {"$defs": {"a": {"anyOf": 1}}}]
+)
+def test_a_document_that_is_no_schema_raises(schema: Any) -> None:
+    with pytest.raises((TypeError, AttributeError)):
+        SchemaDocument(schema)
+
+
+def test_an_older_dialect_is_read_as_far_as_it_goes() -> None:
+    old = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "properties": {"a": {"items": [{"$ref": "#/definitions/b"}, {"type": "null"}]}},
+        "definitions": {"b": FOUND},
+    }
+    found = SchemaDocument(old)
+    assert found.merged(old["properties"]["a"]["items"][0])[0] == FOUND
+    assert len(found.subschemas) == 5
+
+
+def test_the_number_of_subschemas_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "MAX_SUBSCHEMAS", 10)
+    SchemaDocument({"allOf": [{} for _ in range(9)]})
+    with pytest.raises(ValueError, match="more than 10 subschemas"):
+        SchemaDocument({"allOf": [{} for _ in range(10)]})
+
+
+def test_a_deep_document_is_read_without_recursion() -> None:
+    deep: dict[str, Any] = {"$ref": "#"}
+    for _ in range(5000):
+        deep = {"items": deep}
+    assert len(SchemaDocument(deep).subschemas) == 5001
+
+
+def test_references_in_circles_end() -> None:
+    schema = {
+        "$ref": "#/$defs/a",
+        "$defs": {
+            "a": {"$ref": "#/$defs/b", "title": "a"},
+            "b": {"$ref": "#/$defs/a", "type": "null"},
+        },
+    }
+    found = SchemaDocument(schema)
+    merged, seen = found.merged(schema)
+    assert merged == {"$ref": "#/$defs/a", "title": "a", "type": "null", "$defs": schema["$defs"]}
+    assert len(seen) == 2
+    assert found.merged({"$ref": "#"})[0] == {"$ref": "#"}
+
+
+@pytest.mark.parametrize(("schema", "merged"), [(True, {}), (False, {"not": {}}), ({}, {})])
+def test_a_boolean_is_merged_as_the_object_it_stands_for(schema: Any, merged: Any) -> None:
+    assert SchemaDocument({}).merged(schema) == (merged, frozenset())
+
+
+@given(st.sampled_from(sorted(DEFINITIONS)), st.integers(-2, 2) | st.text("ab", max_size=2))
+def test_a_localized_document_means_the_same(name: str, value: Any) -> None:
+    whole = {
+        "properties": {
+            "x": {"$ref": "urn:all#x"},
+            "y": {"$ref": "urn:all#/$defs/y~1%25"},
+            "z": {"$ref": "urn:all#/$defs/never"},
+        },
+        "$defs": {
+            "all": {
+                "$id": "urn:all",
+                "$defs": {
+                    "x": {"$anchor": "x", "type": "integer"},
+                    "y/%": {"anyOf": [{"$ref": "#x"}, {"$ref": "#/$defs/z"}]},
+                    "z": {"const": "a"},
+                    "never": False,
+                },
+            }
+        },
+    }
+    copy = json.loads(json.dumps(whole))
+    SchemaDocument(copy).localize()
+    assert "$id" not in copy["$defs"]["all"]
+    assert copy["properties"]["y"] == {"$ref": "#/$defs/all/$defs/y~1%25".replace("$", "%24")}
+    for member in "xyz":
+        sent = {member: value}
+        assert Draft202012Validator(copy).is_valid(sent) is Draft202012Validator(whole).is_valid(
+            sent
+        )
+
+
+def test_a_part_says_where_it_stands() -> None:
+    schema = {"items": {}, "anyOf": [True], "properties": {"a": {}}, "title": "x"}
+    assert [(each.keyword, each.key) for each in subschemas(schema)] == [
+        ("items", None),
+        ("anyOf", 0),
+        ("properties", "a"),
+    ]
