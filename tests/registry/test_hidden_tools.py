@@ -47,8 +47,9 @@ def test_a_hidden_tool_takes_the_work_of_an_unknown_name(
         assert response.json()["error"]["message"] == f"Unknown tool: {name}"
         return count, [query["sql"].partition(" ")[0] for query in asked]
 
-    # The first ones fill caches.
-    work("wipe"), work("nope")
-    assert work("wipe") == work("nope")
+    # The least of several: the first ones fill caches, and the garbage collector runs in any.
+    found = [(work("wipe"), work("nope")) for _ in range(5)]
+    hidden, unknown = map(min, zip(*found, strict=True))
+    assert hidden == unknown
     codes = ToolCallRecord.objects.order_by("pk").values_list("error_code", flat=True)
-    assert list(codes) == [reason, "unknown_tool"] * 2
+    assert list(codes) == [reason, "unknown_tool"] * 5
