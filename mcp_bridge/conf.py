@@ -14,7 +14,7 @@ from annotated_types import Ge, MinLen
 from django.conf import settings
 
 import mcp_bridge
-from mcp_bridge.protocol.jsonrpc import JSONObject
+from mcp_bridge.protocol import JSONObject
 
 T = TypeVar("T")
 

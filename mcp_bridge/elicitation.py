@@ -11,9 +11,10 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator
 
 from mcp_bridge.exceptions import Declined, InputRequired
-from mcp_bridge.features.context import Context
+from mcp_bridge.features import Context
+from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.input_requests import FormElicitRequest
-from mcp_bridge.protocol.jsonrpc import JSONSchema, encode
+from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.strictness import strict_validator
 from mcp_bridge.schemas.walk import SchemaDocument

@@ -18,7 +18,7 @@ from django.views import View
 from mcp_bridge.access.authentication import authenticate, throttle
 from mcp_bridge.audit import recorder
 from mcp_bridge.calls.errors import reraise
-from mcp_bridge.features.context import Context
+from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
     LATEST,
     Headers,

@@ -21,7 +21,7 @@ from mcp_bridge.access.throttling import counters, throttles
 from mcp_bridge.access.throttling.throttles import ToolRateThrottle, retry_after_seconds
 from mcp_bridge.calls.errors import uncounted
 from mcp_bridge.conf import conf
-from mcp_bridge.features.context import Context
+from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
     LATEST,
     ForbiddenError,

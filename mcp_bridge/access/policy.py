@@ -10,8 +10,7 @@ from django.http import HttpRequest
 from django.utils.module_loading import import_string
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features.context import Context
-from mcp_bridge.features.tools import AccessRule, Tool
+from mcp_bridge.features import AccessRule, Context, Tool
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry.registry import registry
 

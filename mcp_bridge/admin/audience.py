@@ -17,7 +17,7 @@ from django.utils.translation import gettext, ngettext
 
 from mcp_bridge.access.policy import AccessPolicy
 from mcp_bridge.conf import conf
-from mcp_bridge.features.tools import AccessRule
+from mcp_bridge.features import AccessRule
 
 # The number of users that a page names.
 NAMED: Final = 20

@@ -13,7 +13,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.access.throttling.throttles import ToolRateThrottle
-from mcp_bridge.features.tools import AccessRule, Tool
+from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.registry import tool_status
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from mcp_bridge.protocol.jsonrpc import JSONSchema
+from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.walk import REFERENCES, SchemaDocument
 

@@ -32,11 +32,9 @@ from mcp_bridge.audit.redaction import redact_to_json, sensitive_fields
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused
-from mcp_bridge.features.context import Context
-from mcp_bridge.features.tools import Tool, ToolCall
+from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.models import ToolCallRecord
-from mcp_bridge.protocol import HeaderMismatchError, ProtocolError
-from mcp_bridge.protocol.content import CallToolResult
+from mcp_bridge.protocol import CallToolResult, HeaderMismatchError, ProtocolError
 from mcp_bridge.protocol.headers import decoded_name
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.registry.registry import has_database, registry

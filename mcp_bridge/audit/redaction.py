@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Final
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features.tools import Tool
+from mcp_bridge.features import Tool
 from mcp_bridge.protocol import ProtocolError, jsonrpc
 from mcp_bridge.schemas.walk import DEFINITIONS, SchemaDocument, subschemas
 

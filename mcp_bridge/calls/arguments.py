@@ -15,7 +15,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments
-from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
+from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import cut, pointer
 from mcp_bridge.schemas import Inputs
 from mcp_bridge.schemas.validation.validator import SchemaValidator, UncheckableError

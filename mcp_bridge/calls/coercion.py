@@ -15,9 +15,8 @@ from typing import Final
 
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import InvalidArguments
-from mcp_bridge.features.tools import Tool
-from mcp_bridge.protocol import ProtocolError, jsonrpc
-from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
+from mcp_bridge.features import Tool
+from mcp_bridge.protocol import JSONObject, JSONSchema, ProtocolError, jsonrpc
 from mcp_bridge.protocol.text import pointer
 from mcp_bridge.schemas.walk import SchemaDocument
 

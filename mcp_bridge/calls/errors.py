@@ -18,9 +18,8 @@ from mcp_bridge.calls.outcomes import ErrorCode
 from mcp_bridge.calls.running import mark_repaired
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError, UnsendableResult
-from mcp_bridge.features.tools import ToolCall
-from mcp_bridge.protocol import ProtocolError, UnavailableError
-from mcp_bridge.protocol.content import CallToolResult
+from mcp_bridge.features import ToolCall
+from mcp_bridge.protocol import CallToolResult, ProtocolError, UnavailableError
 
 logger = logging.getLogger("mcp_bridge.calls")
 

@@ -23,12 +23,8 @@ from django.core.files import File
 from django.http.response import HttpResponseBase
 
 from mcp_bridge.conf import conf
-from mcp_bridge.protocol.content import (
-    AudioContent,
-    ContentBlock,
-    EmbeddedResource,
-    ImageContent,
-)
+from mcp_bridge.protocol import ContentBlock
+from mcp_bridge.protocol.content import AudioContent, EmbeddedResource, ImageContent
 from mcp_bridge.schemas.outputs import register_content
 
 SCHEME: Final = "attachment"

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from mcp_bridge.calls import media
-from mcp_bridge.protocol import jsonrpc
-from mcp_bridge.protocol.content import CallToolResult, ContentBlock, TextContent
+from mcp_bridge.protocol import CallToolResult, ContentBlock, TextContent, jsonrpc
 from mcp_bridge.protocol.text import pointer
 from mcp_bridge.schemas import Outputs
 from mcp_bridge.schemas.validation.validator import SchemaValidator, UncheckableError

@@ -21,8 +21,8 @@ from mcp_bridge.calls.cancellation import run_to_completion, shield_from_cancell
 from mcp_bridge.calls.transactions import CallTransactions
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError, UnsendableResult
-from mcp_bridge.features.tools import ToolCall
-from mcp_bridge.protocol.content import CallToolResult
+from mcp_bridge.features import ToolCall
+from mcp_bridge.protocol import CallToolResult
 
 # Where the pointers to arguments that came as strings of JSON stand in a result's _meta.
 REPAIRED_KEY: Final = "mcp-bridge/repaired"

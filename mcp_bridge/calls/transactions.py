@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
-from mcp_bridge.features.tools import ToolCall
-from mcp_bridge.protocol.content import CallToolResult
+from mcp_bridge.features import ToolCall
+from mcp_bridge.protocol import CallToolResult
 
 _NO_DATABASE: Final = "django.db.backends.dummy"
 

@@ -13,7 +13,7 @@ from rest_framework.throttling import BaseThrottle, ScopedRateThrottle, SimpleRa
 
 from mcp_bridge.access.throttling.throttles import EVERY_TOOL, ToolRateThrottle, make_throttle
 from mcp_bridge.conf import conf
-from mcp_bridge.features.tools import Tool
+from mcp_bridge.features import Tool
 
 _BACKENDS = ("django.core.cache.backends.redis.RedisCache", "django_redis.cache.RedisCache")
 

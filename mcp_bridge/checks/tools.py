@@ -14,7 +14,7 @@ from django.db import connections, router
 
 from mcp_bridge.checks.settings import check_settings
 from mcp_bridge.checks.throttling import throttling
-from mcp_bridge.features.tools import Tool
+from mcp_bridge.features import Tool
 from mcp_bridge.registry.linting import lint
 from mcp_bridge.registry.registry import registry
 

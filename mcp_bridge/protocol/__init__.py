@@ -6,6 +6,7 @@ Bytes and headers go in, a ``Reply`` comes out; see ``answer``.
 
 from __future__ import annotations
 
+from mcp_bridge.protocol.content import CallToolResult, ContentBlock, TextContent
 from mcp_bridge.protocol.errors import (
     ForbiddenError,
     HeaderMismatchError,
@@ -27,6 +28,8 @@ from mcp_bridge.protocol.errors import (
 )
 from mcp_bridge.protocol.exchange import Reply, Result, aanswer, answer, internal_error, refuse
 from mcp_bridge.protocol.headers import Headers
+from mcp_bridge.protocol.input_requests import Answers, InputRequiredResult
+from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
 from mcp_bridge.protocol.requests import Request
 from mcp_bridge.protocol.revisions import (
     LATEST,
@@ -37,6 +40,13 @@ from mcp_bridge.protocol.revisions import (
 )
 
 __all__ = [
+    "Answers",
+    "CallToolResult",
+    "ContentBlock",
+    "InputRequiredResult",
+    "JSONObject",
+    "JSONSchema",
+    "TextContent",
     "LATEST",
     "LATEST_LEGACY",
     "REVISIONS",

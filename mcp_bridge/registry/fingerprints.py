@@ -12,7 +12,7 @@ from typing import Final
 from django.conf import settings
 from django.utils import translation
 
-from mcp_bridge.features.tools import Tool
+from mcp_bridge.features import Tool
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
 

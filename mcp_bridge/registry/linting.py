@@ -17,9 +17,8 @@ from typing import Final
 from jsonschema import FormatChecker
 from referencing import Registry
 
-from mcp_bridge.features.tools import Tool
-from mcp_bridge.protocol import LATEST
-from mcp_bridge.protocol.jsonrpc import JSONSchema
+from mcp_bridge.features import Tool
+from mcp_bridge.protocol import LATEST, JSONSchema
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.validation.keywords import FORMATS, Bounded
 from mcp_bridge.schemas.validation.structure import depth_of, size_of

@@ -15,7 +15,7 @@ from django.db import connections, router
 from django.utils.module_loading import import_string
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features.tools import Tool
+from mcp_bridge.features import Tool
 from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.registry import tool_status
 from mcp_bridge.registry.snapshot import Snapshot

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 
 from django.core import checks
 
-from mcp_bridge.features.tools import Tool
+from mcp_bridge.features import Tool
 from mcp_bridge.protocol import LATEST, Revision
 from mcp_bridge.protocol.jsonrpc import encode
 

@@ -19,7 +19,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features.tools import AccessRule, Tool
+from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 

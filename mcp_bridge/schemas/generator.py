@@ -24,7 +24,7 @@ from pydantic.json_schema import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from mcp_bridge.protocol.jsonrpc import JSONSchema
+from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.core_schemas import CoreNode
 from mcp_bridge.schemas.walk import LISTED, NAMED, SINGLE
 

@@ -16,7 +16,7 @@ from pydantic import GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from mcp_bridge.protocol.jsonrpc import JSONSchema
+from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.walk import subschemas
 
 KEYWORD: Final = "x-mcp-header"

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import SchemaValidator
 
-from mcp_bridge.protocol.jsonrpc import JSONObject
+from mcp_bridge.protocol import JSONObject
 from mcp_bridge.schemas.adapters import adapt
 from mcp_bridge.schemas.core_schemas import CoreNode, change_root
 from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings

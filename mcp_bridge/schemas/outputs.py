@@ -14,8 +14,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreConfig, SchemaSerializer, core_schema
 from referencing import Registry
 
-from mcp_bridge.protocol.content import CallToolResult, ContentBlock
-from mcp_bridge.protocol.jsonrpc import JSONSchema
+from mcp_bridge.protocol import CallToolResult, ContentBlock, JSONSchema
 from mcp_bridge.schemas.adapters import adapt
 from mcp_bridge.schemas.conform import conform_to_hint
 from mcp_bridge.schemas.core_schemas import CoreNode, change_root

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
-from mcp_bridge.features.context import Context
+from mcp_bridge.features import Context
 from mcp_bridge.schemas import docstrings
 from mcp_bridge.schemas.hints import UNIONS, TypeHint, annotate, origin_of, split_annotated
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from mcp_bridge.protocol.jsonrpc import JSONSchema
+from mcp_bridge.protocol import JSONSchema
 
 # The keywords of 2020-12 that hold one subschema, a list of them, or a mapping of names to them;
 # "definitions" is the name that "$defs" had before.

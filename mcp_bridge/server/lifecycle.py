@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features.context import Context
-from mcp_bridge.protocol import SUPPORTED_VERSIONS, InvalidParamsError, Request
-from mcp_bridge.protocol.jsonrpc import JSONObject
-from mcp_bridge.protocol.revisions import Revision, negotiate
+from mcp_bridge.features import Context
+from mcp_bridge.protocol import (
+    SUPPORTED_VERSIONS,
+    InvalidParamsError,
+    JSONObject,
+    Request,
+    Revision,
+)
+from mcp_bridge.protocol.revisions import negotiate
 from mcp_bridge.server.methods import Endpoint, Method, Methods, Send
 
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from mcp_bridge.access.policy import AccessPolicy
-from mcp_bridge.features.context import Context
-from mcp_bridge.protocol import Request, Result
-from mcp_bridge.protocol.jsonrpc import JSONObject
+from mcp_bridge.features import Context
+from mcp_bridge.protocol import JSONObject, Request, Result
 from mcp_bridge.registry.snapshot import Snapshot
 
 # Sends a JSON-RPC notification before the answer, where the transport has a stream.

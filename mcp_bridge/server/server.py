@@ -11,9 +11,8 @@ from mcp_bridge.access.policy import AccessPolicy, load_policy
 from mcp_bridge.calls.cancellation import run_to_completion
 from mcp_bridge.calls.errors import reraise
 from mcp_bridge.conf import conf
-from mcp_bridge.features.context import Context
-from mcp_bridge.protocol import MethodNotFoundError, Request, Result
-from mcp_bridge.protocol.jsonrpc import JSONObject
+from mcp_bridge.features import Context
+from mcp_bridge.protocol import JSONObject, MethodNotFoundError, Request, Result
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.snapshot import Snapshot

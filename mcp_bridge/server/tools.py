@@ -29,19 +29,21 @@ from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.calls.running import arun, mark_repaired, run
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused, InputRequired, InvalidArguments
-from mcp_bridge.features.context import Context
-from mcp_bridge.features.tools import Tool, ToolCall
+from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.protocol import (
+    Answers,
+    CallToolResult,
+    InputRequiredResult,
     InvalidParamsError,
+    JSONObject,
     ProtocolError,
     Request,
+    Revision,
     UnknownToolError,
     pagination,
 )
-from mcp_bridge.protocol.content import CallToolResult
-from mcp_bridge.protocol.input_requests import Answers, InputRequiredResult, read_answers
-from mcp_bridge.protocol.jsonrpc import JSONObject, encode
-from mcp_bridge.protocol.revisions import Revision
+from mcp_bridge.protocol.input_requests import read_answers
+from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.server.lifecycle import cacheable
 from mcp_bridge.server.methods import Endpoint, Method, Methods, Send

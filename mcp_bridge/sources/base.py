@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from django.core import checks
 
-from mcp_bridge.features.tools import Tool
-from mcp_bridge.protocol.jsonrpc import JSONObject
+from mcp_bridge.features import Tool
+from mcp_bridge.protocol import JSONObject
 
 
 class Source(ABC):

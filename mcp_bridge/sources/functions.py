@@ -11,8 +11,7 @@ from django.core import checks
 
 from mcp_bridge.calls.arguments import schema_checker, typed_checker
 from mcp_bridge.calls.results import encoder, schema_encoder
-from mcp_bridge.features.marks import ToolOptions
-from mcp_bridge.features.tools import AccessRule, Tool, ToolCall
+from mcp_bridge.features import AccessRule, Tool, ToolCall, ToolOptions
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters

@@ -26,9 +26,8 @@ from modernrpc.server import RpcServer
 
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError
-from mcp_bridge.features.context import Context
-from mcp_bridge.features.marks import ToolOptions, options_of
-from mcp_bridge.features.tools import AccessRule, Tool, ToolCall
+from mcp_bridge.features import AccessRule, Context, Tool, ToolCall, ToolOptions
+from mcp_bridge.features.marks import options_of
 from mcp_bridge.protocol import ProtocolError
 from mcp_bridge.schemas import Signature
 from mcp_bridge.sources.base import Source, first_line

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse, UnreadablePostError
 from django.utils.translation import get_language
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features.context import Client, Context
+from mcp_bridge.features import Client, Context
 from mcp_bridge.protocol import (
     LATEST,
     ForbiddenError,

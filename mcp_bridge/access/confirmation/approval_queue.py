@@ -15,10 +15,9 @@ from mcp_bridge.access.confirmation.request_state import binding
 from mcp_bridge.calls.outcomes import ErrorCode
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused
-from mcp_bridge.features.context import Context
-from mcp_bridge.features.tools import Tool, ToolCall
+from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.models import PendingCall
-from mcp_bridge.protocol.content import CallToolResult
+from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 

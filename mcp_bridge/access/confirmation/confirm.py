@@ -20,15 +20,9 @@ from mcp_bridge.access.confirmation.request_state import RequestState
 from mcp_bridge.calls.outcomes import ErrorCode
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused, InputRequired
-from mcp_bridge.features.tools import ToolCall
-from mcp_bridge.protocol.content import CallToolResult
-from mcp_bridge.protocol.input_requests import (
-    Answers,
-    FormElicitRequest,
-    InputRequest,
-    InputRequiredResult,
-    check_response,
-)
+from mcp_bridge.features import ToolCall
+from mcp_bridge.protocol import Answers, CallToolResult, InputRequiredResult
+from mcp_bridge.protocol.input_requests import FormElicitRequest, InputRequest, check_response
 
 # The key of the question whether a call may run.
 CONFIRM: Final = "confirm"

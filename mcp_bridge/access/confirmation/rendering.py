@@ -12,8 +12,8 @@ import re
 from typing import Final
 
 from mcp_bridge.audit.redaction import Redactor, sensitive_fields
-from mcp_bridge.features.tools import Tool
-from mcp_bridge.protocol.jsonrpc import JSONObject
+from mcp_bridge.features import Tool
+from mcp_bridge.protocol import JSONObject
 
 HIDDEN: Final = "•••"
 # Texts of JSON inside each other that are read; each may be as deep as a request.

@@ -19,10 +19,9 @@ from django.core.signing import BadSignature, SignatureExpired, TimestampSigner
 from django.db import IntegrityError, router, transaction
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features.tools import ToolCall
+from mcp_bridge.features import ToolCall
 from mcp_bridge.models import UsedState
-from mcp_bridge.protocol import InvalidParamsError
-from mcp_bridge.protocol.jsonrpc import JSONObject
+from mcp_bridge.protocol import InvalidParamsError, JSONObject
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 
 _SALT: Final = "mcp_bridge.confirmation"

@@ -25,10 +25,9 @@ from rest_framework.throttling import BaseThrottle, SimpleRateThrottle
 from mcp_bridge.access.throttling import counters
 from mcp_bridge.audit.recorder import REPEATED
 from mcp_bridge.conf import conf
-from mcp_bridge.features.context import Context
+from mcp_bridge.features import Context, Tool
 from mcp_bridge.features.rates import Rate, parse_rate
-from mcp_bridge.features.tools import Tool
-from mcp_bridge.protocol.content import CallToolResult
+from mcp_bridge.protocol import CallToolResult
 
 # The key of the seconds to wait in the _meta of a refused call's result.
 RETRY_KEY: Final = "mcp-bridge/retryAfter"

@@ -12,8 +12,8 @@ from django.core.exceptions import ValidationError
 from django.utils.timezone import get_current_timezone_name, is_naive, make_aware
 
 from mcp_bridge.admin.schema_tables import as_json, choice, kinds_of
-from mcp_bridge.protocol import ProtocolError
-from mcp_bridge.protocol.jsonrpc import JSONSchema, decode
+from mcp_bridge.protocol import JSONSchema, ProtocolError
+from mcp_bridge.protocol.jsonrpc import decode
 from mcp_bridge.protocol.text import cut
 
 # The value of a field that was left empty: nothing is sent.

@@ -18,7 +18,7 @@ from mcp_bridge.admin.try_tool.fields import (
     json_area,
     read_json,
 )
-from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
+from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import pointer
 from mcp_bridge.schemas.walk import REFERENCES, SchemaDocument
 

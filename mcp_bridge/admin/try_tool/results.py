@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from django.template.defaultfilters import filesizeformat
 
-from mcp_bridge.protocol.jsonrpc import JSONObject
+from mcp_bridge.protocol import JSONObject
 from mcp_bridge.server.tools import ERRORS_KEY
 
 # Bytes of a picture or a sound, and characters of a text, that a page shows.

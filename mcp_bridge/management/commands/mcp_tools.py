@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from mcp_bridge.access.policy import visible
 from mcp_bridge.checks.tools import lint_messages
-from mcp_bridge.features.tools import Tool
+from mcp_bridge.features import Tool
 from mcp_bridge.management.base import TablesCommand, named_user
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry.linting import budget, tokens

@@ -20,7 +20,7 @@ from rest_framework import serializers
 from rest_framework.settings import api_settings
 from rest_framework.views import APIView
 
-from mcp_bridge.protocol.jsonrpc import JSONSchema
+from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.generator import simplify
 from mcp_bridge.schemas.validation.validator import SchemaValidator, UncheckableError

@@ -18,7 +18,7 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
-from mcp_bridge.protocol.jsonrpc import JSONSchema
+from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.text import quoted
 
 # One of jsonschema's validators, whose methods ``extend`` leaves without types.

@@ -19,7 +19,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError
 from referencing import Registry
 
-from mcp_bridge.protocol.jsonrpc import JSONSchema
+from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.text import cut, pointer
 from mcp_bridge.schemas.validation.keywords import FORMATS, Bounded, TooMuchWork, allow, matcher
 from mcp_bridge.schemas.validation.messages import explain, quiet
