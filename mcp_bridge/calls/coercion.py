@@ -26,35 +26,34 @@ _ANYTHING: Final = frozenset({"null", "boolean", "number", "string", "object", "
 _KINDS: Final = {dict: "object", list: "array", str: "string", type(None): "null", bool: "boolean"}
 
 
-def checked(tool: Tool, arguments: JSONObject) -> tuple[dict[str, object], tuple[str, ...]]:
+def repair(
+    tool: Tool, arguments: JSONObject, refused: InvalidArguments
+) -> tuple[dict[str, object], tuple[str, ...]]:
     """
-    Return what ``tool.check`` returns, and JSON pointers to the arguments that had to be decoded.
+    Check refused arguments again, with those decoded that came as strings of JSON.
 
-    Raises InvalidArguments, and all else that ``tool.check`` raises.
+    Return what ``tool.check`` returns, and JSON pointers to the arguments that were decoded. Raises
+    InvalidArguments: ``refused`` where none was, or with advice where the site does not decode.
     """
-    try:
-        return tool.check(arguments), ()
-    except InvalidArguments as refused:
-        decoding = Decoding(_document(tool))
-        decoded = decoding.decode(arguments)
-        found = decoding.found
-        if not found:
-            raise
-        if not conf.COERCE_STRINGIFIED:
-            advice = {
-                path: f"; send the {kind} itself, not a string of JSON"
-                for path, kind in found.items()
-            }
-            errors = [
-                replace(error, message=error.message + advice.get(error.path, ""))
-                for error in refused.errors
-            ]
-            raise InvalidArguments(errors) from None
+    decoding = Decoding(_document(tool))
+    decoded = decoding.decode(arguments)
+    found = decoding.found
+    if not found:
+        raise refused
+    if not conf.COERCE_STRINGIFIED:
+        advice = {
+            path: f"; send the {kind} itself, not a string of JSON" for path, kind in found.items()
+        }
+        errors = [
+            replace(error, message=error.message + advice.get(error.path, ""))
+            for error in refused.errors
+        ]
+        raise InvalidArguments(errors) from None
     repaired = tuple(found)
     try:
         return tool.check(decoded), repaired
-    except InvalidArguments as refused:
-        raise InvalidArguments(refused.errors, repaired=repaired) from None
+    except InvalidArguments as again:
+        raise InvalidArguments(again.errors, repaired=repaired) from None
 
 
 @lru_cache(maxsize=256)

@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-from asgiref.sync import sync_to_async
 from django.utils.translation import get_language
 
-from mcp_bridge.access.confirmation.approval_queue import give_back
-from mcp_bridge.access.confirmation.confirm import ask_client, ask_person, resume
-from mcp_bridge.access.throttling.throttles import throttled
-from mcp_bridge.audit import recorder
 from mcp_bridge.audit.recorder import StartedCall
-from mcp_bridge.calls.cancellation import (
-    ClientDisconnected,
-    run_to_completion,
-    shield_from_cancellation,
-)
-from mcp_bridge.calls.coercion import checked
-from mcp_bridge.calls.errors import handle_error, is_database_unavailable, log_error, reraise
-from mcp_bridge.calls.outcomes import ErrorCode, Outcome
-from mcp_bridge.calls.running import arun, mark_repaired, run
 from mcp_bridge.conf import conf
-from mcp_bridge.exceptions import CallRefused, InputRequired, InvalidArguments
-from mcp_bridge.features import Context, Tool, ToolCall
+from mcp_bridge.features import Context, Tool
 from mcp_bridge.protocol import (
-    Answers,
-    CallToolResult,
-    InputRequiredResult,
     InvalidParamsError,
     JSONObject,
-    ProtocolError,
     Request,
     Revision,
     UnknownToolError,
@@ -45,13 +23,18 @@ from mcp_bridge.protocol import (
 from mcp_bridge.protocol.input_requests import read_answers
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.protocol.text import cut
+from mcp_bridge.server.calls import (
+    CallResult,
+    amake_call,
+    make_call,
+    refusals_recorded,
+    start_call,
+)
 from mcp_bridge.server.lifecycle import cacheable
 from mcp_bridge.server.methods import Endpoint, Method, Methods, Send
 
-# Where the machine-readable errors of refused arguments stand in a result's _meta.
-ERRORS_KEY: Final = "mcp-bridge/errors"
-
-CallResult: TypeAlias = CallToolResult | InputRequiredResult
+# The params with which a client answers an InputRequiredResult.
+_ANSWERS: Final = ("requestState", "inputResponses")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,25 +81,6 @@ def page(
     return tools[:size], pagination.after(tools[size - 1].name)
 
 
-def call_tool(endpoint: Endpoint, request: Request, context: Context, send: Send) -> CallResult:
-    """Call the tool that is asked for (MCP, "Tools", "Calling tools")."""
-    return _call(partial(_start_requested, endpoint, request, context))
-
-
-async def acall_tool(
-    endpoint: Endpoint, request: Request, context: Context, send: Send
-) -> CallResult:
-    """Do the same; a coroutine function runs on the event loop of the caller."""
-    return await _acall(partial(_start_requested, endpoint, request, context))
-
-
-CAPABILITIES: Final[JSONObject] = {"tools": {}}
-METHODS: Final[Methods] = {
-    "tools/list": Method(list_tools),
-    "tools/call": Method(call_tool, acall_tool),
-}
-
-
 def find_tool(endpoint: Endpoint, name: object, arguments: object, context: Context) -> Tool:
     """
     Return the tool of that name, which the caller may call; whatever refuses it is recorded.
@@ -124,7 +88,7 @@ def find_tool(endpoint: Endpoint, name: object, arguments: object, context: Cont
     Raises UnknownToolError where there is no such tool for this caller, and InvalidParamsError for
     a name that is no text or arguments that are no object.
     """
-    with _refusals_recorded(name, arguments, context):
+    with refusals_recorded(name, arguments, context):
         if not isinstance(name, str):
             raise InvalidParamsError("Invalid params: name must be a string, a tool's name.")
         if not isinstance(arguments, dict | None):
@@ -135,60 +99,23 @@ def find_tool(endpoint: Endpoint, name: object, arguments: object, context: Cont
     return tool
 
 
-def call(
-    tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None = None
+def call_tool(endpoint: Endpoint, request: Request, context: Context, send: Send) -> CallResult:
+    """Call the tool that is asked for (MCP, "Tools", "Calling tools")."""
+    return make_call(partial(_start_requested, endpoint, request, context))
+
+
+async def acall_tool(
+    endpoint: Endpoint, request: Request, context: Context, send: Send
 ) -> CallResult:
-    """
-    Call a tool in this process, as every way to a tool does, and return its result.
-
-    ``arguments`` are JSON values; ``tool`` is one that the caller may call (see ``find_tool``);
-    ``answers`` is what the client has sent after an InputRequiredResult. The call is checked,
-    counted, confirmed and recorded; whatever the tool raises becomes an error result. Raises
-    ProtocolError for what the client did wrong.
-    """
-    return _call(partial(_start, tool, arguments, context, answers))
+    """Do the same; a coroutine function runs on the event loop of the caller."""
+    return await amake_call(partial(_start_requested, endpoint, request, context))
 
 
-async def acall(
-    tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None = None
-) -> CallResult:
-    """Do the same as ``call``; a coroutine function runs on the event loop of the caller."""
-    return await _acall(partial(_start, tool, arguments, context, answers))
-
-
-def _call(start: Callable[[], StartedCall]) -> CallResult:
-    try:
-        started = start()
-    except CallRefused as refused:
-        return refused.result
-    try:
-        result = run(started.call)
-    except (Exception, InputRequired) as raised:
-        return _handle_exception(started, raised)
-    return _finish(started, result)
-
-
-async def _acall(start: Callable[[], StartedCall]) -> CallResult:
-    started: StartedCall | None = None
-    try:
-        started = await run_to_completion(sync_to_async(start)())
-        result = await arun(started.call)
-    except ClientDisconnected as gone:
-        record = sync_to_async(_record_after_disconnect)
-        await shield_from_cancellation(record(started, gone.task))
-        raise
-    except CallRefused as refused:
-        return refused.result
-    except asyncio.CancelledError:
-        if started is not None:
-            cancelled = sync_to_async(recorder.finish)(started, Outcome.CANCELLED)
-            await shield_from_cancellation(cancelled)
-        raise
-    except (Exception, InputRequired) as raised:
-        if started is None:
-            raise
-        return await shield_from_cancellation(sync_to_async(_handle_exception)(started, raised))
-    return await shield_from_cancellation(sync_to_async(_finish)(started, result))
+CAPABILITIES: Final[JSONObject] = {"tools": {}}
+METHODS: Final[Methods] = {
+    "tools/list": Method(list_tools),
+    "tools/call": Method(call_tool, acall_tool),
+}
 
 
 def _start_requested(endpoint: Endpoint, request: Request, context: Context) -> StartedCall:
@@ -196,143 +123,9 @@ def _start_requested(endpoint: Endpoint, request: Request, context: Context) -> 
     params = request.params
     tool = find_tool(endpoint, params.get("name"), params.get("arguments"), context)
     arguments, answers = params.get("arguments") or {}, None
-    with _refusals_recorded(tool.name, arguments, context, tool):
+    with refusals_recorded(tool.name, arguments, context, tool):
         if tool.headers and request.headers is not None:
             request.headers.check_parameters(tool.headers, arguments)
         if request.revision.input_required and not params.keys().isdisjoint(_ANSWERS):
             answers = read_answers(params)
-    return _start(tool, arguments, context, answers)
-
-
-_ANSWERS: Final = ("requestState", "inputResponses")
-
-
-@contextmanager
-def _refusals_recorded(
-    name: object, arguments: object, context: Context, tool: Tool | None = None
-) -> Iterator[None]:
-    """Record that a call is refused, for whatever reason, before its tool runs."""
-    try:
-        yield
-    except CallRefused as refused:
-        code, reference = refused.error_code, refused.reference
-        recorder.refuse(code, name, arguments, context, tool=tool, reference=reference)
-        raise
-    except Exception as error:
-        # A database that has just failed is not asked again: its client waits for an answer.
-        if not is_database_unavailable(error):
-            # Anything but a ProtocolError is the site's own: a policy or a throttle that raises.
-            code = error.refusal if isinstance(error, ProtocolError) else ErrorCode.FAULT
-            recorder.refuse(code, name, arguments, context, tool=tool)
-        reraise(error)
-
-
-def _start(
-    tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None
-) -> StartedCall:
-    """Check a call and record that it begins. Raises CallRefused and ProtocolError."""
-    with _refusals_recorded(tool.name, arguments, context, tool):
-        # A question and its answer count once, and so do a call that waited and its repetition.
-        is_resumable = tool.options.confirm or answers is not None
-        if not is_resumable:
-            _count(tool, context)
-        try:
-            call = _checked(tool, arguments, context)
-        except CallRefused:
-            if is_resumable:
-                _count(tool, context)
-            raise
-        if is_resumable:
-            call = resume(call, answers)
-            if tool.options.confirm and not call.confirmed:
-                _count(tool, context)
-                raise CallRefused(ask_person(call), ErrorCode.UNCONFIRMED)
-        try:
-            return recorder.start(call)
-        except CallRefused:
-            give_back(call)
-            raise
-
-
-def _count(tool: Tool, context: Context) -> None:
-    """Count the call. Raises CallRefused where it is more than the tool's rate."""
-    refusal = throttled(tool, context)
-    if refusal is not None:
-        raise CallRefused(refusal, ErrorCode.THROTTLED)
-
-
-def _checked(tool: Tool, arguments: JSONObject, context: Context) -> ToolCall:
-    """Return the call with its arguments as Python values. Raises CallRefused."""
-    call = ToolCall(tool=tool, arguments={}, context=context, sent=arguments)
-    try:
-        values, repaired = checked(tool, arguments)
-    except InvalidArguments as refused:
-        errors = [asdict(error) for error in refused.errors]
-        result = CallToolResult.error(str(refused), {ERRORS_KEY: errors})
-        result = mark_repaired(replace(call, repaired=refused.repaired), result)
-        raise CallRefused(result, ErrorCode.INVALID) from refused
-    except Exception as exception:
-        handled = handle_error(call, exception)
-        raise CallRefused(handled.result, handled.error_code, handled.reference) from exception
-    return replace(call, arguments=values, repaired=repaired)
-
-
-def _finish(started: StartedCall, result: CallToolResult) -> CallToolResult:
-    """Record how a call ended that returned a result, and return that."""
-    size = len(result.to_json(started.call.context.revision))
-    if result.is_error:
-        code = ErrorCode.TOOL_ERROR
-        recorder.finish(started, Outcome.FAILED, error_code=code, result_bytes=size)
-    else:
-        recorder.finish(started, Outcome.SUCCEEDED, result_bytes=size)
-    return result
-
-
-def _handle_exception(started: StartedCall, raised: Exception | InputRequired) -> CallResult:
-    """Record how a call ended that raised, and return the result for the model."""
-    call = started.call
-    try:
-        if isinstance(raised, InputRequired):
-            try:
-                question = ask_client(call, raised)
-            except (TypeError, ValueError) as cause:
-                handled = log_error(call, "asked what cannot be sent", cause)
-            else:
-                # To ask is no error: what the tool has done is undone, and it runs again.
-                recorder.finish(started, Outcome.REFUSED, error_code=ErrorCode.UNCONFIRMED)
-                return question
-        else:
-            handled = handle_error(call, raised)
-    except Exception as error:
-        # Even the text of an exception is the site's own code.
-        is_sent = isinstance(error, ProtocolError)
-        code = ErrorCode.PROTOCOL_ERROR if is_sent else ErrorCode.FAULT
-        recorder.finish(started, Outcome.FAILED, error_code=code)
-        raise
-    recorder.finish(
-        started,
-        Outcome.FAILED,
-        error_code=handled.error_code,
-        reference=handled.reference,
-        result_bytes=len(handled.result.to_json(call.context.revision)),
-    )
-    return handled.result
-
-
-def _record_after_disconnect(started: StartedCall | None, task: asyncio.Future[Any]) -> None:
-    """
-    Record the outcome of a call whose client has disconnected.
-
-    None for ``started`` where the task was to begin it: then the tool does not run.
-    """
-    raised = task.exception()
-    if started is None:
-        begun = None if raised else task.result()
-        if isinstance(begun, StartedCall):
-            recorder.finish(begun, Outcome.CANCELLED)
-            give_back(begun.call)
-    elif raised is None:
-        _finish(started, task.result())
-    elif isinstance(raised, Exception | InputRequired):
-        with suppress(Exception):
-            _handle_exception(started, raised)
+    return start_call(tool, arguments, context, answers)

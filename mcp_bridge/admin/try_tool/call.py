@@ -9,12 +9,12 @@ from typing import Any, Final
 from django.http import HttpRequest
 
 import mcp_bridge
-from mcp_bridge.access.confirmation.approval_queue import approve_own
+from mcp_bridge.access.confirmation import approve_own
 from mcp_bridge.features import Client
 from mcp_bridge.protocol import LATEST, JSONObject, ProtocolError, UnknownToolError
 from mcp_bridge.protocol.jsonrpc import decode, encode
+from mcp_bridge.server.calls import call as call_tool
 from mcp_bridge.server.server import MCPServer
-from mcp_bridge.server.tools import call as call_tool
 from mcp_bridge.server.tools import find_tool
 from mcp_bridge.transports.http import context_of
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from django.template.defaultfilters import filesizeformat
 
 from mcp_bridge.protocol import JSONObject
-from mcp_bridge.server.tools import ERRORS_KEY
+from mcp_bridge.server.calls import ERRORS_KEY
 
 # Bytes of a picture or a sound, and characters of a text, that a page shows.
 MAX_MEDIA: Final = 2 * 1024 * 1024
