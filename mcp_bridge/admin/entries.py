@@ -64,7 +64,7 @@ class Entry:
     @classmethod
     def of(cls, setting: ToolSetting) -> Entry:
         """Return the entry of a row."""
-        return cls(setting, registry.discovered.get(setting.name))
+        return cls(setting, registry.discovered.tools.get(setting.name))
 
     @cached_property
     def status(self) -> ToolStatus:

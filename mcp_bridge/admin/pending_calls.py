@@ -96,7 +96,7 @@ class PendingCallAdmin(BridgeAdmin):
         context = {
             "title": gettext("Pending call"),
             "original": pending,
-            "tool": registry.snapshot.get(pending.tool) if waits else None,
+            "tool": registry.snapshot.tools.get(pending.tool) if waits else None,
             "obstacle": obstacle_to(pending, request) if waits else "",
             "waits": waits,
             "may_decide": may_decide,
@@ -134,7 +134,7 @@ def obstacle_to(pending: PendingCall, request: HttpRequest) -> str:
     """Return why the user of a request cannot approve a call; empty where the user can."""
     if conf.FOUR_EYES and pending.user_id == request.user.pk:
         return gettext("You cannot approve it: it is your own call, and another person has to.")
-    tool = registry.snapshot.get(pending.tool)
+    tool = registry.snapshot.tools.get(pending.tool)
     if tool is None:
         return gettext("It cannot be approved: nobody can call the tool at present.")
     if fingerprint(canonical_definition(tool)) != pending.fingerprint:

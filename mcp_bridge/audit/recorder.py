@@ -81,9 +81,9 @@ def start(call: ToolCall) -> StartedCall:
     tool = call.tool
     record = _record(Outcome.STARTED, tool.name, call.sent, call.context, tool)
     acts = not tool.annotations.get("readOnlyHint", False)
-    if record is not None and (acts or conf.audit("WRITE_AHEAD")):
+    if record is not None and (acts or conf.audit.WRITE_AHEAD):
         record = record if _write(record, keyed=True) else None
-    if record is None and acts and conf.audit("REQUIRED"):
+    if record is None and acts and conf.audit.REQUIRED:
         refusal = CallToolResult.error(_UNRECORDED.format(tool.name))
         raise CallRefused(refusal, ErrorCode.UNRECORDED)
     tool_call_started.send_robust(Tool, call=call)
@@ -144,7 +144,7 @@ def request_refused(error: ProtocolError, request: HttpRequest) -> None:
     name = request.META.get("HTTP_MCP_NAME", "")
     with suppress(HeaderMismatchError):
         name = decoded_name(name)
-    wanted = error.refusal != ErrorCode.UNAUTHENTICATED or conf.audit("UNAUTHENTICATED")
+    wanted = error.refusal != ErrorCode.UNAUTHENTICATED or conf.audit.UNAUTHENTICATED
     if wanted and not error.repeated:
         context = Context(
             user=getattr(request, "user", None),
@@ -198,7 +198,7 @@ def _record(
         partial(_user, context),
         partial(_credential, context),
         # A tool that the caller may not know of has secret parameters as well.
-        lambda: _arguments(arguments, tool or registry.discovered.get(name)),
+        lambda: _arguments(arguments, tool or registry.discovered.tools.get(name)),
     )
     for part in parts:
         try:
@@ -245,11 +245,11 @@ def _arguments(arguments: object, tool: Tool | None) -> dict[str, object]:
         size = len(encode(arguments))
     except (ValueError, TypeError):
         size = None
-    kept = conf.audit("ARGUMENTS")
+    kept = conf.audit.ARGUMENTS
     if kept == "none":
         return {"arguments_bytes": size}
     secrets = sensitive_fields(tool, by_name=kept != "full")
-    text = redact_to_json(arguments, limit=conf.audit("MAX_ARGUMENTS_BYTES"), secrets=secrets)
+    text = redact_to_json(arguments, limit=conf.audit.MAX_ARGUMENTS_BYTES, secrets=secrets)
     return {"arguments_bytes": size, "arguments": text}
 
 

@@ -105,7 +105,7 @@ def sensitive_fields(tool: Tool | None, *, by_name: bool = True) -> SensitiveFie
     Without ``by_name``, only those that the tool's schema marks.
     """
     marked, allowed = (frozenset[str](), None) if tool is None else _marks(tool)
-    names = filter(None, map(_plain, conf.audit("SENSITIVE_NAMES")))
+    names = filter(None, map(_plain, conf.audit.SENSITIVE_NAMES))
     return SensitiveFields(marked, allowed, (*SENSITIVE, *names) if by_name else None)
 
 

@@ -31,9 +31,8 @@ def check_settings(
     if not isinstance(given, dict):
         return [_wrong("MCP_BRIDGE must be a dict")]
     hints = {
-        key: get_type_hints(entry.fget, include_extras=True)["return"]
-        for key, entry in vars(Conf).items()
-        if isinstance(entry, property)
+        key: get_type_hints(vars(Conf)[key].func, include_extras=True)["return"]
+        for key in Conf.keys()
     }
     found = [*_section("MCP_BRIDGE", hints, given)]
     audit, rates = given.get("AUDIT"), given.get("THROTTLE_RATES")

@@ -18,14 +18,14 @@ class Snapshot:
     """
     The tools of one moment, ordered by name. It never changes; a new moment is a new one.
 
-    ``messages`` are those of the system checks on tools that are left out or could be better;
-    ``has_public`` is true if an anonymous caller may use one of the tools.
+    ``tools`` are by name. ``messages`` are those of the system checks on tools that are left out or
+    could be better; ``has_public`` is true if an anonymous caller may use one of the tools.
     """
 
     def __init__(self, tools: Iterable[Tool], messages: Iterable[checks.CheckMessage] = ()) -> None:
-        self._tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
-        self._ordered = tuple(self._tools.values())
-        self._names = tuple(self._tools)
+        self.tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
+        self._ordered = tuple(self.tools.values())
+        self._names = tuple(self.tools)
         self.messages = tuple(messages)
         self.has_public = any(tool.access.public for tool in self._ordered)
         # Any text that is no str may be a lazy translation.
@@ -45,10 +45,6 @@ class Snapshot:
 
     def __len__(self) -> int:
         return len(self._ordered)
-
-    def get(self, name: str) -> Tool | None:
-        """Return the tool with that very name, or None."""
-        return self._tools.get(name)
 
     def following(self, name: str) -> Iterator[Tool]:
         """Return the tools that come after ``name``, whether or not a tool has that name."""

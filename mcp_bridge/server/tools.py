@@ -93,7 +93,7 @@ def find_tool(endpoint: Endpoint, name: object, arguments: object, context: Cont
             raise InvalidParamsError("Invalid params: name must be a string, a tool's name.")
         if not isinstance(arguments, dict | None):
             raise InvalidParamsError("Invalid params: arguments must be an object.")
-        tool = endpoint.snapshot.get(name)
+        tool = endpoint.snapshot.tools.get(name)
         if tool is None or not endpoint.policy.allows(tool, context):
             raise UnknownToolError(f"Unknown tool: {cut(name)}")
     return tool

@@ -108,7 +108,7 @@ class MCPClient:
             if message["method"] == "tools/call":
                 name = message["params"]["name"]
                 headers["Mcp-Name"] = name
-                tool = registry.discovered.get(name) if isinstance(name, str) else None
+                tool = registry.discovered.tools.get(name) if isinstance(name, str) else None
                 if tool is not None and tool.headers:
                     given = message["params"].get("arguments") or {}
                     headers |= parameter_headers(tool.headers, given)

@@ -301,7 +301,7 @@ def test_threads_count_exactly(limit: Callable[..., None]) -> None:
     from mcp_bridge.features.tools import Context
     from mcp_bridge.registry.registry import registry
 
-    tool = registry.discovered.get("write")
+    tool = registry.discovered.tools.get("write")
     assert tool is not None
     user = type("User", (), {"is_authenticated": True, "pk": 1})()
     context = Context(user=user, request=None, revision=None)  # type: ignore[arg-type]

@@ -31,7 +31,7 @@ def post(user: Any) -> Any:
 
 def filled(name: str, /, **typed: str) -> ArgumentsForm:
     """The form of a tool, filled in: two underscores stand for a dot."""
-    tool = registry.snapshot.get(name)
+    tool = registry.snapshot.tools.get(name)
     assert tool is not None
     data = {f"arguments-{key.replace('__', '.')}": text for key, text in typed.items()}
     return ArgumentsForm(tool.input_schema, data)

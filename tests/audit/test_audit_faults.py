@@ -93,7 +93,7 @@ def test_no_value_breaks_the_record(kept: str, kind: str, user: Any, settings: A
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": kept}}
     serve(settings, look)
     registry.forget()
-    tool = registry.snapshot.get("look")
+    tool = registry.snapshot.tools.get("look")
     assert tool is not None
     said = {"name": value, "version": value}
     auth = type("Auth", (), {"name": value})()

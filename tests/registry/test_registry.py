@@ -61,7 +61,11 @@ def test_a_snapshot_is_ordered_by_name_and_knows_its_tools(settings: Any) -> Non
     serve(settings, taking(int), giving(int, 1))
     snapshot = registry.snapshot
     assert [tool.name for tool in snapshot] == ["give", "take"]
-    assert (len(snapshot), snapshot.get("give") is not None, snapshot.get("g")) == (2, True, None)
+    assert (len(snapshot), snapshot.tools.get("give") is not None, snapshot.tools.get("g")) == (
+        2,
+        True,
+        None,
+    )
     assert [tool.name for tool in snapshot.following("h")] == ["take"]
     assert registry.snapshot is snapshot
 
@@ -76,11 +80,11 @@ def test_a_reload_makes_a_new_snapshot(settings: Any) -> None:
 
 def test_tools_are_read_again_only_after_a_setting_that_names_them(settings: Any) -> None:
     serve(settings, taking(int))
-    take = registry.snapshot.get("take")
+    take = registry.snapshot.tools.get("take")
     settings.MCP_BRIDGE = {"PAGE_SIZE": 5}
-    assert registry.discovered.get("take") is take
+    assert registry.discovered.tools.get("take") is take
     settings.MCP_BRIDGE = {"TOOL_NAME_STYLE": "dotted"}
-    assert registry.discovered.get("take") is not take
+    assert registry.discovered.tools.get("take") is not take
 
 
 class CountedSource(Source):

@@ -40,7 +40,7 @@ def serve(settings: Any, *functions: Any, asynchronous: bool = False, **options:
 
 def served(name: str) -> Tool:
     """The tool of that name."""
-    tool = registry.discovered.get(name)
+    tool = registry.discovered.tools.get(name)
     assert tool is not None, [message.msg for message in registry.discovered.messages]
     return tool
 

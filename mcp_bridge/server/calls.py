@@ -1,0 +1,237 @@
+"""One call of a tool in this process: checked, counted, confirmed, recorded and run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from asgiref.sync import sync_to_async
+
+from mcp_bridge.access.confirmation import ask_client, ask_person, give_back, resume
+from mcp_bridge.access.throttling.throttles import throttled
+from mcp_bridge.audit import recorder
+from mcp_bridge.calls.cancellation import (
+    ClientDisconnected,
+    run_to_completion,
+    shield_from_cancellation,
+)
+from mcp_bridge.calls.coercion import repair
+from mcp_bridge.calls.errors import handle_error, is_database_unavailable, log_error, reraise
+from mcp_bridge.calls.outcomes import ErrorCode, Outcome
+from mcp_bridge.calls.running import arun, mark_repaired, run
+from mcp_bridge.exceptions import CallRefused, InputRequired, InvalidArguments
+from mcp_bridge.features import Context, Tool, ToolCall
+from mcp_bridge.protocol import (
+    Answers,
+    CallToolResult,
+    InputRequiredResult,
+    JSONObject,
+    ProtocolError,
+)
+
+# Where the machine-readable errors of refused arguments stand in a result's _meta.
+ERRORS_KEY: Final = "mcp-bridge/errors"
+
+CallResult: TypeAlias = CallToolResult | InputRequiredResult
+Start: TypeAlias = Callable[[], recorder.StartedCall]
+
+
+def call(
+    tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None = None
+) -> CallResult:
+    """
+    Call a tool in this process, as every way to a tool does, and return its result.
+
+    ``arguments`` are JSON values; ``tool`` is one that the caller may call (see ``find_tool``);
+    ``answers`` is what the client has sent after an InputRequiredResult. The call is checked,
+    counted, confirmed and recorded; whatever the tool raises becomes an error result. Raises
+    ProtocolError for what the client did wrong.
+    """
+    return make_call(partial(start_call, tool, arguments, context, answers))
+
+
+async def acall(
+    tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None = None
+) -> CallResult:
+    """Do the same as ``call``; a coroutine function runs on the event loop of the caller."""
+    return await amake_call(partial(start_call, tool, arguments, context, answers))
+
+
+def make_call(start: Start) -> CallResult:
+    """Make the call that ``start`` returns, or return the result with which it is refused."""
+    try:
+        started = start()
+    except CallRefused as refused:
+        return refused.result
+    try:
+        result = run(started.call)
+    except (Exception, InputRequired) as raised:
+        return _handle_exception(started, raised)
+    return _finish(started, result)
+
+
+async def amake_call(start: Start) -> CallResult:
+    """Do the same as ``make_call``, where ``start`` runs in a thread."""
+    started: recorder.StartedCall | None = None
+    try:
+        started = await run_to_completion(sync_to_async(start)())
+        result = await arun(started.call)
+    except ClientDisconnected as gone:
+        record = sync_to_async(_record_after_disconnect)
+        await shield_from_cancellation(record(started, gone.task))
+        raise
+    except CallRefused as refused:
+        return refused.result
+    except asyncio.CancelledError:
+        if started is not None:
+            cancelled = sync_to_async(recorder.finish)(started, Outcome.CANCELLED)
+            await shield_from_cancellation(cancelled)
+        raise
+    except (Exception, InputRequired) as raised:
+        if started is None:
+            raise
+        return await shield_from_cancellation(sync_to_async(_handle_exception)(started, raised))
+    return await shield_from_cancellation(sync_to_async(_finish)(started, result))
+
+
+@contextmanager
+def refusals_recorded(
+    name: object, arguments: object, context: Context, tool: Tool | None = None
+) -> Iterator[None]:
+    """Record that a call is refused, for whatever reason, before its tool runs."""
+    try:
+        yield
+    except CallRefused as refused:
+        code, reference = refused.error_code, refused.reference
+        recorder.refuse(code, name, arguments, context, tool=tool, reference=reference)
+        raise
+    except Exception as error:
+        # A database that has just failed is not asked again: its client waits for an answer.
+        if not is_database_unavailable(error):
+            # Anything but a ProtocolError is the site's own: a policy or a throttle that raises.
+            code = error.refusal if isinstance(error, ProtocolError) else ErrorCode.FAULT
+            recorder.refuse(code, name, arguments, context, tool=tool)
+        reraise(error)
+
+
+def start_call(
+    tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None
+) -> recorder.StartedCall:
+    """Check a call and record that it begins. Raises CallRefused and ProtocolError."""
+    with refusals_recorded(tool.name, arguments, context, tool):
+        # A question and its answer count once, and so do a call that waited and its repetition.
+        is_resumable = tool.options.confirm or answers is not None
+        if not is_resumable:
+            _count(tool, context)
+        try:
+            call = _checked(tool, arguments, context)
+        except CallRefused:
+            if is_resumable:
+                _count(tool, context)
+            raise
+        if is_resumable:
+            call = resume(call, answers)
+            if tool.options.confirm and not call.confirmed:
+                _count(tool, context)
+                raise CallRefused(ask_person(call), ErrorCode.UNCONFIRMED)
+        try:
+            return recorder.start(call)
+        except CallRefused:
+            give_back(call)
+            raise
+
+
+def _count(tool: Tool, context: Context) -> None:
+    """Count the call. Raises CallRefused where it is more than the tool's rate."""
+    refusal = throttled(tool, context)
+    if refusal is not None:
+        raise CallRefused(refusal, ErrorCode.THROTTLED)
+
+
+def _checked(tool: Tool, arguments: JSONObject, context: Context) -> ToolCall:
+    """Return the call with its arguments as Python values. Raises CallRefused."""
+    call = ToolCall(tool=tool, arguments={}, context=context, sent=arguments)
+    repaired: tuple[str, ...] = ()
+    try:
+        try:
+            values = tool.check(arguments)
+        except InvalidArguments as refused:
+            values, repaired = repair(tool, arguments, refused)
+    except InvalidArguments as refused:
+        errors = [asdict(error) for error in refused.errors]
+        result = CallToolResult.error(str(refused), {ERRORS_KEY: errors})
+        result = mark_repaired(replace(call, repaired=refused.repaired), result)
+        raise CallRefused(result, ErrorCode.INVALID) from refused
+    except Exception as exception:
+        handled = handle_error(call, exception)
+        raise CallRefused(handled.result, handled.error_code, handled.reference) from exception
+    return replace(call, arguments=values, repaired=repaired)
+
+
+def _finish(started: recorder.StartedCall, result: CallToolResult) -> CallToolResult:
+    """Record how a call ended that returned a result, and return that."""
+    size = len(result.to_json(started.call.context.revision))
+    if result.is_error:
+        code = ErrorCode.TOOL_ERROR
+        recorder.finish(started, Outcome.FAILED, error_code=code, result_bytes=size)
+    else:
+        recorder.finish(started, Outcome.SUCCEEDED, result_bytes=size)
+    return result
+
+
+def _handle_exception(
+    started: recorder.StartedCall, raised: Exception | InputRequired
+) -> CallResult:
+    """Record how a call ended that raised, and return the result for the model."""
+    call = started.call
+    try:
+        if isinstance(raised, InputRequired):
+            try:
+                question = ask_client(call, raised)
+            except (TypeError, ValueError) as cause:
+                handled = log_error(call, "asked what cannot be sent", cause)
+            else:
+                # To ask is no error: what the tool has done is undone, and it runs again.
+                recorder.finish(started, Outcome.REFUSED, error_code=ErrorCode.UNCONFIRMED)
+                return question
+        else:
+            handled = handle_error(call, raised)
+    except Exception as error:
+        # Even the text of an exception is the site's own code.
+        is_sent = isinstance(error, ProtocolError)
+        code = ErrorCode.PROTOCOL_ERROR if is_sent else ErrorCode.FAULT
+        recorder.finish(started, Outcome.FAILED, error_code=code)
+        raise
+    recorder.finish(
+        started,
+        Outcome.FAILED,
+        error_code=handled.error_code,
+        reference=handled.reference,
+        result_bytes=len(handled.result.to_json(call.context.revision)),
+    )
+    return handled.result
+
+
+def _record_after_disconnect(
+    started: recorder.StartedCall | None, task: asyncio.Future[Any]
+) -> None:
+    """
+    Record the outcome of a call whose client has disconnected.
+
+    None for ``started`` where the task was to begin it: then the tool does not run.
+    """
+    raised = task.exception()
+    if started is None:
+        begun = None if raised else task.result()
+        if isinstance(begun, recorder.StartedCall):
+            recorder.finish(begun, Outcome.CANCELLED)
+            give_back(begun.call)
+    elif raised is None:
+        _finish(started, task.result())
+    elif isinstance(raised, Exception | InputRequired):
+        with suppress(Exception):
+            _handle_exception(started, raised)
