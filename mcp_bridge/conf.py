@@ -1,14 +1,15 @@
 """
 The setting MCP_BRIDGE: one dict, a property for each key, read when it is first used.
 
-A setting that a test changes holds at once. The annotation of a property is the type of its key: the system checks validate the setting by it, strictly (mcp_bridge.E001, E002).
+A setting that a test changes holds at once. The annotation of a property is the type of its key,
+by which the system checks validate it, strictly (mcp_bridge.E001, E002).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from annotated_types import Ge, MinLen
 from django.conf import settings
@@ -163,7 +164,7 @@ class Conf:
         return value
 
     @classmethod
-    def keys(cls) -> list[str]:
+    def names(cls) -> list[str]:
         """Return the names of all keys."""
         return [name for name in vars(cls) if name.isupper()]
 

@@ -21,7 +21,6 @@ from mcp_bridge.calls.errors import reraise
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
     LATEST,
-    Headers,
     Request,
     Result,
     TooManyRequestsError,
@@ -36,6 +35,7 @@ from mcp_bridge.transports.http import (
     check_media,
     check_origin,
     context_of,
+    headers_of,
     read_body,
     refusal,
     respond,
@@ -122,7 +122,7 @@ class MCPView(BridgeView):
         def handle(message: Request) -> Result:
             return server.handle(message, self.get_context(request, message))
 
-        headers = Headers.from_environ(request.META)
+        headers = headers_of(request.META)
         return respond(answer(body, handle, headers=headers, server_info=server.server_info))
 
     def open(self, request: HttpRequest) -> tuple[MCPServer, bytes]:
@@ -152,7 +152,7 @@ class AsyncMCPView(MCPView):
                 context = self.get_context(request, message)
             return await server.ahandle(message, context)
 
-        headers = Headers.from_environ(request.META)
+        headers = headers_of(request.META)
         reply = await aanswer(body, handle, headers=headers, server_info=server.server_info)
         return respond(reply)
 

@@ -88,7 +88,7 @@ def test_check_ids_are_unique_and_listed() -> None:
 
 def test_settings_are_documented() -> None:
     text = (ROOT / "docs" / "settings.md").read_text()
-    keys = Conf.keys()
+    keys = Conf.names()
     assert [key for key in keys if f"### `{key}`" not in text] == []
 
 

@@ -47,7 +47,7 @@ def default_settings(settings: Any) -> None:
     settings.MCP_BRIDGE = {}
 
 
-@pytest.mark.parametrize("key", Conf.keys())
+@pytest.mark.parametrize("key", Conf.names())
 def test_every_key_has_a_sentence_a_type_and_a_default(key: str) -> None:
     entry = vars(Conf)[key]
     assert isinstance(entry, cached_property)
@@ -57,7 +57,7 @@ def test_every_key_has_a_sentence_a_type_and_a_default(key: str) -> None:
     getattr(conf, key)
 
 
-@pytest.mark.parametrize("key", Conf.keys())
+@pytest.mark.parametrize("key", Conf.names())
 def test_every_property_reads_the_key_of_its_name(key: str) -> None:
     source = textwrap.dedent(inspect.getsource(vars(Conf)[key].func))
     read = [
@@ -77,7 +77,7 @@ def test_defaults_are_those_that_were_decided(key: str) -> None:
 def test_defaults_hold_without_the_setting(settings: Any) -> None:
     del settings.MCP_BRIDGE
     assert {key: getattr(conf, key) for key in DEFAULTS} == DEFAULTS
-    assert set(Conf.keys()) - set(DEFAULTS) == {"SERVER_INFO"}
+    assert set(Conf.names()) - set(DEFAULTS) == {"SERVER_INFO"}
 
 
 AUDIT = {

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments
 from mcp_bridge.protocol import JSONObject, JSONSchema
@@ -47,10 +48,10 @@ def typed_checker(inputs: Inputs) -> Checker:
     def check(arguments: JSONObject) -> dict[str, object]:
         errors = [
             _error((name,), "extra_forbidden", "is filled by the server; leave it out")
-            for name in inputs.hidden(arguments)
+            for name in sorted(inputs.hidden & arguments.keys())
         ]
         try:
-            values = inputs.validate(arguments)
+            values = validate(inputs, arguments)
         except ValidationError as exception:
             errors += _explained(exception, arguments, inputs.schema)
         if errors:
@@ -58,6 +59,36 @@ def typed_checker(inputs: Inputs) -> Checker:
         return values
 
     return check
+
+
+def validate(inputs: Inputs, arguments: JSONObject) -> dict[str, object]:
+    """
+    Return JSON values by name as Python values; those that were not sent are left out.
+
+    Raises pydantic's ValidationError, with all errors.
+    """
+    body = to_json(arguments)
+    try:
+        instance = inputs.validator.validate_json(body)
+    except ValidationError:
+        # JSON Schema counts 2.0 among the integers, and pydantic's strict mode does not.
+        if not _has_whole_float(arguments):
+            raise
+        instance = inputs.lenient_validator.validate_json(body)
+    fields = instance.__dict__
+    values: dict[str, object] = dict(instance.__pydantic_extra__ or {})
+    for field, name in inputs.names.items():
+        if name in arguments or field in inputs.given:
+            values[name] = fields[field]
+    return values
+
+
+def _has_whole_float(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_whole_float, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_whole_float, value))
+    return isinstance(value, float) and value.is_integer()
 
 
 def schema_checker(schema: JSONSchema, inputs: Inputs) -> Checker:

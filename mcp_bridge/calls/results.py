@@ -15,6 +15,7 @@ from mcp_bridge.schemas.validation.validator import SchemaValidator, Uncheckable
 
 Encoder = Callable[[Any], CallToolResult]
 
+_OPENING = b'{"result":'
 # Every digit as 0, to find a run of them without a pattern.
 _ZEROS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 _MANY = b"0" * jsonrpc.MAX_DIGITS
@@ -35,7 +36,7 @@ def encoder(outputs: Outputs) -> Encoder:
     def encode(value: Any) -> CallToolResult:
         result = _as_content(value, outputs, media_type)
         if result is None:
-            plain, structured = outputs.dump(value)
+            plain, structured = write(outputs, value)
             _check_numbers(structured)
             result = CallToolResult(content=[TextContent(_text(plain))], structured=structured)
         elif outputs.schema is not None:
@@ -43,6 +44,30 @@ def encoder(outputs: Outputs) -> Encoder:
         return result
 
     return encode
+
+
+def write(outputs: Outputs, value: object) -> tuple[bytes, bytes]:
+    """
+    Return a result as JSON text, plain and as ``structuredContent`` (an object always).
+
+    Raises ValueError or TypeError for a value that breaks the schema, or is no JSON.
+    """
+    to_json = outputs.serializer.to_json
+    try:
+        # Without pydantic's warnings, which cost more than the rest: the check is stricter.
+        plain = to_json((value,), warnings=False, by_alias=True)[1:-1]
+    except Exception:
+        # Most results need no reading, and looking for the others would cost each of them.
+        read = outputs.conform(value)
+        if read is value:
+            raise
+        plain = to_json((read,), warnings=False, by_alias=True)[1:-1]
+    whole = _OPENING + plain + b"}"
+    outputs.check(whole)
+    is_wrapped = outputs.is_wrapped
+    if is_wrapped is None:
+        is_wrapped = not plain.startswith(b"{")
+    return plain, whole if is_wrapped else plain
 
 
 def _as_content(value: Any, outputs: Outputs, media_type: str | None) -> CallToolResult | None:
@@ -86,7 +111,7 @@ def _block(value: Any, number: int, outputs: Outputs, media_type: str | None) ->
     read = media.reader(kind)
     if read is not None:
         return read(value).block(number)
-    plain, structured = outputs.dump(value)
+    plain, structured = write(outputs, value)
     _check_numbers(structured)
     return TextContent(_text(plain))
 

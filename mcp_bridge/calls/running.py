@@ -11,14 +11,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import attrgetter
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any, Final
 
 from asgiref.sync import async_to_sync, sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
+from django.db import connections
 
 from mcp_bridge.calls.cancellation import run_to_completion, shield_from_cancellation
-from mcp_bridge.calls.transactions import CallTransactions
+from mcp_bridge.calls.transactions import CallTransactions, may_need_transactions
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError, UnsendableResult
 from mcp_bridge.features import ToolCall
@@ -43,6 +45,9 @@ def run(call: ToolCall) -> CallToolResult:
     own), UnsendableResult for a result that cannot be sent, ToolError for one that is too large,
     and TransactionManagementError where the tool went on after an error of the database.
     """
+    is_open = any(map(attrgetter("in_atomic_block"), connections.all(initialized_only=True)))
+    if not is_open and not may_need_transactions(call.tool):
+        return encode_result(call, _returned(call))
     transactions = CallTransactions(call)
     with transactions:
         result = encode_result(call, _returned(call))
@@ -94,7 +99,9 @@ def encode_result(call: ToolCall, value: object) -> CallToolResult:
     Raises UnsendableResult where it cannot be, and ToolError where it is too large.
     """
     try:
-        result = mark_repaired(call, call.tool.encode(value))
+        result = call.tool.encode(value)
+        if call.repaired:
+            result = mark_repaired(call, result)
         size = len(result.to_json(call.context.revision))
     except Exception as exception:
         raise UnsendableResult from exception

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
+from functools import lru_cache, partial
 from types import TracebackType
 from typing import Any, Final
 
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
-from mcp_bridge.features import ToolCall
+from mcp_bridge.features import Tool, ToolCall
 from mcp_bridge.protocol import CallToolResult
 
 _NO_DATABASE: Final = "django.db.backends.dummy"
+
+
+@lru_cache(maxsize=4096)
+def may_need_transactions(tool: Tool) -> bool:
+    """Return whether calls of the tool may have transactions of their own; kept for each tool."""
+    read_only = tool.annotations.get("readOnlyHint", False)
+    atomic = any(each["ATOMIC_REQUESTS"] for each in connections.settings.values())
+    return tool.may_elicit or atomic or not read_only
 
 
 class CallTransactions:

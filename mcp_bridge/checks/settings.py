@@ -32,7 +32,7 @@ def check_settings(
         return [_wrong("MCP_BRIDGE must be a dict")]
     hints = {
         key: get_type_hints(vars(Conf)[key].func, include_extras=True)["return"]
-        for key in Conf.keys()
+        for key in Conf.names()
     }
     found = [*_section("MCP_BRIDGE", hints, given)]
     audit, rates = given.get("AUDIT"), given.get("THROTTLE_RATES")

@@ -37,16 +37,6 @@ class Headers:
     # The headers of parameters stand here; only few tools have them read.
     environ: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
 
-    @classmethod
-    def from_environ(cls, environ: Mapping[str, object]) -> Headers:
-        """Read them from a WSGI environ (PEP 3333), which Django also makes of an ASGI scope."""
-        return cls(
-            version=_trimmed(environ.get("HTTP_MCP_PROTOCOL_VERSION")),
-            method=_trimmed(environ.get("HTTP_MCP_METHOD")),
-            name=_trimmed(environ.get("HTTP_MCP_NAME")),
-            environ=environ,
-        )
-
     def check(self, version: str, method: str, name: str | None) -> None:
         """
         Raise HeaderMismatchError unless the headers have the values of the body.

@@ -44,7 +44,8 @@ class Request:
     A JSON-RPC request and the revision it speaks; ``meta`` is ``params._meta``.
 
     ``headers`` are those that mirror the body, or None where the transport or the revision has
-    none.
+    none. ``client_info`` (MCP schema, ``Implementation``) and ``client_capabilities`` are what a
+    modern client says of itself.
     """
 
     id: RequestId
@@ -53,20 +54,8 @@ class Request:
     revision: Revision
     meta: JSONObject = field(default_factory=dict)
     headers: Headers | None = None
-
-    @property
-    def client_info(self) -> JSONObject:
-        """Return the client's name and version (MCP schema, ``Implementation``), or {}."""
-        return self._declared(CLIENT_INFO)
-
-    @property
-    def client_capabilities(self) -> JSONObject:
-        """Return the capabilities that the client declares with this request, or {}."""
-        return self._declared(CLIENT_CAPABILITIES)
-
-    def _declared(self, key: str) -> JSONObject:
-        value = self.meta.get(key) if self.revision.modern else None
-        return value if isinstance(value, dict) else {}
+    client_info: JSONObject = field(default_factory=dict)
+    client_capabilities: JSONObject = field(default_factory=dict)
 
 
 def read_message(message: object, headers: Headers | None) -> Request | None:
@@ -173,10 +162,21 @@ def _read_modern(
     version = meta[PROTOCOL_VERSION]
     if headers is not None:
         named = params.get(_NAMED_BY.get(method, ""))
-        headers.check(version, method, named if isinstance(named, str) else None)
+        name = named if isinstance(named, str) else None
+        # Most are equal as they came, and need no reading.
+        sent = headers.version, headers.method, None if name is None else headers.name
+        if sent != (version, method, name):
+            headers.check(version, method, name)
     revision = REVISIONS.get(version)
     if revision is None or not revision.modern:
         raise UnsupportedProtocolVersionError(version, SUPPORTED_VERSIONS)
     return Request(
-        id=request_id, method=method, params=params, revision=revision, meta=meta, headers=headers
+        id=request_id,
+        method=method,
+        params=params,
+        revision=revision,
+        meta=meta,
+        headers=headers,
+        client_info=meta.get(CLIENT_INFO, {}),
+        client_capabilities=meta[CLIENT_CAPABILITIES],
     )

@@ -7,6 +7,7 @@ import math
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from time import monotonic
 
 from django.conf import settings
@@ -178,6 +179,7 @@ class Registry:
         return state
 
 
+@cache
 def has_database() -> bool:
     """Return whether the site has a database: without one, every tool is served as in the code."""
     return connections[router.db_for_write(ToolSetting)].vendor != "unknown"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
-import pydantic_core
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import SchemaValidator
 
-from mcp_bridge.protocol import JSONObject
 from mcp_bridge.schemas.adapters import adapt
 from mcp_bridge.schemas.core_schemas import CoreNode, change_root
 from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
@@ -40,8 +37,10 @@ class Inputs:
     The arguments that a function's caller may send.
 
     ``schema`` is the input schema, whose root is always an object. ``errors`` are sentences on
-    hints that pydantic cannot read; such a parameter takes any value. Raises UnsupportedSignature
-    for a parameter that takes a path.
+    hints that pydantic cannot read; such a parameter takes any value. ``validator`` makes an
+    instance of JSON text, whose fields ``names`` maps to parameters; those in ``given`` count also
+    where they were not sent. ``hidden`` are names that no caller may send, though ``**kwargs``
+    takes them. Raises UnsupportedSignature for a parameter that takes a path.
     """
 
     def __init__(self, signature: Signature) -> None:
@@ -52,42 +51,17 @@ class Inputs:
         except Exception:
             parameters = tuple(map(self._readable, parameters))
             self._core, self.schema = _built(parameters, signature.extra)
-        self._validator = strict_validator(self._core, receives=True)
+        self.validator = strict_validator(self._core, receives=True)
         # Fields have names of their own, since a parameter may be called what no field may.
-        self._names = {f"p{index}": each.name for index, each in enumerate(parameters)}
+        self.names = {f"p{index}": each.name for index, each in enumerate(parameters)}
         # A default inside a hint is one that the function does not know of.
-        self._given = {f"p{index}" for index, each in enumerate(parameters) if each.required}
-        self._hidden = signature.hidden if signature.extra is not MISSING else frozenset()
-
-    def validate(self, arguments: JSONObject) -> dict[str, Any]:
-        """
-        Return JSON values by name as Python values; those that were not sent are left out.
-
-        Raises pydantic's ValidationError, with all errors.
-        """
-        body = pydantic_core.to_json(arguments)
-        try:
-            instance = self._validator.validate_json(body)
-        except ValidationError:
-            # JSON Schema counts 2.0 among the integers, and pydantic's strict mode does not.
-            if not _has_whole_float(arguments):
-                raise
-            instance = self._lenient.validate_json(body)
-        fields = instance.__dict__
-        sent = {
-            name: fields[field]
-            for field, name in self._names.items()
-            if name in arguments or field in self._given
-        }
-        return {**(instance.__pydantic_extra__ or {}), **sent}
+        self.given = {f"p{index}" for index, each in enumerate(parameters) if each.required}
+        self.hidden = signature.hidden if signature.extra is not MISSING else frozenset()
 
     @cached_property
-    def _lenient(self) -> SchemaValidator:
+    def lenient_validator(self) -> SchemaValidator:
+        """The validator that takes 2.0 for an integer, as JSON Schema does."""
         return strict_validator(self._core, receives=True, whole_numbers=True)
-
-    def hidden(self, arguments: JSONObject) -> list[str]:
-        """Return the names of arguments that no caller may send, though ``**kwargs`` takes them."""
-        return sorted(self._hidden & arguments.keys())
 
     def _readable(self, parameter: Parameter) -> Parameter:
         """Return the parameter, or one that takes any value where pydantic cannot read its hint."""
@@ -101,14 +75,6 @@ class Inputs:
             )
             return replace(parameter, hint=Any)
         return parameter
-
-
-def _has_whole_float(value: object) -> bool:
-    if isinstance(value, Mapping):
-        return any(map(_has_whole_float, value.values()))
-    if isinstance(value, list):
-        return any(map(_has_whole_float, value))
-    return isinstance(value, float) and value.is_integer()
 
 
 def _built(parameters: tuple[Parameter, ...], extra: TypeHint) -> tuple[CoreNode, JsonSchemaValue]:

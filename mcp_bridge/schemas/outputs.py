@@ -28,7 +28,6 @@ from mcp_bridge.schemas.validation.keywords import Linear
 
 # The member that holds a result which is no object (decided for every revision alike).
 WRAPPER: Final = "result"
-_OPENING: Final = b'{"result":'
 _UNTYPED: Final = (MISSING, Any, None, type(None), object)
 # Results that are collected before they are written.
 _GENERATED: Final = (
@@ -63,7 +62,8 @@ class Outputs:
     ``schema`` is the output schema, whose root is an object, or None where the hint promises no
     structured result. ``errors`` are sentences on a hint that pydantic cannot read. ``returns`` is
     the hint, as a list where it is of a generator. ``is_content`` says that it promises content
-    blocks. ``description`` is the docstring's, for a hint that has none.
+    blocks. ``serializer`` writes a tuple of one result; ``is_wrapped`` says whether the schema is
+    of a wrapper (None: the value decides). ``description`` is the docstring's, for a hint without.
     """
 
     def __init__(self, returns: TypeHint, description: str = "") -> None:
@@ -73,9 +73,9 @@ class Outputs:
         self.errors: list[str] = []
         self.schema: JsonSchemaValue | None = None
         self.is_content = _is_content(returns)
-        self._wrapped: bool | None = None
+        self.is_wrapped: bool | None = None
         self._hint: TypeHint = Any
-        self._serializer = _ANY
+        self.serializer = _ANY
         self._schemas: tuple[CoreNode, JsonSchemaValue] | None = None
         if any(returns is each for each in _UNTYPED) or self.is_content:
             return
@@ -84,41 +84,23 @@ class Outputs:
                 inner = core_schema_of(adapt(returns, "result"), CONFIG, "result")
             core = change_root(inner, _in_wrapper)
             whole = generate(core, "serialization")
-            self._serializer = serializer(change_root(inner, _in_tuple), _CORE_CONFIG)
+            self.serializer = serializer(change_root(inner, _in_tuple), _CORE_CONFIG)
         except Exception as exception:
             self.errors.append(f"the return hint is not one that pydantic reads: {exception}")
             return
         self._hint = returns
         self._schemas = (core, whole)
-        self.schema, self._wrapped = _unwrapped(whole, description)
+        self.schema, self.is_wrapped = _unwrapped(whole, description)
 
     @functools.cached_property
-    def _check(self) -> Callable[[bytes], object]:
+    def check(self) -> Callable[[bytes], object]:
+        """Raises ValueError for a result, as JSON text in its wrapper, that breaks the schema."""
         # Made when the first result comes: half of the tools of a process may never be called.
         return bytes if self._schemas is None else _checker(*self._schemas)
 
-    def dump(self, value: object) -> tuple[bytes, bytes]:
-        """
-        Return the value as JSON text, plain and as ``structuredContent`` (an object always).
-
-        Raises ValueError or TypeError for a value that breaks the schema, or is no JSON.
-        """
-        try:
-            plain = self._plain(value)
-        except Exception:
-            # Most results need no reading, and looking for the others would cost each of them.
-            read = conform_to_hint(self._hint, value)
-            if read is value:
-                raise
-            plain = self._plain(read)
-        whole = _OPENING + plain + b"}"
-        self._check(whole)
-        wrapped = not plain.startswith(b"{") if self._wrapped is None else self._wrapped
-        return plain, whole if wrapped else plain
-
-    def _plain(self, value: object) -> bytes:
-        # Without pydantic's warnings, which cost more than the rest: the check is stricter.
-        return self._serializer.to_json((value,), warnings=False, by_alias=True)[1:-1]
+    def conform(self, value: object) -> object:
+        """Return a value as the hint has it, such as an instance for a dict; or the same value."""
+        return conform_to_hint(self._hint, value)
 
 
 def _checker(core: CoreNode, schema: JSONSchema) -> Callable[[bytes], object]:

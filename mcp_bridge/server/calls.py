@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 from asgiref.sync import sync_to_async
 
 from mcp_bridge.access.confirmation import ask_client, ask_person, give_back, resume
-from mcp_bridge.access.throttling.throttles import throttled
+from mcp_bridge.access.throttling.throttles import may_throttle, throttled
 from mcp_bridge.audit import recorder
 from mcp_bridge.calls.cancellation import (
     ClientDisconnected,
@@ -37,7 +36,8 @@ from mcp_bridge.protocol import (
 ERRORS_KEY: Final = "mcp-bridge/errors"
 
 CallResult: TypeAlias = CallToolResult | InputRequiredResult
-Start: TypeAlias = Callable[[], recorder.StartedCall]
+# Returns the tool to call, and what the client has answered. Raises what refuses the call.
+Find: TypeAlias = Callable[[], tuple[Tool, Answers | None]]
 
 
 def call(
@@ -46,25 +46,30 @@ def call(
     """
     Call a tool in this process, as every way to a tool does, and return its result.
 
-    ``arguments`` are JSON values; ``tool`` is one that the caller may call (see ``find_tool``);
-    ``answers`` is what the client has sent after an InputRequiredResult. The call is checked,
-    counted, confirmed and recorded; whatever the tool raises becomes an error result. Raises
-    ProtocolError for what the client did wrong.
+    ``arguments`` are JSON values; ``tool`` is one that the caller may call (``tools.call_named``
+    finds it); ``answers`` is what the client has sent after an InputRequiredResult. The call is
+    checked, counted, confirmed and recorded; whatever the tool raises becomes an error result.
+    Raises ProtocolError for what the client did wrong.
     """
-    return make_call(partial(start_call, tool, arguments, context, answers))
+    return make_call(tool.name, arguments, context, lambda: (tool, answers))
 
 
 async def acall(
     tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None = None
 ) -> CallResult:
     """Do the same as ``call``; a coroutine function runs on the event loop of the caller."""
-    return await amake_call(partial(start_call, tool, arguments, context, answers))
+    return await amake_call(tool.name, arguments, context, lambda: (tool, answers))
 
 
-def make_call(start: Start) -> CallResult:
-    """Make the call that ``start`` returns, or return the result with which it is refused."""
+def make_call(name: object, arguments: object, context: Context, find: Find) -> CallResult:
+    """
+    Make the call of the tool that ``find`` returns, with the client's answers.
+
+    ``name`` and ``arguments`` are as the client sent them, for the record; what ``find`` raises
+    refuses the call.
+    """
     try:
-        started = start()
+        started = _start(name, arguments, context, find)
     except CallRefused as refused:
         return refused.result
     try:
@@ -74,11 +79,12 @@ def make_call(start: Start) -> CallResult:
     return _finish(started, result)
 
 
-async def amake_call(start: Start) -> CallResult:
-    """Do the same as ``make_call``, where ``start`` runs in a thread."""
+async def amake_call(name: object, arguments: object, context: Context, find: Find) -> CallResult:
+    """Do the same as ``make_call``; a coroutine function runs on the event loop of the caller."""
     started: recorder.StartedCall | None = None
     try:
-        started = await run_to_completion(sync_to_async(start)())
+        start = sync_to_async(_start)
+        started = await run_to_completion(start(name, arguments, context, find))
         result = await arun(started.call)
     except ClientDisconnected as gone:
         record = sync_to_async(_record_after_disconnect)
@@ -98,13 +104,18 @@ async def amake_call(start: Start) -> CallResult:
     return await shield_from_cancellation(sync_to_async(_finish)(started, result))
 
 
-@contextmanager
-def refusals_recorded(
-    name: object, arguments: object, context: Context, tool: Tool | None = None
-) -> Iterator[None]:
-    """Record that a call is refused, for whatever reason, before its tool runs."""
+def _start(name: object, arguments: object, context: Context, find: Find) -> recorder.StartedCall:
+    """
+    Find a tool, check its call and record that it starts, or that it is refused.
+
+    Raises CallRefused and ProtocolError.
+    """
+    tool: Tool | None = None
     try:
-        yield
+        tool, answers = find()
+        # What is no object has been refused by now.
+        sent = arguments if isinstance(arguments, dict) else {}
+        return _started(tool, sent, context, answers)
     except CallRefused as refused:
         code, reference = refused.error_code, refused.reference
         recorder.refuse(code, name, arguments, context, tool=tool, reference=reference)
@@ -118,38 +129,38 @@ def refusals_recorded(
         reraise(error)
 
 
-def start_call(
+def _started(
     tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None
 ) -> recorder.StartedCall:
-    """Check a call and record that it begins. Raises CallRefused and ProtocolError."""
-    with refusals_recorded(tool.name, arguments, context, tool):
-        # A question and its answer count once, and so do a call that waited and its repetition.
-        is_resumable = tool.options.confirm or answers is not None
-        if not is_resumable:
-            _count(tool, context)
-        try:
-            call = _checked(tool, arguments, context)
-        except CallRefused:
-            if is_resumable:
-                _count(tool, context)
-            raise
+    """Check, count and confirm a call, and record that it starts."""
+    # A question and its answer count once, and so do a call that waited and its repetition.
+    is_resumable = tool.options.confirm or answers is not None
+    if not is_resumable:
+        _count(tool, context)
+    try:
+        call = _checked(tool, arguments, context)
+    except CallRefused:
         if is_resumable:
-            call = resume(call, answers)
-            if tool.options.confirm and not call.confirmed:
-                _count(tool, context)
-                raise CallRefused(ask_person(call), ErrorCode.UNCONFIRMED)
-        try:
-            return recorder.start(call)
-        except CallRefused:
-            give_back(call)
-            raise
+            _count(tool, context)
+        raise
+    if is_resumable:
+        call = resume(call, answers)
+        if tool.options.confirm and not call.confirmed:
+            _count(tool, context)
+            raise CallRefused(ask_person(call), ErrorCode.UNCONFIRMED)
+    try:
+        return recorder.start(call)
+    except CallRefused:
+        give_back(call)
+        raise
 
 
 def _count(tool: Tool, context: Context) -> None:
     """Count the call. Raises CallRefused where it is more than the tool's rate."""
-    refusal = throttled(tool, context)
-    if refusal is not None:
-        raise CallRefused(refusal, ErrorCode.THROTTLED)
+    if may_throttle(tool):
+        refusal = throttled(tool, context)
+        if refusal is not None:
+            raise CallRefused(refusal, ErrorCode.THROTTLED)
 
 
 def _checked(tool: Tool, arguments: JSONObject, context: Context) -> ToolCall:

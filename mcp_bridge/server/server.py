@@ -38,9 +38,11 @@ class MCPServer(Endpoint):
         self.snapshot = snapshot if snapshot is not None else registry.snapshot
         self.policy = policy or load_policy()
         self.capabilities = self.server_capabilities
-        info = conf.SERVER_INFO.items()
-        # Lazy translations, in the language of the request.
-        self.server_info = {name: str(v) if isinstance(v, Promise) else v for name, v in info}
+        self.server_info = info = dict(conf.SERVER_INFO)
+        for name, value in info.items():
+            if isinstance(value, Promise):
+                # In the language of the request.
+                info[name] = str(value)
 
     def handle(self, request: Request, context: Context, send: Send = drop) -> Result:
         """

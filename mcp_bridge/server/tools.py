@@ -9,10 +9,10 @@ from typing import Final
 
 from django.utils.translation import get_language
 
-from mcp_bridge.audit.recorder import StartedCall
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context, Tool
 from mcp_bridge.protocol import (
+    Answers,
     InvalidParamsError,
     JSONObject,
     Request,
@@ -27,14 +27,12 @@ from mcp_bridge.server.calls import (
     CallResult,
     amake_call,
     make_call,
-    refusals_recorded,
-    start_call,
 )
 from mcp_bridge.server.lifecycle import cacheable
 from mcp_bridge.server.methods import Endpoint, Method, Methods, Send
 
 # The params with which a client answers an InputRequiredResult.
-_ANSWERS: Final = ("requestState", "inputResponses")
+_ANSWERS: Final = frozenset({"requestState", "inputResponses"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,34 +79,31 @@ def page(
     return tools[:size], pagination.after(tools[size - 1].name)
 
 
-def find_tool(endpoint: Endpoint, name: object, arguments: object, context: Context) -> Tool:
+def call_named(
+    endpoint: Endpoint, name: str, arguments: JSONObject, context: Context
+) -> CallResult:
     """
-    Return the tool of that name, which the caller may call; whatever refuses it is recorded.
+    Call the tool of that name in this process, if the caller may; ``arguments`` are JSON values.
 
-    Raises UnknownToolError where there is no such tool for this caller, and InvalidParamsError for
-    a name that is no text or arguments that are no object.
+    Raises UnknownToolError where there is no such tool for this caller, and what ``call`` raises.
     """
-    with refusals_recorded(name, arguments, context):
-        if not isinstance(name, str):
-            raise InvalidParamsError("Invalid params: name must be a string, a tool's name.")
-        if not isinstance(arguments, dict | None):
-            raise InvalidParamsError("Invalid params: arguments must be an object.")
-        tool = endpoint.snapshot.tools.get(name)
-        if tool is None or not endpoint.policy.allows(tool, context):
-            raise UnknownToolError(f"Unknown tool: {cut(name)}")
-    return tool
+    return make_call(
+        name, arguments, context, lambda: (_find(endpoint, name, arguments, context), None)
+    )
 
 
 def call_tool(endpoint: Endpoint, request: Request, context: Context, send: Send) -> CallResult:
     """Call the tool that is asked for (MCP, "Tools", "Calling tools")."""
-    return make_call(partial(_start_requested, endpoint, request, context))
+    params, find = request.params, partial(_find_requested, endpoint, request, context)
+    return make_call(params.get("name"), params.get("arguments"), context, find)
 
 
 async def acall_tool(
     endpoint: Endpoint, request: Request, context: Context, send: Send
 ) -> CallResult:
     """Do the same; a coroutine function runs on the event loop of the caller."""
-    return await amake_call(partial(_start_requested, endpoint, request, context))
+    params, find = request.params, partial(_find_requested, endpoint, request, context)
+    return await amake_call(params.get("name"), params.get("arguments"), context, find)
 
 
 CAPABILITIES: Final[JSONObject] = {"tools": {}}
@@ -118,14 +113,26 @@ METHODS: Final[Methods] = {
 }
 
 
-def _start_requested(endpoint: Endpoint, request: Request, context: Context) -> StartedCall:
-    """Find the tool that a request names, and start its call."""
+def _find_requested(
+    endpoint: Endpoint, request: Request, context: Context
+) -> tuple[Tool, Answers | None]:
+    """Return the tool that a request names, and the answers that it brings."""
     params = request.params
-    tool = find_tool(endpoint, params.get("name"), params.get("arguments"), context)
-    arguments, answers = params.get("arguments") or {}, None
-    with refusals_recorded(tool.name, arguments, context, tool):
-        if tool.headers and request.headers is not None:
-            request.headers.check_parameters(tool.headers, arguments)
-        if request.revision.input_required and not params.keys().isdisjoint(_ANSWERS):
-            answers = read_answers(params)
-    return start_call(tool, arguments, context, answers)
+    arguments = params.get("arguments")
+    tool = _find(endpoint, params.get("name"), arguments, context)
+    if tool.headers and request.headers is not None:
+        request.headers.check_parameters(tool.headers, arguments or {})
+    if request.revision.input_required and not _ANSWERS.isdisjoint(params):
+        return tool, read_answers(params)
+    return tool, None
+
+
+def _find(endpoint: Endpoint, name: object, arguments: object, context: Context) -> Tool:
+    if not isinstance(name, str):
+        raise InvalidParamsError("Invalid params: name must be a string, a tool's name.")
+    if not isinstance(arguments, dict | None):
+        raise InvalidParamsError("Invalid params: arguments must be an object.")
+    tool = endpoint.snapshot.tools.get(name)
+    if tool is None or not endpoint.policy.allows(tool, context):
+        raise UnknownToolError(f"Unknown tool: {cut(name)}")
+    return tool

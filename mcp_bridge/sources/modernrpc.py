@@ -188,6 +188,8 @@ class Procedure:
                 values[signature.context] = call.context
             if self.wrapper.context_target:
                 values[self.wrapper.context_target] = self._rpc_context(call.context)
+            if not signature.positional_only:
+                return function(**values)
             positional, keywords = signature.bind(values)
             return function(*positional, **keywords)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from django.core.exceptions import DisallowedHost, RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, UnreadablePostError
 from django.utils.translation import get_language
@@ -11,6 +14,7 @@ from mcp_bridge.features import Client, Context
 from mcp_bridge.protocol import (
     LATEST,
     ForbiddenError,
+    Headers,
     InvalidRequestError,
     NotAcceptableError,
     PayloadTooLargeError,
@@ -37,6 +41,18 @@ def context_of(request: HttpRequest, message: Request | None = None) -> Context:
         remote_address=meta.get("REMOTE_ADDR", ""),
         user_agent=meta.get("HTTP_USER_AGENT", ""),
         language=get_language() or "",
+    )
+
+
+def headers_of(environ: Mapping[str, Any]) -> Headers:
+    """Return the MCP headers of a WSGI environ (PEP 3333), as Django makes one under ASGI too."""
+    version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
+    method, name = environ.get("HTTP_MCP_METHOD"), environ.get("HTTP_MCP_NAME")
+    return Headers(
+        version=None if version is None else version.strip(" \t"),
+        method=None if method is None else method.strip(" \t"),
+        name=None if name is None else name.strip(" \t"),
+        environ=environ,
     )
 
 

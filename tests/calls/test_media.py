@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from pydantic import BaseModel, ConfigDict
 
 from mcp_bridge.calls.media import MediaType
+from mcp_bridge.calls.results import write
 from mcp_bridge.protocol.content import ContentBlock, TextContent
 from mcp_bridge.schemas import Outputs
 from tests.conftest import CheckedClient, label, text_of
@@ -288,4 +289,4 @@ def test_bytes_in_structures_are_in_the_standard_alphabet(
 
 def test_what_is_no_bytes_is_not_written_as_bytes() -> None:
     with pytest.raises(ValueError, match="1 validation error"):
-        Outputs(bytes).dump(5)
+        write(Outputs(bytes), 5)

@@ -5,6 +5,7 @@ import base64
 import pytest
 
 from mcp_bridge.protocol import HeaderMismatchError, Headers
+from mcp_bridge.transports.http import headers_of
 
 VERSION = "2026-07-28"
 
@@ -32,7 +33,7 @@ def check(sent: str | None, expected: str) -> None:
     ],
 )
 def test_blanks_around_a_value_do_not_count(value: str, read: str) -> None:
-    headers = Headers.from_environ(
+    headers = headers_of(
         {
             "HTTP_MCP_PROTOCOL_VERSION": value,
             "HTTP_MCP_METHOD": value,
@@ -43,7 +44,7 @@ def test_blanks_around_a_value_do_not_count(value: str, read: str) -> None:
 
 
 def test_header_that_was_not_sent_is_none() -> None:
-    assert Headers.from_environ({"CONTENT_TYPE": "x"}) == Headers()
+    assert headers_of({"CONTENT_TYPE": "x"}) == Headers()
 
 
 @pytest.mark.parametrize("name", ["add", "a b", "=?base64?", "?=", "=?BASE64?YWRk?=", "YWRk"])

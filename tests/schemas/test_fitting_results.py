@@ -16,6 +16,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import AnyUrl, SecretStr
 
+from mcp_bridge.calls.results import write
 from mcp_bridge.schemas import Outputs
 from tests.conftest import label
 from tests.schemas import configured as conf
@@ -74,7 +75,7 @@ RESULTS: list[tuple[Any, Any, Any]] = [
 @pytest.mark.parametrize(("hint", "value", "expected"), RESULTS, ids=label)
 def test_result_that_fits_is_written(hint: Any, value: Any, expected: Any) -> None:
     outputs = Outputs(hint)
-    structured = json.loads(outputs.dump(value)[1])
+    structured = json.loads(write(outputs, value)[1])
     assert expected is None or structured == expected
     checker = Draft202012Validator.FORMAT_CHECKER
     assert outputs.schema is not None
@@ -82,5 +83,5 @@ def test_result_that_fits_is_written(hint: Any, value: Any, expected: Any) -> No
 
 
 def test_a_generator_is_written_as_a_list() -> None:
-    plain, _ = Outputs(Iterable[int]).dump(number for number in range(3))
+    plain, _ = write(Outputs(Iterable[int]), (number for number in range(3)))
     assert plain == b"[0,1,2]"

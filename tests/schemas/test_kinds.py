@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 
 from mcp_bridge.calls.arguments import typed_checker
+from mcp_bridge.calls.results import write
 from mcp_bridge.exceptions import InvalidArguments
 from mcp_bridge.schemas import Inputs, Outputs, Signature
 from tests.conftest import label
@@ -67,6 +68,6 @@ def test_a_kind_is_as_its_row_says(kind: Kind) -> None:
 def written_back(hint: Any, value: Any) -> None:
     """Have the value be a result of the same kind, which must fit the output schema."""
     outputs = Outputs(hint)
-    structured = json.loads(outputs.dump(value)[1])
+    structured = json.loads(write(outputs, value)[1])
     assert outputs.errors == []
     assert outputs.schema is None or valid(outputs.schema)(structured), structured

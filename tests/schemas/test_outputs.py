@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field, PlainSerializer, computed_field
 
-from mcp_bridge.calls.results import encoder
+from mcp_bridge.calls.results import encoder, write
 from mcp_bridge.protocol.content import (
     AudioContent,
     CallToolResult,
@@ -217,5 +217,5 @@ def test_a_dataclass_is_described_wherever_it_stands_in_whatever_tool() -> None:
 
 
 def test_bytes_in_a_nested_model_are_in_the_standard_alphabet() -> None:
-    plain, _ = Outputs(list[Photo]).dump([Photo(data=b"\xfb\xff\xfe")])
+    plain, _ = write(Outputs(list[Photo]), [Photo(data=b"\xfb\xff\xfe")])
     assert json.loads(plain) == [{"data": "+//+"}]

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from django.core.cache import cache as default_cache
 from django.core.cache.backends.base import BaseCache
 from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+from django.dispatch import receiver
 from django.http import HttpRequest
 from django.utils.module_loading import import_string
 from rest_framework.request import Request
@@ -164,6 +166,22 @@ def make_throttle(kind: type[BaseThrottle]) -> BaseThrottle:
                 own["allow_request"] = partial(_allow_request, throttle)
     kind.__init__(throttle)
     return throttle
+
+
+@lru_cache(maxsize=4096)
+def may_throttle(tool: Tool) -> bool:
+    """Return whether calls of the tool have a rate, or never run uncounted; kept for each tool."""
+    if is_irreversible(tool):
+        return True
+    kinds = map(import_string, conf.THROTTLE_CLASSES)
+    tools = [each for each in kinds if issubclass(each, ToolRateThrottle)]
+    own = any(each.get_rate is not ToolRateThrottle.get_rate for each in tools)
+    return own or any(each().get_rate(tool) is not None for each in tools)
+
+
+@receiver(setting_changed)
+def _forget_rates(**kwargs: object) -> None:
+    may_throttle.cache_clear()
 
 
 def throttled(tool: Tool, context: Context) -> CallToolResult | None:

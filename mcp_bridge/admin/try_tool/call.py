@@ -13,9 +13,8 @@ from mcp_bridge.access.confirmation import approve_own
 from mcp_bridge.features import Client
 from mcp_bridge.protocol import LATEST, JSONObject, ProtocolError, UnknownToolError
 from mcp_bridge.protocol.jsonrpc import decode, encode
-from mcp_bridge.server.calls import call as call_tool
 from mcp_bridge.server.server import MCPServer
-from mcp_bridge.server.tools import find_tool
+from mcp_bridge.server.tools import call_named
 from mcp_bridge.transports.http import context_of
 
 _CLIENT: Final = Client(info={"name": "mcp_bridge admin", "version": mcp_bridge.__version__})
@@ -39,12 +38,13 @@ def call(
     or TypeError for arguments that are not JSON.
     """
     context = replace(context_of(request), client=_CLIENT)
+    server = MCPServer()
     try:
         sent = decode(encode(arguments))
-        tool = find_tool(MCPServer(), tool_name, sent, context)
-        if confirmed and tool.options.confirm:
+        tool = server.snapshot.tools.get(tool_name)
+        if confirmed and tool and tool.options.confirm and server.policy.allows(tool, context):
             approve_own(tool, sent, context)
-        result = call_tool(tool, sent, context)
+        result = call_named(server, tool_name, sent, context)
         return Outcome(result=json.loads(result.to_json(LATEST)))
     except UnknownToolError as error:
         return Outcome(
