@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import Permission
+from django.contrib.auth.models import AnonymousUser, Permission
 from django.core import checks
 from django.core.cache import cache
 from django.urls import path
@@ -20,6 +20,7 @@ from modernrpc.server import RpcServer
 from mcp_bridge import ToolError, mcp_tool, signals
 from mcp_bridge.access.throttling.throttles import ToolRateThrottle
 from mcp_bridge.models import PendingCall, ToolCallRecord
+from mcp_bridge.protocol import UnknownToolError
 from mcp_bridge.testing import MCPError
 from tests.conftest import CheckedClient, text_of
 from tests.support.serving import route, serve, set_tool
@@ -180,7 +181,16 @@ def test_extending_hears_every_signal(
         "look failed tool_error after … s",
         "invalid for 127.0.0.1: look",
     ]
-    assert set(after[5:]) == {"The owner has changed what is set of a tool"}
+    assert set(after[5:]) == {"An administrator has changed a tool's settings"}
+
+
+def test_extending_calls_a_tool_in_process(user: Any, settings: Any) -> None:
+    serve(settings, look)
+    say = run("extending", "def say")["say"]
+    assert say(user, "a") == {"result": "a"}
+    assert ToolCallRecord.objects.get().outcome == "succeeded"
+    with pytest.raises(UnknownToolError):
+        say(AnonymousUser(), "a")
 
 
 def look(word: str) -> str:
