@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import cProfile
 import gc
-import json
 import os
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextvars import copy_context
 from pathlib import Path
 from typing import Any
@@ -16,12 +13,10 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test.utils import override_settings
-from mcp_types import JSONRPCError, JSONRPCResponse
-from mcp_types.methods import validate_server_result
 
 from mcp_bridge.models import ToolCallRecord
-from mcp_bridge.protocol import REVISIONS
-from mcp_bridge.testing import MCPClient
+from mcp_bridge.testing.checked import CheckedClient
+from tests.support.revisions import SPOKEN
 
 # Slow proofs, with targets of their own: "make browser" and "make stress" (or "make services").
 SLOW = {"browser": "BROWSER", "processes": "STRESS"}
@@ -31,33 +26,11 @@ TESTS = Path(__file__).parent
 WITHOUT_DATABASE = {"protocol", "schemas"}
 # Folders inside those, whose tests call by the front door.
 WITH_DATABASE = {"django", "validation"}
-EVERY_REVISION = tuple(REVISIONS)
-SPOKEN = tuple(version for version in EVERY_REVISION if version != "2024-11-05")
-
-
-class CheckedClient(MCPClient):
-    """An MCPClient whose every answer is read by the official models of its revision."""
-
-    def send(self, body: bytes, headers: Any = None) -> Any:
-        response = super().send(body, headers)
-        if response.content:
-            answers = response.json()
-            for answer in answers if isinstance(answers, list) else [answers]:
-                (JSONRPCError if "error" in answer else JSONRPCResponse).model_validate(answer)
-        return response
-
-    def post(self, method: str, **params: Any) -> dict[str, Any]:
-        result = super().post(method, **params)
-        validate_server_result(method, self.revision.version, result)
-        return result
 
 
 @pytest.fixture(autouse=True, scope="module")
-def test_site(request: pytest.FixtureRequest) -> Iterator[None]:
+def test_site() -> Iterator[None]:
     """Serve the site for a whole module: reading it anew for each test takes too long."""
-    if {"newsroom", "browser"} & set(request.node.path.parts):
-        yield
-        return
     with override_settings(ROOT_URLCONF="tests.support.site"):
         yield
 
@@ -158,29 +131,3 @@ def modern(user: Any) -> CheckedClient:
 @pytest.fixture
 def legacy(user: Any) -> CheckedClient:
     return CheckedClient(user=user, revision="2025-11-25")
-
-
-def text_of(result: dict[str, Any]) -> str:
-    """The text of a result's only content block."""
-    (block,) = result["content"]
-    assert block["type"] == "text"
-    text: str = block["text"]
-    return text
-
-
-def label(value: Any) -> str:
-    """A parameter in a test's id: the same in every process."""
-    if isinstance(value, set | frozenset):
-        return str(sorted(value, key=str))
-    return re.sub(r" at 0x[0-9a-f]+", "", str(value))
-
-
-def calls(function: Callable[[], Any]) -> tuple[int, Any]:
-    """How many calls a function makes, the same on every machine, and what it returns."""
-    profile = cProfile.Profile()
-    returned = profile.runcall(function)
-    return sum(each.callcount for each in profile.getstats()), returned
-
-
-def dumps(message: Any) -> bytes:
-    return json.dumps(message).encode()

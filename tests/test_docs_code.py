@@ -21,9 +21,10 @@ from mcp_bridge import ToolError, mcp_tool, signals
 from mcp_bridge.access.throttling.throttles import ToolRateThrottle
 from mcp_bridge.models import PendingCall, ToolCallRecord
 from mcp_bridge.protocol import UnknownToolError
-from mcp_bridge.testing import MCPError
-from tests.conftest import CheckedClient, text_of
-from tests.support.serving import route, serve, set_tool
+from mcp_bridge.testing import MCPError, text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import route, serve
+from tests.support.serving import set_tool
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in ROOT.glob("docs/*.md")}
@@ -237,6 +238,10 @@ def test_throttling_tells_the_model_when_to_retry(user: Any, settings: Any) -> N
     assert told["_meta"].keys() <= last["_meta"].keys()
     after = f"Retry after {wait} second{'s' * (wait > 1)}."
     assert text_of(last) == text_of(told).replace("Retry after 37 seconds.", after)
+
+
+def test_testing_serves_one_tool(user: Any, settings: Any) -> None:
+    run("testing", "def greet")["test_greeting"](user, settings)
 
 
 def test_throttling_settings_and_class_are_taken(settings: Any) -> None:

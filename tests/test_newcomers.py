@@ -12,8 +12,8 @@ from django.db import OperationalError
 from django.test import Client
 
 from mcp_bridge.management.base import TablesCommand
+from mcp_bridge.testing.serving import route
 from mcp_bridge.views import AsyncMCPView, MCPView, ToolListView
-from tests.support.serving import route
 
 UNMIGRATED = """
 from django.conf import settings

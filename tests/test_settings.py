@@ -12,8 +12,8 @@ from django.test import override_settings
 
 from mcp_bridge.conf import Audit, Conf, conf
 from mcp_bridge.registry.registry import registry
-from mcp_bridge.testing import MCPError
-from tests.conftest import CheckedClient, text_of
+from mcp_bridge.testing import MCPError, text_of
+from mcp_bridge.testing.checked import CheckedClient
 from tests.support.serving import names
 from tests.support.site import TOOLS
 

@@ -19,8 +19,9 @@ from modernrpc.exceptions import RPCException
 from modernrpc.server import RpcServer
 
 from mcp_bridge import mcp_tool
-from tests.conftest import CheckedClient
-from tests.support.serving import names, route
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import route
+from tests.support.serving import names
 
 Mark = Callable[[Any], Any]
 

@@ -132,3 +132,11 @@ class MCPClient:
             headers={name: value for name, value in sent.items() if value is not None},
         )
         return self.response
+
+
+def text_of(result: Mapping[str, Any]) -> str:
+    """Return the text of a CallToolResult that has one content block, of type ``text``."""
+    (block,) = result["content"]
+    assert block["type"] == "text"
+    text: str = block["text"]
+    return text

@@ -17,10 +17,10 @@ from modernrpc.server import RpcServer
 from mcp_bridge import Context, mcp_tool
 from mcp_bridge.access.policy import AccessPolicy
 from mcp_bridge.testing import MCPError
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import addresses, route, serve
 from mcp_bridge.tokens.models import Token
 from mcp_bridge.views import AsyncMCPView
-from tests.conftest import CheckedClient
-from tests.support.serving import addresses, route, serve
 
 CALLS: list[str] = []
 

@@ -17,15 +17,15 @@ from django.utils import timezone
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.models.pending_calls import PendingCall, UsedState
 from mcp_bridge.protocol import LATEST
-from tests.conftest import CheckedClient, text_of
-from tests.support import confirming
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.support.administrator import serve_tools
 from tests.support.confirming import RUNS, YES, call, refused, state_of, wipe
-from tests.support.serving import serve, set_tool
+from tests.support.serving import set_tool
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("wiping")]
 Status = PendingCall.Status
-wiping, asker = confirming.wiping, confirming.asker
 
 
 @pytest.fixture(params=["no form", "address only", "2025-11-25", "2025-03-26"])

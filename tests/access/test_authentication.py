@@ -11,9 +11,10 @@ from rest_framework.test import APIClient
 
 from mcp_bridge import Context
 from mcp_bridge.testing import MCPError
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token
-from tests.conftest import CheckedClient
-from tests.support.serving import giving, serve
+from tests.support.serving import giving
 
 CALLS: list[str] = []
 DRF = "rest_framework.authentication"

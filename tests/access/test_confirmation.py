@@ -13,14 +13,14 @@ from mcp_bridge import Context
 from mcp_bridge.exceptions import InputRequired
 from mcp_bridge.models.pending_calls import PendingCall, UsedState
 from mcp_bridge.protocol.input_requests import FormElicitRequest
-from tests.conftest import CheckedClient, text_of
-from tests.support import confirming
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.support.confirming import FORM, RUNS, YES, awipe, call, refused, state_of, wipe
-from tests.support.serving import serve, set_tool
+from tests.support.serving import set_tool
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("wiping")]
 EMPTY = {"type": "object", "properties": {}}
-wiping, asker = confirming.wiping, confirming.asker
 
 
 def test_the_clients_user_is_asked_in_words_and_the_call_runs_once(asker: CheckedClient) -> None:

@@ -16,8 +16,9 @@ from mcp_bridge.access.policy import visible
 from mcp_bridge.admin.try_tool.call import call
 from mcp_bridge.registry.tool_status import mark_approved
 from mcp_bridge.testing import MCPError
-from tests.conftest import CheckedClient
-from tests.support.serving import route, served, set_tool
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import route
+from tests.support.serving import served, set_tool
 
 
 def tool_named(name: str, **options: Any) -> Any:

@@ -16,6 +16,8 @@ from mcp_bridge.access.confirmation.rendering import HIDDEN, render_arguments
 from mcp_bridge.features.tools import Tool
 from mcp_bridge.models.pending_calls import PendingCall
 from mcp_bridge.protocol.content import CallToolResult
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.audit.test_redaction import (
     EXAMPLES,
     MARKER,
@@ -26,13 +28,10 @@ from tests.audit.test_redaction import (
     with_member,
     with_secrets,
 )
-from tests.conftest import CheckedClient
-from tests.support import confirming
 from tests.support.confirming import call
-from tests.support.serving import serve, served
+from tests.support.serving import served
 
 pytestmark = pytest.mark.django_db
-asker = confirming.asker
 
 
 ANY = Tool(

@@ -15,14 +15,14 @@ from django.db import connection
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.models.pending_calls import PendingCall
 from mcp_bridge.testing import MCPError
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.calls.test_database_faults import Failing
-from tests.conftest import CheckedClient, dumps
-from tests.support import confirming
 from tests.support.confirming import FORM, RUNS, YES, call, refused, state_of, wipe
-from tests.support.serving import serve, set_tool
+from tests.support.serving import set_tool
+from tests.support.values import dumps
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("wiping")]
-wiping, asker = confirming.wiping, confirming.asker
 
 
 def keep(value: Any, more: int = 0) -> None:

@@ -17,10 +17,11 @@ from mcp_bridge.access.throttling.throttles import ToolRateThrottle
 from mcp_bridge.features.rates import parse_rate
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.signals import tool_call_refused
-from mcp_bridge.testing import MCPClient, MCPError
+from mcp_bridge.testing import MCPClient, MCPError, text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token
-from tests.conftest import CheckedClient, text_of
-from tests.support.serving import serve, set_tool
+from tests.support.serving import set_tool
 
 DRF = "rest_framework.throttling"
 CALLS: list[str] = []

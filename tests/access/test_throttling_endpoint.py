@@ -24,10 +24,10 @@ from mcp_bridge.access.throttling import throttles
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.signals import tool_call_refused
 from mcp_bridge.testing import MCPClient, MCPError
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.access import test_throttling as tools
 from tests.access.test_throttling import CALLS, DRF, in_threads, write
-from tests.conftest import CheckedClient
-from tests.support.serving import serve
 
 anew, limit = tools.anew, tools.limit
 

@@ -20,10 +20,10 @@ from django.core.cache.backends.base import BaseCache
 
 from mcp_bridge.access.throttling import counters
 from mcp_bridge.models import ToolCallRecord
-from mcp_bridge.testing import MCPError
+from mcp_bridge.testing import MCPError, text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.access.test_throttling import DRF, allowed, write
-from tests.conftest import CheckedClient, text_of
-from tests.support.serving import serve
 
 # A Redis of its own that is stopped: "make services" runs it.
 STRESS = "STRESS" in os.environ

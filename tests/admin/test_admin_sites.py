@@ -13,8 +13,8 @@ from django.urls import path, reverse
 from mcp_bridge.admin import PendingCallAdmin, ToolCallRecordAdmin, ToolSettingAdmin
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.testing import MCPClient
+from mcp_bridge.testing.serving import serve
 from tests.support.administrator import Administrator, row
-from tests.support.serving import serve
 
 pytestmark = pytest.mark.django_db
 OTHERS = {PendingCall: PendingCallAdmin, ToolCallRecord: ToolCallRecordAdmin}

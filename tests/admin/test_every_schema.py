@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from mcp_bridge.admin.schema_tables import parameters
 from mcp_bridge.admin.try_tool.forms import ArgumentsForm
-from tests.conftest import label
 from tests.schemas import examples as ex
 from tests.support.page import render
 from tests.support.schemas import input_schema
 from tests.support.serving import taking
+from tests.support.values import label
 
 HINTS: list[Any] = [
     *(ex.Colour, ex.Level, ex.Kind, ex.Mixed, ex.Point, ex.Described, ex.Options, ex.Named),

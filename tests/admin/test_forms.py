@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mcp_bridge.admin.try_tool.forms import MAX_FIELDS, ArgumentsForm
-from tests.conftest import label
 from tests.support.page import render
+from tests.support.values import label
 
 STRING, INTEGER, NULL = {"type": "string"}, {"type": "integer"}, {"type": "null"}
 NODE = {

@@ -12,7 +12,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from mcp_bridge.models.pending_calls import PendingCall
-from tests.conftest import CheckedClient, text_of
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
 from tests.support.administrator import CHANGE, VIEW, Administrator, row, serve_tools
 from tests.support.serving import set_tool
 

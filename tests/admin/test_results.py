@@ -10,8 +10,8 @@ from mcp_bridge.admin.try_tool.call import call
 from mcp_bridge.admin.try_tool.results import MAX_MEDIA, MAX_TEXT, Shown, shown
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.content import CallToolResult, TextContent
-from tests.conftest import label
 from tests.support.page import Page, render
+from tests.support.values import label
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import pytest
 
 from mcp_bridge.admin.schema_tables import MAX_ROWS, describe_type, parameters
 from mcp_bridge.schemas.walk import SchemaDocument
-from tests.conftest import label
 from tests.schemas import examples as ex
 from tests.support.page import render
 from tests.support.schemas import input_schema
 from tests.support.serving import served, taking
+from tests.support.values import label
 
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
 WORDS: list[tuple[Any, str]] = [

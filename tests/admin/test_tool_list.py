@@ -17,8 +17,8 @@ from modernrpc.server import RpcServer
 from mcp_bridge import mcp_tool
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.testing import MCPClient
+from mcp_bridge.testing.serving import route
 from tests.support.administrator import CHANGE, VIEW, Administrator, address, row, serve_tools
-from tests.support.serving import route
 
 pytestmark = pytest.mark.django_db
 MARKER = "<script>alert(1)</script>"

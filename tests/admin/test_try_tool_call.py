@@ -17,9 +17,9 @@ from mcp_bridge.admin.try_tool.results import shown
 from mcp_bridge.exceptions import ToolError
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.registry.registry import registry
-from tests.conftest import CheckedClient
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.support.page import render
-from tests.support.serving import serve
 from tests.support.site import TOOLS
 
 

@@ -16,9 +16,9 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from mcp_bridge.testing import MCPError
+from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.tokens.authentication import TokenAuthentication
 from mcp_bridge.tokens.models import Token, digest
-from tests.conftest import CheckedClient
 
 pytestmark = pytest.mark.django_db
 

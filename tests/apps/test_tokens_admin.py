@@ -12,8 +12,8 @@ from django.test import Client
 from django.urls import path, reverse
 from django.utils import timezone
 
+from mcp_bridge.testing.serving import route
 from mcp_bridge.tokens.models import Token
-from tests.support.serving import route
 
 pytestmark = pytest.mark.django_db
 LIST = "admin:mcp_bridge_tokens_token_changelist"

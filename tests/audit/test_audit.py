@@ -22,10 +22,12 @@ from mcp_bridge.signals import (
     tools_changed,
 )
 from mcp_bridge.testing import MCPClient, MCPError
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token
-from tests.conftest import CheckedClient, dumps
 from tests.support.recording import look, record, write
-from tests.support.serving import serve, set_tool
+from tests.support.serving import set_tool
+from tests.support.values import dumps
 
 
 def test_a_call_is_on_record(client: CheckedClient, user: Any, settings: Any) -> None:

@@ -27,9 +27,12 @@ from mcp_bridge.protocol import LATEST, Request
 from mcp_bridge.protocol.content import CallToolResult
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.server.server import MCPServer
-from tests.conftest import CheckedClient, dumps, text_of
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.support.recording import awrite, look, record, write
-from tests.support.serving import serve, set_tool
+from tests.support.serving import set_tool
+from tests.support.values import dumps
 
 MARKER = "MARKER-7f3a"
 

@@ -15,10 +15,12 @@ import pytest
 from django.core.cache import cache
 
 from mcp_bridge.models import ToolCallRecord
-from tests.conftest import CheckedClient, dumps
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.support.recording import look
-from tests.support.serving import serve
-from tests.support.wire import ERAS, caller
+from tests.support.revisions import ERAS
+from tests.support.values import dumps
+from tests.support.wire import caller
 from tests.transports import test_bad_input
 
 FORGED = "x\r\nERROR forged\x1b[31m\x85\u2028\u202eERROR\tforged\x00"

@@ -13,10 +13,10 @@ from django.contrib.auth.models import Group
 from django.db import connection, connections
 
 from mcp_bridge.models import ToolCallRecord
-from mcp_bridge.testing import MCPClient, MCPError
-from tests.conftest import CheckedClient, text_of
+from mcp_bridge.testing import MCPClient, MCPError, text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.support.recording import record
-from tests.support.serving import serve
 
 POSTGRESQL = connection.vendor == "postgresql"
 RAN: list[str] = []

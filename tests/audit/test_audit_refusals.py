@@ -16,12 +16,13 @@ from mcp_bridge.audit import recorder
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.models.pending_calls import PendingCall
 from mcp_bridge.registry.registry import has_database
-from mcp_bridge.testing import MCPClient, MCPError
+from mcp_bridge.testing import MCPClient, MCPError, text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token
-from tests.conftest import CheckedClient, dumps, text_of
 from tests.support.confirming import FORM, YES
 from tests.support.recording import look, record
-from tests.support.serving import serve
+from tests.support.values import dumps
 
 DRF = "rest_framework.throttling"
 AGENT = "claude-code/2.1.7 (external, cli)"

@@ -23,9 +23,10 @@ from mcp_bridge.audit.redaction import (
     sensitive_fields,
     storable,
 )
-from tests.conftest import CheckedClient
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.support.recording import record
-from tests.support.serving import serve, served, taking
+from tests.support.serving import served, taking
 
 MARKER = "MARKER-7f3a"
 BY_MARKS = SensitiveFields(name_parts=None)

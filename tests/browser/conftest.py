@@ -24,6 +24,11 @@ LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 WIDTHS, SCHEMES = (1280, 400), ("light", "dark")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def test_site() -> None:
+    """These tests need no other site: the newsroom is the one of the settings."""
+
+
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     path = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -15,14 +15,14 @@ from playwright.sync_api import Page
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.models.pending_calls import PendingCall
-from mcp_bridge.testing import MCPError
+from mcp_bridge.testing import MCPError, text_of
+from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.tokens.models import Token
 from testproject.newsroom.models import Article
 from testproject.newsroom.seeding.users import PASSWORD
 from tests.browser.conftest import SCHEMES, WIDTHS, check, missed_by_the_keyboard
 from tests.browser.test_admin import Visit, tool
-from tests.conftest import CheckedClient, text_of
-from tests.support.wire import ERAS
+from tests.support.revisions import ERAS
 
 QUEUE, RECORDS = "/admin/mcp_bridge/pendingcall/", "/admin/mcp_bridge/toolcallrecord/"
 

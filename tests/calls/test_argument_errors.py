@@ -9,10 +9,13 @@ from modernrpc.server import RpcServer
 from pydantic import AfterValidator, Field
 
 from mcp_bridge import Context, mcp_tool
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import route, serve
 from tests.calls.test_arguments import ERRORS, errors_of
-from tests.conftest import CheckedClient, label, text_of
 from tests.schemas import examples as ex
-from tests.support.serving import messages, names, route, serve, taking
+from tests.support.serving import messages, names, taking
+from tests.support.values import label
 
 
 def even(value: int) -> int:

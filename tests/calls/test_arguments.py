@@ -12,11 +12,13 @@ import pytest
 from pydantic import Field
 
 from mcp_bridge import Context
-from mcp_bridge.testing import MCPError
-from tests.conftest import CheckedClient, label, text_of
+from mcp_bridge.testing import MCPError, text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.schemas import examples as ex
 from tests.support import site
-from tests.support.serving import serve, served, taking
+from tests.support.serving import served, taking
+from tests.support.values import label
 
 ERRORS = "mcp-bridge/errors"
 UUID = "12345678-1234-5678-1234-567812345678"

@@ -14,9 +14,13 @@ from mcp_bridge import ToolError
 from mcp_bridge.calls.coercion import Decoding
 from mcp_bridge.checks.settings import check_settings
 from mcp_bridge.schemas.walk import SchemaDocument
-from tests.conftest import CheckedClient, calls, label, text_of
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.schemas import examples as ex
-from tests.support.serving import serve, taking
+from tests.support.profiling import calls
+from tests.support.serving import taking
+from tests.support.values import label
 
 REPAIRED = "mcp-bridge/repaired"
 ERRORS = "mcp-bridge/errors"

@@ -14,9 +14,9 @@ from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing import MCPClient
 from mcp_bridge.tokens.models import Token
 from tests.support import wire
-from tests.support.wire import ERAS, headers, message, strict
+from tests.support.revisions import ERAS
+from tests.support.wire import headers, message, strict
 
-test_site = wire.test_site
 pytestmark = pytest.mark.django_db(transaction=True)
 
 TEXT = "SECRET-MARKER: the database is gone"

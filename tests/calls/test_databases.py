@@ -12,10 +12,11 @@ from django.db import connections, transaction
 
 from mcp_bridge import Context
 from mcp_bridge.elicitation import elicit
-from tests.conftest import CheckedClient, text_of
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.server.test_elicitation import Name
 from tests.support.confirming import FORM
-from tests.support.serving import serve
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -14,10 +14,10 @@ from django.db import OperationalError, connection, connections, transaction
 from django.db.backends.signals import connection_created
 
 from mcp_bridge.models import ToolCallRecord
-from tests.conftest import CheckedClient
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.support.asgi import Departing, posted
 from tests.support.recording import record
-from tests.support.serving import serve
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BEGUN, GO_ON = threading.Event(), threading.Event()

@@ -10,9 +10,11 @@ from modernrpc.server import RpcServer
 
 from mcp_bridge import ToolError, mcp_tool
 from mcp_bridge.features.tools import ToolCall
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import route, serve
 from tests.calls.test_errors import MARKER, raising, reference_in
-from tests.conftest import CheckedClient, label, text_of
-from tests.support.serving import route, serve
+from tests.support.values import label
 
 
 def handled(settings: Any, handler: Any, exception: Exception) -> None:

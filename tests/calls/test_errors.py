@@ -19,8 +19,10 @@ from modernrpc.exceptions import RPCException, RPCInvalidParams
 from rest_framework import exceptions as drf
 
 from mcp_bridge import ToolError
-from tests.conftest import CheckedClient, label, text_of
-from tests.support.serving import serve
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from tests.support.values import label
 
 MARKER = "SECRET-MARKER"
 

@@ -10,8 +10,10 @@ from jsonschema import Draft202012Validator
 
 from mcp_bridge import ToolError
 from mcp_bridge.protocol.content import ImageContent
-from tests.conftest import CheckedClient, text_of
-from tests.support.serving import serve, served
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from tests.support.serving import served
 
 IMAGE = {"type": "image", "data": "+/8=", "mimeType": "image/png"}
 

@@ -25,8 +25,11 @@ from mcp_bridge.calls.media import MediaType
 from mcp_bridge.calls.results import write
 from mcp_bridge.protocol.content import ContentBlock, TextContent
 from mcp_bridge.schemas import Outputs
-from tests.conftest import CheckedClient, label, text_of
-from tests.support.serving import giving, messages, names, serve, served
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from tests.support.serving import giving, messages, names, served
+from tests.support.values import label
 
 DATA = b"\xfb\xff\xfe\x00"
 ENCODED = "+//+AA=="

@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 
 from mcp_bridge.protocol.content import CallToolResult, TextContent
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.calls.test_results import WITH_STRUCTURE, assert_fault
-from tests.conftest import SPOKEN, CheckedClient, text_of
-from tests.support.serving import giving, messages, names, serve
+from tests.support.revisions import SPOKEN
+from tests.support.serving import giving, messages, names
 
 A_SCHEMA = {
     "type": "object",

@@ -18,9 +18,12 @@ from mcp_bridge.protocol.content import (
     TextContent,
 )
 from mcp_bridge.protocol.requests import SERVER_INFO
-from tests.conftest import CheckedClient, label, text_of
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.schemas import examples as ex
-from tests.support.serving import giving, serve, served
+from tests.support.serving import giving, served
+from tests.support.values import label
 
 WITH_STRUCTURE = {"2026-07-28", "2025-11-25", "2025-06-18"}
 LINK = {"uri": "https://example.com/a", "name": "a", "title": "A", "size": 3}

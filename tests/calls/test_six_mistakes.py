@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.calls.test_arguments import errors_of
-from tests.conftest import CheckedClient, text_of
-from tests.support.serving import serve
 
 
 @dataclass

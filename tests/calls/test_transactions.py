@@ -16,9 +16,10 @@ from pydantic import BaseModel
 from mcp_bridge import Context, ToolError
 from mcp_bridge.elicitation import elicit
 from mcp_bridge.protocol.content import CallToolResult
-from tests.conftest import CheckedClient, dumps
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.support.asgi import posted
-from tests.support.serving import serve
+from tests.support.values import dumps
 
 
 def write(then: str) -> Any:

@@ -18,8 +18,9 @@ import mcp_bridge
 from mcp_bridge import checks as our_checks
 from mcp_bridge import mcp_tool
 from mcp_bridge.testing import MCPError
-from tests.conftest import CheckedClient
-from tests.support.serving import giving, names, route, serve, taking
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import route, serve
+from tests.support.serving import giving, names, taking
 
 RPC = "mcp_bridge.sources.modernrpc.ModernRPCSource"
 PACKAGE = Path(mcp_bridge.__file__).parent

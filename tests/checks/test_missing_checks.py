@@ -11,8 +11,9 @@ from django.core import checks
 from django.urls import path
 from modernrpc.server import RpcServer
 
+from mcp_bridge.testing.serving import route, serve
 from tests.checks.test_checks import RPC, found, ids
-from tests.support.serving import route, serve, taking
+from tests.support.serving import taking
 
 unmarked = RpcServer()
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from rest_framework.throttling import UserRateThrottle
 
+from mcp_bridge.testing.serving import serve
 from tests.checks.test_checks import found
-from tests.support.serving import serve
 
 DRF = "rest_framework.throttling"
 TOOLS = "mcp_bridge.access.throttling.ToolRateThrottle"

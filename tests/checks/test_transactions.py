@@ -10,8 +10,8 @@ from django.core import checks
 from django.db import ConnectionHandler
 
 from mcp_bridge.checks import tools
+from mcp_bridge.testing.serving import serve
 from tests.checks.test_checks import found
-from tests.support.serving import serve
 
 SQLITE = {"ENGINE": "django.db.backends.sqlite3", "NAME": "db.sqlite3"}
 

@@ -14,8 +14,9 @@ from modernrpc.server import RpcServer
 
 from mcp_bridge import mcp_tool
 from mcp_bridge.features.marks import MARK, ToolOptions, options_of
-from tests.conftest import CheckedClient
-from tests.support.serving import names, route, serve, served
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import route, serve
+from tests.support.serving import names, served
 
 OBJECT = {"type": "object"}
 ICON = {"src": "https://example.com/a.png"}

@@ -15,9 +15,10 @@ from modernrpc.server import RpcServer
 from mcp_bridge import mcp_tool
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.revisions import SUPPORTED_VERSIONS
-from tests.conftest import SPOKEN
+from mcp_bridge.testing.serving import route, serve
 from tests.support import site
-from tests.support.serving import giving, route, serve, set_tool, taking
+from tests.support.revisions import SPOKEN
+from tests.support.serving import giving, set_tool, taking
 from tests.support.site import TOOLS
 
 HIDDEN = ["permitted", "permitted_twice", "for_nobody"]

@@ -14,7 +14,7 @@ from django.test.utils import override_settings
 from django.utils import timezone
 
 from mcp_bridge.models.pending_calls import PendingCall
-from tests.conftest import CheckedClient
+from mcp_bridge.testing.checked import CheckedClient
 
 
 class Desk(CheckedClient):
@@ -55,6 +55,11 @@ class Desk(CheckedClient):
 
 def _is_plain(text: str) -> bool:
     return not text.startswith(("{", "[", '"'))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def test_site() -> None:
+    """These tests need no other site: the newsroom is the one of the settings."""
 
 
 # The default one is slow on purpose.

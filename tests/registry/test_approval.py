@@ -16,8 +16,9 @@ from mcp_bridge.registry.fingerprints import Difference, canonical_definition, d
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus, mark_approved, status_of, sync_tool_settings
 from mcp_bridge.testing import MCPError
-from tests.conftest import CheckedClient
-from tests.support.serving import serve, served
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from tests.support.serving import served
 
 
 @pytest.fixture

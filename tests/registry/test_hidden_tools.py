@@ -11,9 +11,12 @@ from django.test.utils import CaptureQueriesContext
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import sync_tool_settings
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token
-from tests.conftest import CheckedClient, calls, dumps
-from tests.support.serving import serve, set_tool
+from tests.support.profiling import calls
+from tests.support.serving import set_tool
+from tests.support.values import dumps
 
 
 def wipe(folder: str) -> str:

@@ -11,8 +11,9 @@ from django.utils.functional import lazystr
 
 from mcp_bridge import mcp_tool
 from mcp_bridge.registry.registry import registry
-from tests.conftest import CheckedClient
-from tests.support.serving import giving, serve
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from tests.support.serving import giving
 
 LANGUAGES = [code for code, _ in global_settings.LANGUAGES][:99]
 

@@ -15,7 +15,8 @@ from pydantic import Field
 from mcp_bridge.features.tools import Tool
 from mcp_bridge.registry.linting import RULES, budget, lint, tokens
 from mcp_bridge.registry.registry import registry
-from tests.support.serving import giving, serve, served, taking
+from mcp_bridge.testing.serving import serve
+from tests.support.serving import giving, served, taking
 
 DEEP: dict[str, Any] = {"type": "string"}
 for _ in range(20):

@@ -11,8 +11,9 @@ from mcp_bridge.features.tools import Tool
 from mcp_bridge.registry.registry import build, registry
 from mcp_bridge.sources.base import Source
 from mcp_bridge.sources.modernrpc import ModernRPCSource
-from tests.conftest import CheckedClient
-from tests.support.serving import giving, route, serve, taking
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import route, serve
+from tests.support.serving import giving, taking
 
 
 def fingerprint(settings: Any, function: Any, **options: Any) -> str:

@@ -15,8 +15,9 @@ from mcp_bridge.registry import registry as module
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.snapshot import Snapshot
 from mcp_bridge.signals import tools_changed
-from tests.conftest import CheckedClient
-from tests.support.serving import serve, set_tool
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from tests.support.serving import set_tool
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -11,9 +11,10 @@ from django.core import serializers
 
 from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.registry.registry import registry
-from mcp_bridge.testing import MCPError
-from tests.conftest import CheckedClient, text_of
-from tests.support.serving import serve, set_tool
+from mcp_bridge.testing import MCPError, text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from tests.support.serving import set_tool
 
 
 def add(a: int, b: int) -> int:

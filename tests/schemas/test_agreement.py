@@ -13,11 +13,11 @@ from pydantic import Field, JsonValue, Strict, Tag
 from mcp_bridge.calls.arguments import typed_checker
 from mcp_bridge.exceptions import InvalidArguments
 from mcp_bridge.schemas import Inputs, Signature
-from tests.conftest import label
 from tests.schemas import configured as conf
 from tests.schemas import examples as ex
 from tests.schemas.test_kinds import KINDS, valid
 from tests.support.serving import taking
+from tests.support.values import label
 
 VALUES: list[Any] = [
     *(None, True, False, 0, 1, -1, 2, 5, 6, 2**60, 1.0, 2.0, 0.5, -0.0, 1e300),

@@ -10,10 +10,12 @@ import pytest
 from django.utils import timezone
 from pydantic import AwareDatetime, NaiveDatetime
 
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.calls.test_arguments import errors_of
-from tests.conftest import CheckedClient, text_of
 from tests.schemas.structures import Box
-from tests.support.serving import serve, taking
+from tests.support.serving import taking
 
 NAIVE, AWARE = "2024-07-01T12:00:00", "2024-07-01T12:00:00+05:00"
 

@@ -24,12 +24,12 @@ from typing_extensions import TypedDict
 from mcp_bridge.calls.arguments import typed_checker
 from mcp_bridge.exceptions import InvalidArguments
 from mcp_bridge.schemas import Inputs, Signature
-from tests.conftest import label
 from tests.schemas import structures
 from tests.schemas.drawing import days, fitting, mutated
 from tests.schemas.test_agreement import CONFIGURED, EXACT, VALUES
 from tests.schemas.test_kinds import valid
 from tests.support.serving import taking
+from tests.support.values import label
 
 
 class Awkward(TypedDict):

@@ -18,9 +18,9 @@ from pydantic import AnyUrl, SecretStr
 
 from mcp_bridge.calls.results import write
 from mcp_bridge.schemas import Outputs
-from tests.conftest import label
 from tests.schemas import configured as conf
 from tests.schemas import examples as ex
+from tests.support.values import label
 
 INDIA = datetime.timezone(datetime.timedelta(hours=5, minutes=30))
 RESULTS: list[tuple[Any, Any, Any]] = [

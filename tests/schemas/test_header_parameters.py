@@ -10,8 +10,9 @@ from mcp.shared.inbound import find_invalid_x_mcp_header
 from typing_extensions import TypedDict
 
 from mcp_bridge.schemas import Inputs, McpHeader, Outputs, Signature, header_parameters
-from tests.conftest import label
-from tests.support.serving import messages, names, serve, taking
+from mcp_bridge.testing.serving import serve
+from tests.support.serving import messages, names, taking
+from tests.support.values import label
 
 
 class Place(TypedDict):

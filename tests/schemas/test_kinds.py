@@ -15,11 +15,11 @@ from mcp_bridge.calls.arguments import typed_checker
 from mcp_bridge.calls.results import write
 from mcp_bridge.exceptions import InvalidArguments
 from mcp_bridge.schemas import Inputs, Outputs, Signature
-from tests.conftest import label
 from tests.schemas import kinds, kinds_classes, kinds_composed
 from tests.schemas.kinds import Kind
 from tests.schemas.structures import made_with_new_syntax
 from tests.support.serving import taking
+from tests.support.values import label
 
 KINDS: list[Kind] = [
     *(*kinds.PRIMITIVES, *kinds.CHOICES, *kinds.FORMATS),

@@ -22,10 +22,10 @@ from mcp_bridge.protocol.content import (
     TextContent,
 )
 from mcp_bridge.schemas import Outputs
-from tests.conftest import label
 from tests.schemas import examples as ex
 from tests.support.schemas import output_schema
 from tests.support.serving import giving
+from tests.support.values import label
 
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
 POINT = {

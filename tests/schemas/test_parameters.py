@@ -16,11 +16,12 @@ from pydantic import BaseModel, Field, FilePath
 from mcp_bridge.calls.arguments import typed_checker, validate
 from mcp_bridge.exceptions import InvalidArguments
 from mcp_bridge.schemas import Inputs, Signature
-from tests.conftest import label
+from mcp_bridge.testing.serving import serve
 from tests.schemas import examples as ex
 from tests.schemas.kinds import INTEGER, STRING
 from tests.schemas.kinds_classes import POINT
-from tests.support.serving import giving, messages, names, serve, served, taking
+from tests.support.serving import giving, messages, names, served, taking
+from tests.support.values import label
 
 DAY = {**STRING, "format": "date"}
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.conftest import label
 from tests.schemas import examples as ex
 from tests.support.schemas import input_schema, output_schema
 from tests.support.serving import giving, taking
+from tests.support.values import label
 
 INTEGER = {"type": "integer"}
 NODE = {

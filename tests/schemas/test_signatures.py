@@ -8,11 +8,11 @@ import pytest
 
 from mcp_bridge import Context
 from mcp_bridge.schemas import Inputs, Outputs, Signature, UnsupportedSignature
-from tests.conftest import label
 from tests.schemas import examples as ex
 from tests.schemas import structures
 from tests.support.schemas import input_schema, output_schema
 from tests.support.serving import giving, taking
+from tests.support.values import label
 
 if TYPE_CHECKING:
     from decimal import Decimal

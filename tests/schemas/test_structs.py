@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import CheckedClient, text_of
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.schemas import structures as st
-from tests.support.serving import serve
 
 # The hint, what is sent, and the lines that refuse it.
 REFUSED: list[tuple[Any, Any, list[str]]] = [

@@ -11,7 +11,6 @@ from tests.support import wire
 from tests.support.site import CALLS
 from tests.support.wire import ENVELOPE, accepted, caller, compact, refused, strict
 
-test_site = wire.test_site
 quiet = wire.quiet
 
 OTHERS = ["2026-07-28", "2025-11-25", "2025-06-18", "2024-11-05", "1900-01-01"]

@@ -21,9 +21,9 @@ from mcp_bridge.protocol.input_requests import (
     ListRootsRequest,
     URLElicitRequest,
 )
-from mcp_bridge.testing import MCPError
-from tests.conftest import CheckedClient, text_of
-from tests.support.serving import serve
+from mcp_bridge.testing import MCPError, text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 
 ALL = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 

@@ -8,18 +8,9 @@ from typing import Any
 import pytest
 
 from tests.support import wire
-from tests.support.wire import (
-    ENVELOPE,
-    LEGACY,
-    accepted,
-    answered,
-    caller,
-    compact,
-    refused,
-    strict,
-)
+from tests.support.revisions import LEGACY
+from tests.support.wire import ENVELOPE, accepted, answered, caller, compact, refused, strict
 
-test_site = wire.test_site
 quiet = wire.quiet
 
 MODERN = "2026-07-28"

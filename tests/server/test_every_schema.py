@@ -11,11 +11,12 @@ from jsonschema import Draft202012Validator
 
 from mcp_bridge.registry.linting import lint
 from mcp_bridge.schemas.validation.keywords import FORMATS
-from tests.conftest import CheckedClient
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.schemas import test_kinds
 from tests.schemas.test_agreement import CONFIGURED
 from tests.support import site
-from tests.support.serving import serve, served, taking
+from tests.support.serving import served, taking
 
 KINDS: list[Any] = [*(each.hint for each in test_kinds.KINDS), *CONFIGURED]
 

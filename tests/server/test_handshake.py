@@ -10,9 +10,8 @@ from mcp_types.methods import validate_server_result
 
 from mcp_bridge.protocol import SUPPORTED_VERSIONS
 from tests.support import wire
+from tests.support.revisions import ERAS, LEGACY
 from tests.support.wire import (
-    ERAS,
-    LEGACY,
     accepted,
     answered,
     caller,
@@ -22,8 +21,6 @@ from tests.support.wire import (
     refused,
     sentinel,
 )
-
-test_site = wire.test_site
 
 ME = {"name": "probe", "version": "1"}
 

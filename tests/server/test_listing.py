@@ -9,7 +9,7 @@ from django.utils import translation
 
 from mcp_bridge.protocol import pagination
 from mcp_bridge.testing import MCPError
-from tests.conftest import CheckedClient
+from mcp_bridge.testing.checked import CheckedClient
 from tests.support.site import TOOLS
 
 

@@ -14,9 +14,11 @@ from mcp_bridge.protocol import Headers, answer
 from mcp_bridge.protocol.headers import parameter_headers
 from mcp_bridge.schemas import McpHeader
 from mcp_bridge.server.server import MCPServer
-from mcp_bridge.testing import MCPError
-from tests.conftest import CheckedClient, dumps, label, text_of
-from tests.support.serving import serve, served, taking
+from mcp_bridge.testing import MCPError, text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from tests.support.serving import served, taking
+from tests.support.values import dumps, label
 
 Region = Annotated[str, McpHeader("Region")]
 

@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 from mcp_bridge.protocol import InvalidParamsError, ProtocolError, jsonrpc, pagination
 from mcp_bridge.protocol.jsonrpc import MAX_DEPTH
 from mcp_bridge.testing import MCPClient
-from tests.support import wire
+from tests.support.revisions import ERAS
 from tests.support.site import CALLS
-from tests.support.wire import ENVELOPE, ERAS, caller, compact, good, headers, message, strict
-
-test_site = wire.test_site
+from tests.support.wire import ENVELOPE, caller, compact, good, headers, message, strict
 
 # The same inputs in every run, so that a red one is the work of the change that is tested.
 few = settings(

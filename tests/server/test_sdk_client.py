@@ -13,8 +13,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from mcp_bridge.schemas import McpHeader
+from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token
-from tests.support.serving import serve
 from tests.support.site import TOOLS
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -15,9 +15,9 @@ from pydantic import BaseModel
 from mcp_bridge import Context
 from mcp_bridge.elicitation import elicit
 from mcp_bridge.models.pending_calls import PendingCall
+from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token
 from tests.support.confirming import RUNS, wipe
-from tests.support.serving import serve
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -15,10 +15,11 @@ from pydantic import Field
 
 from mcp_bridge import mcp_tool
 from mcp_bridge.testing import MCPError
-from tests.conftest import CheckedClient
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import route, serve
 from tests.schemas import examples as ex
 from tests.support import site
-from tests.support.serving import giving, messages, names, route, serve, served, taking
+from tests.support.serving import giving, messages, names, served, taking
 
 
 def server_of(*functions: Any, **options: Any) -> RpcServer:

@@ -12,13 +12,13 @@ from django.test import Client
 from django.urls import path, reverse
 
 from mcp_bridge.models import ToolSetting
-from tests.support.serving import serve
+from mcp_bridge.testing.serving import serve
 
 VIEW, CHANGE = "view_toolsetting", "change_toolsetting"
 
 
 def serve_tools(settings: Any, *functions: Any, **options: Any) -> None:
-    """Serve the functions as tools, as tests.support.serving does, beside the admin."""
+    """Serve the functions as tools, as mcp_bridge.testing.serving does, beside the admin."""
     serve(settings, *functions, **options)
     settings.ROOT_URLCONF.urlpatterns.insert(0, path("admin/", admin.site.urls))
 

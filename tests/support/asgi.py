@@ -10,7 +10,7 @@ from asgiref.testing import ApplicationCommunicator
 from django.core.asgi import get_asgi_application
 
 from mcp_bridge.testing import MCPClient
-from tests.conftest import dumps
+from tests.support.values import dumps
 
 
 def scope_of(tool: str, **arguments: Any) -> tuple[dict[str, Any], bytes]:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge.testing import MCPError
-from tests.conftest import CheckedClient
-from tests.support.serving import serve
+from mcp_bridge.testing.checked import CheckedClient
 
 FORM = {"elicitation": {}}
 YES = {"confirm": {"action": "accept", "content": {"confirm": True}}}
@@ -30,18 +29,6 @@ def other(name: str) -> str:
     """Wipe something else."""
     RUNS.append(("other", name))
     return "wiped"
-
-
-@pytest.fixture
-def wiping(settings: Any) -> None:
-    RUNS.clear()
-    serve(settings, wipe, other, confirm=True, title="Wipe")
-
-
-@pytest.fixture
-def asker(user: Any) -> CheckedClient:
-    """A client whose user can be asked."""
-    return CheckedClient(user=user, capabilities=FORM)
 
 
 def call(client: CheckedClient, name: str = "wipe", **params: Any) -> dict[str, Any]:

@@ -1,41 +1,13 @@
-"""Small sites for single tests: a few procedures at /rpc, and the tools they make at /mcp."""
+"""Functions to serve as tools, and what the registry has made of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
-from django.urls import include, path
-from modernrpc.server import RpcServer
-
-from mcp_bridge import mcp_tool
 from mcp_bridge.features.tools import Tool
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.registry.registry import registry
-from mcp_bridge.views import AsyncMCPView
-
-
-def addresses(*patterns: Any, asynchronous: bool = False) -> ModuleType:
-    """A URLconf of these patterns, with the endpoint added."""
-    urlconf = ModuleType("tests.served")
-    endpoint = [path("mcp", AsyncMCPView.as_view(), name="mcp")] if asynchronous else []
-    urlconf.urlpatterns = [*patterns, *endpoint, path("", include("mcp_bridge.urls"))]  # type: ignore[attr-defined]
-    return urlconf
-
-
-def route(settings: Any, *patterns: Any, asynchronous: bool = False) -> None:
-    """Make these the addresses of the site, with the endpoint added."""
-    settings.ROOT_URLCONF = addresses(*patterns, asynchronous=asynchronous)
-
-
-def serve(settings: Any, *functions: Any, asynchronous: bool = False, **options: Any) -> RpcServer:
-    """Serve the functions, each marked with the options, and nothing else."""
-    server = RpcServer(register_system_procedures=False)
-    for function in functions:
-        server.register_procedure(mcp_tool(**options)(function))
-    route(settings, path("rpc", server.view), asynchronous=asynchronous)
-    return server
 
 
 def served(name: str) -> Tool:

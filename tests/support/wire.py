@@ -10,24 +10,13 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.test import override_settings
 
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.requests import CLIENT_CAPABILITIES, PROTOCOL_VERSION
-from tests.conftest import CheckedClient
+from mcp_bridge.testing.checked import CheckedClient
 from tests.support.site import CALLS
 
-# One revision of each era.
-ERAS = ("2026-07-28", "2025-11-25")
-LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 ENVELOPE = {PROTOCOL_VERSION: LATEST.version, CLIENT_CAPABILITIES: {}}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def test_site() -> Iterator[None]:
-    """Serve the site for a whole module: reading it anew for each case takes too long."""
-    with override_settings(ROOT_URLCONF="tests.support.site"):
-        yield
 
 
 @pytest.fixture

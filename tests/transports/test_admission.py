@@ -11,10 +11,10 @@ from rest_framework.test import APIClient
 from mcp_bridge.testing import MCPClient
 from mcp_bridge.tokens.models import Token
 from tests.support import wire
+from tests.support.revisions import ERAS
 from tests.support.site import CALLS
-from tests.support.wire import ERAS, answered, caller, good, headers, refused
+from tests.support.wire import answered, caller, good, headers, refused
 
-test_site = wire.test_site
 quiet = wire.quiet
 
 CLOSED = {
@@ -25,11 +25,6 @@ CLOSED = {
 }
 SESSIONS = {"AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"]}
 LOGIN = "django.contrib.auth.middleware.LoginRequiredMiddleware"
-
-
-@pytest.fixture(params=ERAS)
-def sender(request: pytest.FixtureRequest) -> MCPClient:
-    return caller(request.param)
 
 
 def send(client: MCPClient, **more: str | None) -> Any:

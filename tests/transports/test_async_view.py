@@ -18,15 +18,15 @@ from django.urls import path
 from rest_framework.test import force_authenticate
 
 from mcp_bridge import Context
-from mcp_bridge.testing import MCPClient, MCPError
+from mcp_bridge.testing import MCPClient, MCPError, text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import addresses, serve
 from mcp_bridge.tokens.models import Token
 from mcp_bridge.views import AsyncMCPView
-from tests.conftest import CheckedClient, text_of
 from tests.support import wire
-from tests.support.serving import addresses, serve
+from tests.support.revisions import ERAS
 from tests.support.site_async import MEETING
 from tests.support.wire import (
-    ERAS,
     accepted,
     answered,
     caller,

@@ -9,20 +9,13 @@ import pytest
 
 from mcp_bridge.testing import MCPClient
 from tests.support import wire
-from tests.support.wire import ERAS, answered, caller, good, headers, refused, sentinel
+from tests.support.wire import answered, good, headers, refused, sentinel
 
-test_site = wire.test_site
 quiet = wire.quiet
 pytestmark = pytest.mark.usefixtures("quiet")
 
 DEEP = 100_000
 MIB = 2**20
-
-
-@pytest.fixture(params=ERAS)
-def sender(request: pytest.FixtureRequest) -> MCPClient:
-    """A client of each era."""
-    return caller(request.param)
 
 
 def send(client: MCPClient, text: str, **more: str | None) -> Any:

@@ -9,30 +9,16 @@ import pytest
 from django.test import Client
 
 from mcp_bridge.testing import MCPClient
-from tests.conftest import CheckedClient, dumps
+from mcp_bridge.testing.checked import CheckedClient
 from tests.support import wire
-from tests.support.wire import (
-    ERAS,
-    accepted,
-    answered,
-    caller,
-    compact,
-    good,
-    headers,
-    message,
-    refused,
-)
+from tests.support.revisions import ERAS
+from tests.support.values import dumps
+from tests.support.wire import accepted, answered, caller, compact, good, headers, message, refused
 
-test_site = wire.test_site
 quiet = wire.quiet
 
 PATHS = ("/mcp", "/mcp/")
 JSON = "application/json"
-
-
-@pytest.fixture(params=ERAS)
-def sender(request: pytest.FixtureRequest) -> MCPClient:
-    return caller(request.param)
 
 
 def send(client: MCPClient, **more: str | None) -> Any:

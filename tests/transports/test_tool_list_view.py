@@ -12,7 +12,6 @@ from tests.support import wire
 from tests.support.site import TOOLS
 from tests.support.wire import caller, somebody, strict
 
-test_site = wire.test_site
 quiet = wire.quiet
 
 PATH = "/mcp/tools/list"

@@ -10,10 +10,12 @@ import pytest
 from django import forms
 from django.contrib.auth.models import Group
 
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Section
 from tests.calls.test_arguments import errors_of
-from tests.conftest import CheckedClient, text_of
-from tests.support.serving import messages, serve, served
+from tests.support.serving import messages, served
 
 STRING = {"type": "string"}
 

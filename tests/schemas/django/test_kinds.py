@@ -16,12 +16,14 @@ from django.db.models import QuerySet
 from jsonschema import Draft202012Validator
 
 from mcp_bridge.schemas.django import Lookup
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Article, Section
 from tests.calls.test_arguments import errors_of
-from tests.conftest import CheckedClient, text_of
 from tests.schemas.django.test_forms import SectionForm, SignupForm
 from tests.schemas.django.test_serializers import LineSerializer
-from tests.support.serving import giving, messages, serve, served
+from tests.support.serving import giving, messages, served
 
 DOCS = Path(__file__).parents[3] / "docs" / "schemas.md"
 BY_ID = {"type": "integer", "description": "The id of a section."}

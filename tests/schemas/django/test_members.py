@@ -15,12 +15,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from typing_extensions import TypeAliasType, TypedDict
 
 from mcp_bridge.schemas.django import Lookup
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Article, Section
 from tests.calls.test_arguments import errors_of
-from tests.conftest import CheckedClient, text_of
 from tests.schemas.django.test_forms import SignupForm
 from tests.schemas.django.test_serializers import LineSerializer
-from tests.support.serving import messages, serve, served, taking
+from tests.support.serving import messages, served, taking
 
 T = TypeVar("T")
 BY_ID = {"type": "integer", "description": "The id of a group."}

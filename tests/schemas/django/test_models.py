@@ -15,10 +15,12 @@ from pydantic import AfterValidator, Field
 
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.schemas.django import Lookup
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Article, Author, Section
 from tests.calls.test_arguments import errors_of
-from tests.conftest import CheckedClient, text_of
-from tests.support.serving import messages, serve, served, taking
+from tests.support.serving import messages, served, taking
 from tests.transports.test_async_view import async_caller
 
 Named = Annotated[Group, Lookup("name")]

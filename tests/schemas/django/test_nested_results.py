@@ -13,12 +13,14 @@ from typing_extensions import TypedDict
 
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.schemas.django import Lookup
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Article, Author, Section
 from tests.calls.test_arguments import errors_of
 from tests.calls.test_results import assert_fault
-from tests.conftest import CheckedClient, text_of
 from tests.schemas.django.test_serializers import ArticleSerializer
-from tests.support.serving import giving, messages, serve
+from tests.support.serving import giving, messages
 from tests.transports.test_async_view import async_caller
 
 

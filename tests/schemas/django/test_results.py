@@ -11,10 +11,12 @@ from django.contrib.auth.models import Group, Permission, User
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Article, Author, Section
 from tests.calls.test_results import assert_fault
-from tests.conftest import CheckedClient, text_of
-from tests.support.serving import giving, messages, serve
+from tests.support.serving import giving, messages
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,13 @@ import pytest
 from django.contrib.auth.models import Group, Permission
 from rest_framework import serializers
 
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Article, Author, Section
 from tests.calls.test_arguments import errors_of
 from tests.calls.test_results import assert_fault
-from tests.conftest import CheckedClient, text_of
-from tests.support.serving import giving, messages, serve, served
+from tests.support.serving import giving, messages, served
 
 STRING = {"type": "string"}
 

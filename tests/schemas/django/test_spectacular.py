@@ -14,12 +14,14 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Article
 from tests.calls.test_arguments import errors_of
 from tests.calls.test_results import assert_fault
-from tests.conftest import CheckedClient, text_of
 from tests.schemas.django.test_serializers import STRING, ArticleSerializer, OrderSerializer
-from tests.support.serving import giving, messages, serve, served, taking
+from tests.support.serving import giving, messages, served, taking
 
 INTEGER = {"type": "integer"}
 

@@ -11,8 +11,11 @@ from pydantic import BaseModel, computed_field
 
 from mcp_bridge.schemas.validation.keywords import Bounded
 from mcp_bridge.schemas.validation.validator import MAX_STEPS, SchemaValidator, UncheckableError
-from tests.conftest import CheckedClient, calls, text_of
-from tests.support.serving import giving, serve, taking
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from tests.support.profiling import calls
+from tests.support.serving import giving, taking
 
 
 def of(**value: Any) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from mcp_bridge.schemas.validation.validator import SchemaValidator
-from tests.support.serving import messages, serve, taking
+from mcp_bridge.testing.serving import serve
+from tests.support.serving import messages, taking
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

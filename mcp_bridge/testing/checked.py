@@ -1,0 +1,43 @@
+"""
+A client whose answers are checked by the official models of the protocol.
+
+The models are those of ``mcp_types``, which the official Python SDK installs (``pip install mcp``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcp_types import JSONRPCError, JSONRPCResponse
+from mcp_types.methods import validate_server_result
+
+from mcp_bridge.testing.client import MCPClient
+
+
+class CheckedClient(MCPClient):
+    """
+    An MCPClient that checks each answer with the official models of its revision.
+
+    Takes the parameters of ``MCPClient``. An answer that is no JSON-RPC response, and a result that
+    the schema of the method does not allow, raise ``pydantic.ValidationError``.
+    """
+
+    def send(self, body: bytes, headers: Mapping[str, str | None] | None = None) -> Any:
+        """POST any bytes, and check each JSON-RPC response in the answer."""
+        response = super().send(body, headers)
+        if response.content:
+            answers = response.json()
+            for answer in answers if isinstance(answers, list) else [answers]:
+                (JSONRPCError if "error" in answer else JSONRPCResponse).model_validate(answer)
+        return response
+
+    def post(self, method: str, **params: Any) -> dict[str, Any]:
+        """
+        Return the result of one request, checked as the method's in the client's revision.
+
+        Raises MCPError for a JSON-RPC error, and KeyError for a method that the revision lacks.
+        """
+        result = super().post(method, **params)
+        validate_server_result(method, self.revision.version, result)
+        return result

@@ -1,0 +1,47 @@
+"""Small sites for single tests: some functions at /rpc, and the tools they make at /mcp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from django.urls import URLPattern, URLResolver, include, path
+from modernrpc.server import RpcServer
+
+from mcp_bridge import mcp_tool
+from mcp_bridge.views import AsyncMCPView
+
+
+def addresses(*patterns: URLPattern | URLResolver, asynchronous: bool = False) -> ModuleType:
+    """
+    Return a URLconf of these patterns and of ``mcp_bridge.urls``, to be set as ROOT_URLCONF.
+
+    With ``asynchronous``, the asynchronous view answers at /mcp.
+    """
+    urlconf = ModuleType("mcp_bridge.testing.served")
+    endpoint = [path("mcp", AsyncMCPView.as_view(), name="mcp")] if asynchronous else []
+    urlconf.urlpatterns = [*patterns, *endpoint, path("", include("mcp_bridge.urls"))]  # type: ignore[attr-defined]
+    return urlconf
+
+
+def route(settings: Any, *patterns: URLPattern | URLResolver, asynchronous: bool = False) -> None:
+    """Set ROOT_URLCONF to ``addresses`` of these patterns, in pytest-django's ``settings``."""
+    settings.ROOT_URLCONF = addresses(*patterns, asynchronous=asynchronous)
+
+
+def serve(
+    settings: Any, *functions: Callable[..., object], asynchronous: bool = False, **options: Any
+) -> RpcServer:
+    """
+    Serve the functions as tools, and no others, until the test ends.
+
+    ``settings`` is the fixture of pytest-django, which restores ROOT_URLCONF. Each function is
+    marked with ``mcp_tool(**options)`` and registered with a new RpcServer at /rpc, which is
+    returned. With ``asynchronous``, the asynchronous view answers at /mcp.
+    """
+    server = RpcServer(register_system_procedures=False)
+    for function in functions:
+        server.register_procedure(mcp_tool(**options)(function))
+    route(settings, path("rpc", server.view), asynchronous=asynchronous)
+    return server
