@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final, cast
 
 from django.http import HttpRequest
 from django.utils.module_loading import import_string
+from django.utils.translation import get_language
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features import AccessRule, Context, Tool
-from mcp_bridge.protocol import LATEST
+from mcp_bridge.features import AccessRule, Client, Context, Tool
+from mcp_bridge.protocol import LATEST, Revision
 from mcp_bridge.registry.registry import registry
 
 if TYPE_CHECKING:
@@ -73,14 +74,43 @@ def load_policy() -> AccessPolicy:
     return policy
 
 
+class LocalRequest(HttpRequest):
+    """
+    The request of a call that no HTTP request has brought: a POST with a user.
+
+    Access predicates and procedures of django-modern-rpc are given one. It has no headers, no
+    session and no host, so that it returns addresses of this site as paths.
+    """
+
+    def __init__(self, user: AbstractBaseUser | AnonymousUser) -> None:
+        super().__init__()
+        self.method = "POST"
+        self.user = cast("User", user)
+
+    def build_absolute_uri(self, location: str | None = None) -> str:
+        return location or self.get_full_path()
+
+
+def context_for(
+    user: AbstractBaseUser | AnonymousUser,
+    *,
+    revision: Revision = LATEST,
+    client: Client = Client(),  # noqa: B008
+) -> Context:
+    """Return the context of calls by a user in this process, such as those of a command."""
+    return Context(
+        user=user,
+        request=LocalRequest(user),
+        revision=revision,
+        client=client,
+        language=get_language() or "",
+    )
+
+
 def visible(user: AbstractBaseUser | AnonymousUser) -> list[Tool]:
     """
     Return the tools that a user may see and call, in the order of their names.
 
     A predicate that reads more of the request than its user (a session, an address) finds none.
     """
-    request = HttpRequest()
-    request.method = "POST"
-    request.user = cast("User", user)
-    context = Context(user=user, request=request, revision=LATEST)
-    return list(load_policy().filter(registry.snapshot, context))
+    return list(load_policy().filter(registry.snapshot, context_for(user)))

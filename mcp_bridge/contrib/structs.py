@@ -88,10 +88,10 @@ def _adapted(hint: TypeHint, metadata: tuple[Any, ...], side: Side) -> TypeHint 
         _fill(shape, hint, side)
         convert = _constructor(hint) if side == "parameter" else _reader(hint)
         # Errors call it by the tag where it is one of a union.
-        return annotate(shape, (convert, Tag(shape.__name__), *kept))
+        return annotate(shape, convert, Tag(shape.__name__), *kept)
     if all(each is other for each, other in zip(kept, metadata, strict=True)):
         return None
-    return adapt(annotate(hint, kept), side)
+    return adapt(annotate(hint, *kept), side)
 
 
 def _is_meta(metadata: object) -> bool:

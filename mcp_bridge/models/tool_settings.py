@@ -82,9 +82,15 @@ class Generation(models.Model):
 
 
 class ToolSettingQuerySet(models.QuerySet["ToolSetting"]):
-    """Renew the generation also for writes of many rows at once, which send no signals."""
+    """
+    Renew the generation also for writes of many rows at once, which send no signals.
+
+    Both are in one transaction of the database that is written to: ``_for_write`` makes ``db``
+    that one, as in the methods that are overridden.
+    """
 
     def update(self, **values: Any) -> int:
+        self._for_write = True
         with transaction.atomic(self.db):
             Generation.renew(self.db)
             return super().update(**values)
@@ -92,6 +98,7 @@ class ToolSettingQuerySet(models.QuerySet["ToolSetting"]):
     def bulk_create(
         self, objs: Iterable[ToolSetting], *args: Any, **kwargs: Any
     ) -> list[ToolSetting]:
+        self._for_write = True
         with transaction.atomic(self.db):
             Generation.renew(self.db)
             return super().bulk_create(objs, *args, **kwargs)

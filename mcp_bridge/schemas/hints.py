@@ -6,7 +6,7 @@ import collections.abc
 import functools
 import types
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import is_dataclass
 from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin
 
@@ -39,9 +39,8 @@ def split_annotated(hint: TypeHint) -> tuple[TypeHint, tuple[Any, ...]]:
     return inner, tuple(metadata)
 
 
-def annotate(hint: TypeHint, metadata: Iterable[object]) -> TypeHint:
+def annotate(hint: TypeHint, *metadata: object) -> TypeHint:
     """Return the hint with metadata in an ``Annotated``, or itself where there is none."""
-    metadata = tuple(metadata)
     return Annotated[(hint, *metadata)] if metadata else hint
 
 
@@ -55,7 +54,7 @@ def change_arguments(hint: TypeHint, change: Callable[[TypeHint], TypeHint]) -> 
     after = tuple(map(change, before))
     if all(one is other for one, other in zip(before, after, strict=True)):
         return hint
-    return annotate(typing.Union[after] if origin in UNIONS else origin[after], metadata)  # noqa: UP007
+    return annotate(typing.Union[after] if origin in UNIONS else origin[after], *metadata)  # noqa: UP007
 
 
 def without_metadata(hint: TypeHint) -> TypeHint:

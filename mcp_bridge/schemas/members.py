@@ -197,10 +197,11 @@ def _hint(schema: object) -> TypeHint | None:
         bounds = {key: schema[key] for key in ("min_length", "max_length") if key in schema}
         if item is None:
             return None
-        return annotate(GenericAlias(list, item), [Field(**bounds)] if bounds else ())
+        hint = GenericAlias(list, item)
+        return annotate(hint, Field(**bounds)) if bounds else hint
     if schema.get("type") not in ("is-instance", "enum") or not isinstance(schema["cls"], type):
         return None
-    return annotate(schema["cls"], schema.get("metadata", {}).get(BESIDE, ()))
+    return annotate(schema["cls"], *schema.get("metadata", {}).get(BESIDE, ()))
 
 
 def _check_bounds(schema: CoreNode, adapting: _Adapting) -> None:

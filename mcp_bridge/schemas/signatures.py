@@ -105,7 +105,7 @@ def _parameter(parameter: inspect.Parameter, hint: TypeHint, documented: str) ->
     # A plain text in an Annotated is a description, of which pydantic knows nothing.
     texts = [each for each in metadata if isinstance(each, str)]
     if texts:
-        hint = annotate(inner, (each for each in metadata if not isinstance(each, str)))
+        hint = annotate(inner, *(each for each in metadata if not isinstance(each, str)))
     return Parameter(
         name=parameter.name,
         hint=hint,

@@ -79,9 +79,7 @@ def page(
     return tools[:size], pagination.after(tools[size - 1].name)
 
 
-def call_named(
-    endpoint: Endpoint, name: str, arguments: JSONObject, context: Context
-) -> CallResult:
+def call_named(endpoint: Endpoint, name: object, arguments: object, context: Context) -> CallResult:
     """
     Call the tool of that name in this process, if the caller may; ``arguments`` are JSON values.
 

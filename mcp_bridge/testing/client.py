@@ -57,12 +57,6 @@ class MCPClient:
         self.response: Any = None
         self._ids = itertools.count(1)
 
-    @staticmethod
-    def allowed_host() -> str:
-        """A host that ALLOWED_HOSTS lets in, for use outside of tests."""
-        named = (host.lstrip(".") for host in settings.ALLOWED_HOSTS if host != "*")
-        return next(named, "localhost")
-
     def list_tools(self) -> list[dict[str, Any]]:
         """All tools that the user may see, over as many pages as there are."""
         tools: list[dict[str, Any]] = []

@@ -2,22 +2,28 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import nullcontext
+from types import ModuleType
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
-from django.core.management import CommandError, call_command
-from django.urls import include, path
+from django.core.management import CommandError, ManagementUtility, call_command
+from django.urls import NoReverseMatch, path, reverse
 from jsonschema import Draft202012Validator
+from mcp_types import methods
 from modernrpc.server import RpcServer
 
 from mcp_bridge import mcp_tool
-from mcp_bridge.protocol import LATEST
+from mcp_bridge.calls.outcomes import Outcome
+from mcp_bridge.models import PendingCall
+from mcp_bridge.protocol import LATEST, REVISIONS
 from mcp_bridge.protocol.revisions import SUPPORTED_VERSIONS
 from mcp_bridge.testing.serving import route, serve
 from tests.support import site
-from tests.support.revisions import SPOKEN
+from tests.support.recording import record
 from tests.support.serving import giving, set_tool, taking
 from tests.support.site import TOOLS
 
@@ -112,75 +118,198 @@ def test_mcp_tools_of_a_site_without_any(settings: Any) -> None:
     assert run("mcp_tools", "--json")[0] == "[]\n"
 
 
-def call(*arguments: str) -> tuple[str, int, dict[str, Any]]:
-    """The request line, the status and the response that mcp_call shows."""
-    out, _ = run("mcp_call", *arguments)
-    request, _, answer = out.partition("\n}\n")
-    status, _, body = answer.lstrip().partition("\n")
-    return request, int(status.split()[0]), json.loads(body)
+def call(*arguments: str) -> dict[str, Any]:
+    """The result that mcp_call prints."""
+    out, err = run("mcp_call", *arguments)
+    assert err == ""
+    result: dict[str, Any] = json.loads(out)
+    assert out == json.dumps(result, indent=2, ensure_ascii=False) + "\n"
+    return result
 
 
-@pytest.mark.django_db
-@pytest.mark.usefixtures("user")
-@pytest.mark.parametrize("revision", SPOKEN)
-def test_mcp_call_shows_request_status_and_response(revision: str) -> None:
-    request, status, answer = call("add", '{"a": 2}', "--user", "ada", "--revision", revision)
-    assert request.startswith("POST /mcp\n{")
-    assert ('"io.modelcontextprotocol/protocolVersion"' in request) is (revision == LATEST.version)
-    assert (status, answer["result"]["content"][0]["text"]) == (200, "3")
+def failed_call(*arguments: str) -> tuple[str, str]:
+    """What mcp_call prints, and the error of one line that makes its exit status 1."""
+    out = io.StringIO()
+    with pytest.raises(CommandError) as raised:
+        call_command("mcp_call", *arguments, stdout=out)
+    assert raised.value.returncode == 1
+    assert "\n" not in str(raised.value)
+    return out.getvalue(), str(raised.value)
 
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("user")
 @pytest.mark.parametrize("revision", SUPPORTED_VERSIONS)
-def test_mcp_call_gets_a_json_answer_at_every_revision_it_offers(revision: str) -> None:
-    _, _, answer = call("add", '{"a": 2}', "--user", "ada", "--revision", revision)
-    assert answer["jsonrpc"] == "2.0"
+def test_mcp_call_prints_the_result_at_every_revision(revision: str) -> None:
+    given = call("add", '{"a": 2}', "--user", "ada", "--revision", revision)
+    assert (given["content"][0]["text"], given["isError"]) == ("3", False)
+    assert ("structuredContent" in given) is REVISIONS[revision].structured_content
+    assert ("resultType" in given) is REVISIONS[revision].modern
+    methods.validate_server_result("tools/call", revision, given)
+    who = call("who", "--user", "ada", "--revision", revision)
+    assert json.loads(who["content"][0]["text"]) == {"user": "ada", "revision": revision}
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("user")
+def test_mcp_call_prints_the_latest_revision_by_default() -> None:
+    assert call("who", "--user", "ada")["structuredContent"]["revision"] == LATEST.version
 
 
 @pytest.mark.django_db
 def test_mcp_call_without_a_user_is_nobody() -> None:
-    assert call("ping_public")[2]["result"]["isError"] is False
-    _, status, answer = call("add", '{"a": 2}')
-    assert (status, answer["error"]["message"]) == (200, "Unknown tool: add")
+    assert call("ping_public")["isError"] is False
+    out, error = failed_call("add", '{"a": 2}')
+    assert out == ""
+    assert error.startswith("Unknown tool: add. ")
+    assert "is not for anonymous callers" in error
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", ["permitted", "for_nobody", "unmarked", "no such tool", ""])
+def test_mcp_call_says_that_a_tool_is_unknown_to_the_user(name: str, user: Any) -> None:
+    out, error = failed_call(name, "--user", "ada")
+    assert out == ""
+    assert error.startswith(f"Unknown tool: {name}. ")
+    assert "is not for ada" in error
+    assert record().outcome == Outcome.REFUSED
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("user")
+def test_mcp_call_gives_procedures_a_request_of_the_user() -> None:
+    given = call("for_ada", '{"word": "hers"}', "--user", "ada")
+    assert given["structuredContent"] == {"result": "hers: ada's own"}
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("user")
+def test_mcp_call_runs_coroutine_functions() -> None:
+    assert call("later", '{"text": "soon"}', "--user", "ada")["content"][0]["text"] == "soon"
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("hosts", [["testserver"], [".example.com"], ["*"], []])
-def test_mcp_call_uses_an_allowed_host(hosts: list[str], settings: Any) -> None:
+def test_mcp_call_needs_no_host(hosts: list[str], settings: Any) -> None:
     settings.ALLOWED_HOSTS, settings.DEBUG = hosts, not hosts
-    assert call("ping_public")[1] == 200
-
-
-@pytest.mark.django_db
-def test_mcp_call_works_where_http_is_redirected(settings: Any) -> None:
     settings.SECURE_SSL_REDIRECT = True
-    assert call("ping_public")[1] == 200
+    assert call("ping_public")["isError"] is False
 
 
 @pytest.mark.django_db
-def test_mcp_call_goes_to_the_endpoint_of_the_site(settings: Any) -> None:
+def test_mcp_call_needs_no_url_of_the_endpoint(settings: Any) -> None:
     server = RpcServer()
     server.register_procedure(mcp_tool(public=True)(taking(str)))
-    route(settings, path("rpc", server.view), path("deep/", include("mcp_bridge.urls")))
-    request, status, answer = call("take", '{"value": "ü\\u2028"}')
-    assert (status, answer["result"]["isError"]) == (200, False)
-    assert request.startswith("POST /")
+    urlconf = ModuleType("tests.without_endpoint")
+    urlconf.urlpatterns = [path("rpc", server.view)]  # type: ignore[attr-defined]
+    settings.ROOT_URLCONF = urlconf
+    with pytest.raises(NoReverseMatch):
+        reverse("mcp")
+    given = call("take", '{"value": "ü\\u2028"}')
+    assert given["structuredContent"] == {"result": repr("ü\u2028")}
+
+
+@pytest.mark.django_db
+def test_mcp_call_needs_no_url_at_all(settings: Any) -> None:
+    urlconf = ModuleType("tests.without_urls")
+    urlconf.urlpatterns = []  # type: ignore[attr-defined]
+    options = {"servers": ["tests.support.site.server"]}
+    source = {"BACKEND": "mcp_bridge.sources.modernrpc.ModernRPCSource", "OPTIONS": options}
+    settings.ROOT_URLCONF, settings.MCP_BRIDGE = urlconf, {"SOURCES": {"default": source}}
+    assert call("ping_public")["structuredContent"] == {"pong": True}
 
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("user")
-def test_mcp_call_shows_an_error_as_the_model_gets_it() -> None:
-    _, status, answer = call("fail", '{"how": "tool"}', "--user", "ada")
-    assert (status, answer["result"]["content"][0]["text"]) == (200, "Say please.")
+@pytest.mark.parametrize(
+    ("name", "arguments", "text"),
+    [
+        ("fail", '{"how": "tool"}', "Say please."),
+        ("add", "{}", "a: is required"),
+        ("add", '{"a": "2"}', "a: "),
+    ],
+)
+def test_mcp_call_fails_with_an_error_as_the_model_gets_it(
+    name: str, arguments: str, text: str
+) -> None:
+    out, error = failed_call(name, arguments, "--user", "ada")
+    result = json.loads(out)
+    assert result["isError"] is True
+    assert text in result["content"][0]["text"]
+    assert error == "The result is an error."
 
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("user")
-@pytest.mark.parametrize("arguments", ["[]", "5", '"x"', "NaN", '{"a": NaN}', '{"a": "\\ud800"}'])
-def test_mcp_call_shows_how_bad_arguments_are_refused(arguments: str) -> None:
-    _, _, answer = call("add", arguments, "--user", "ada")
-    assert "error" in answer
+@pytest.mark.parametrize("arguments", ["[]", "5", '"x"', "false"])
+def test_mcp_call_refuses_arguments_that_are_no_object(arguments: str) -> None:
+    out, error = failed_call("add", arguments, "--user", "ada")
+    assert out == ""
+    assert error == ("The call was refused: Invalid params: arguments must be an object.")
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("user")
+@pytest.mark.parametrize(
+    "arguments", ["NaN", '{"a": NaN}', '{"a": 1e999}', '{"a": "\\ud800"}', '{"a": 1, "a": 2}']
+)
+def test_mcp_call_refuses_what_only_a_lenient_reader_takes_for_json(arguments: str) -> None:
+    out, error = failed_call("add", arguments, "--user", "ada")
+    assert out == ""
+    assert error.startswith("The arguments are not JSON: ")
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("user")
+def test_mcp_call_takes_null_for_no_arguments() -> None:
+    assert call("who", "null", "--user", "ada")["isError"] is False
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("user")
+def test_mcp_call_says_which_capability_its_client_has_not() -> None:
+    out, error = failed_call("needs_sampling", "--user", "ada")
+    assert out == ""
+    assert error.startswith("The call was refused: This request needs the client capability")
+
+
+def test_mcp_call_is_recorded_as_the_users(user: Any) -> None:
+    call("add", '{"a": 2}', "--user", "ada")
+    recorded = record()
+    assert (recorded.tool, recorded.user, recorded.outcome) == ("add", user, Outcome.SUCCEEDED)
+    assert recorded.client_name == "manage.py mcp_call"
+
+
+def test_a_call_that_needs_approval_waits_in_the_queue(user: Any, settings: Any) -> None:
+    serve(settings, taking(int), confirm=True)
+    out, error = failed_call("take", '{"value": 1}', "--user", "ada")
+    assert "Nothing was run: take needs the approval" in json.loads(out)["content"][0]["text"]
+    assert error == "The result is an error."
+    waiting = PendingCall.objects.get()
+    assert (waiting.user, waiting.status) == (user, PendingCall.Status.WAITING)
+
+
+def test_the_approval_page_is_a_path_where_there_is_no_host(user: Any, settings: Any) -> None:
+    server = serve(settings, taking(int), confirm=True)
+    route(settings, path("rpc", server.view), path("admin/", admin.site.urls))
+    out, _ = failed_call("take", '{"value": 1}', "--user", "ada")
+    assert " waits for it at /admin/mcp_bridge/pendingcall/" in out
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [(["ping_public"], 0), (["add"], 1), (["no such tool"], 1), (["ping_public", "{"], 1)],
+)
+def test_mcp_call_can_stand_in_a_script(
+    arguments: list[str], status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) if status else nullcontext() as ended:
+        ManagementUtility(["manage.py", "mcp_call", *arguments, "--skip-checks"]).execute()
+    printed = capsys.readouterr()
+    assert bool(printed.err) is bool(status)
+    assert bool(printed.out) is not bool(status)
+    assert ended is None or ended.value.code == status
 
 
 @pytest.mark.django_db

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.core import serializers
+from django.db import connections
 
 from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.registry.registry import registry
@@ -140,6 +142,40 @@ def test_a_change_holds_at_once_by_whichever_way_it_is_written(
 ) -> None:
     setting = set_tool("add")
     assert listed(modern) == ["add", "ping"]
+    before = Generation.current()
+    change(setting)
+    assert Generation.current() != before
+    assert listed(modern) == ["ping"]
+
+
+class ReadsElsewhere:
+    """A router that reads tool settings from a replica."""
+
+    def db_for_read(self, model: Any, **hints: Any) -> str | None:
+        return "replica" if model is ToolSetting else None
+
+    def db_for_write(self, model: Any, **hints: Any) -> str | None:
+        return "default"
+
+
+@pytest.mark.parametrize("change", [by_update, by_bulk_update, by_bulk_create])
+def test_many_rows_are_written_where_the_router_writes(
+    change: Any,
+    modern: CheckedClient,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    setting = set_tool("add")
+    # A replica that cannot be reached, so that its use is an error.
+    replica = {
+        **connections.settings["default"],
+        "NAME": tmp_path / "no" / "replica",
+        "OPTIONS": {},
+    }
+    replica["ENGINE"] = "django.db.backends.sqlite3"
+    monkeypatch.setitem(connections.settings, "replica", replica)
+    settings.DATABASE_ROUTERS = [f"{__name__}.ReadsElsewhere"]
     before = Generation.current()
     change(setting)
     assert Generation.current() != before

@@ -1,45 +1,68 @@
 from __future__ import annotations
 
 import json
+from typing import Final
 
+from django.contrib.auth.models import AnonymousUser
 from django.core.management.base import CommandError, CommandParser
 
+import mcp_bridge
+from mcp_bridge.access.policy import context_for
+from mcp_bridge.features import Client
 from mcp_bridge.management.base import TablesCommand, named_user
-from mcp_bridge.protocol import LATEST, SUPPORTED_VERSIONS
-from mcp_bridge.testing import MCPClient
+from mcp_bridge.protocol import (
+    LATEST,
+    REVISIONS,
+    SUPPORTED_VERSIONS,
+    ProtocolError,
+    UnknownToolError,
+)
+from mcp_bridge.protocol.jsonrpc import decode
+from mcp_bridge.server.server import MCPServer
+from mcp_bridge.server.tools import call_named
+
+_CLIENT: Final = Client(info={"name": "manage.py mcp_call", "version": mcp_bridge.__version__})
 
 
 class Command(TablesCommand):
     help = (
-        "Call a tool through the whole of the endpoint, and show the request, the HTTP status and "
-        "the response."
+        "Call a tool in this process, without HTTP, and print its result (MCP CallToolResult) as "
+        "JSON. Fails where there is no result, or where that is an error."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="The tool's name.")
         parser.add_argument("arguments", nargs="?", default="{}", help="The arguments, as JSON.")
-        parser.add_argument("--user", help="Whom to call as; left out, nobody in particular.")
+        parser.add_argument("--user", help="Whom to call as (default: an anonymous caller).")
         parser.add_argument(
             "--revision",
             default=LATEST.version,
             choices=SUPPORTED_VERSIONS,
-            help="The MCP revision to speak.",
+            help="The MCP revision of the result.",
         )
 
     def handle(
         self, *, name: str, arguments: str, user: str | None, revision: str, **options: object
     ) -> None:
         try:
-            parsed = json.loads(arguments)
-        except json.JSONDecodeError as exception:
-            raise CommandError(f"The arguments are not JSON: {exception}.") from None
-        client = MCPClient(
-            user=named_user(user) if user else None,
-            revision=revision,
-            host=MCPClient.allowed_host(),
-        )
-        message = client.message("tools/call", name=name, arguments=parsed)
-        self.stdout.write(f"POST {client.path}\n{json.dumps(message, indent=2)}\n")
-        response = client.send(json.dumps(message).encode(), client.mirrored(message))
-        self.stdout.write(f"{response.status_code} {response.reason_phrase}")
-        self.stdout.write(json.dumps(response.json(), indent=2, ensure_ascii=False))
+            # This says at which column; decode() refuses what only a lenient reader accepts.
+            json.loads(arguments)
+            sent = decode(arguments.encode("utf-8", "surrogateescape"))
+        except (ValueError, RecursionError, ProtocolError) as error:
+            text = str(error).rstrip(".")
+            raise CommandError(f"The arguments are not JSON: {text}.") from None
+        caller = named_user(user) if user else AnonymousUser()
+        context = context_for(caller, revision=REVISIONS[revision], client=_CLIENT)
+        try:
+            result = call_named(MCPServer(), name, sent, context)
+        except UnknownToolError as error:
+            raise CommandError(
+                f"{error}. There is none, or it is switched off, waits for approval, or is not for "
+                f"{user or 'anonymous callers'}: `manage.py mcp_tools` says which."
+            ) from None
+        except ProtocolError as error:
+            raise CommandError(f"The call was refused: {error}") from None
+        written = json.loads(result.to_json(context.revision))
+        self.stdout.write(json.dumps(written, indent=2, ensure_ascii=False))
+        if written.get("isError") is not False:
+            raise CommandError("The result is an error.")

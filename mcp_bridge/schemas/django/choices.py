@@ -11,7 +11,7 @@ from django.utils.translation import override
 from pydantic import Field
 
 from mcp_bridge.schemas.adapters import Adapter
-from mcp_bridge.schemas.django import hints
+from mcp_bridge.schemas.hints import annotate
 
 
 class ChoicesAdapter(Adapter):
@@ -21,7 +21,7 @@ class ChoicesAdapter(Adapter):
         if not (isinstance(hint, type) and issubclass(hint, Choices) and list(hint)):
             return None
         text = labels((each.value, each.label) for each in hint)
-        return hints.annotated(hint, Field(description=text), *metadata)
+        return annotate(hint, Field(description=text), *metadata)
 
 
 def labels(choices: Iterable[tuple[object, object]]) -> str:

@@ -16,6 +16,7 @@ from mcp_bridge.schemas.adapters import Adapter
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.django.choices import describe
 from mcp_bridge.schemas.django.models import related_key_hint
+from mcp_bridge.schemas.hints import annotate
 
 _HINTS: Final = hints.by_class(forms)
 
@@ -49,7 +50,7 @@ class FormAdapter(Adapter):
             return form
 
         shape = hints.model_with(hint.__name__, hint.__dict__.get("__doc__"), fields)
-        return hints.annotated(shape, *metadata, AfterValidator(bind))
+        return annotate(shape, *metadata, AfterValidator(bind))
 
     def result(self, hint: object, metadata: tuple[object, ...]) -> object:
         if isinstance(hint, type) and issubclass(hint, forms.BaseForm):

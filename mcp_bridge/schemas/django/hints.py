@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.config import JsonDict
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from mcp_bridge.schemas.hints import annotate
 from mcp_bridge.schemas.inputs import CONFIG
 
 T = TypeVar("T")
@@ -24,11 +25,6 @@ def _drop_title(schema: JsonDict) -> None:
 
 # pydantic makes a title of the name of a form or a serializer, which tells callers nothing.
 FIELDS_CONFIG: Final = ConfigDict(**{**CONFIG, "json_schema_extra": _drop_title})
-
-
-def annotated(hint: object, *metadata: object) -> object:
-    """Return ``Annotated`` of the hint and the metadata, or the hint where there is none."""
-    return Annotated[(hint, *metadata)] if metadata else hint
 
 
 def with_bounds(hint: object, field: object, least: int | None = None) -> object:
@@ -43,7 +39,7 @@ def with_bounds(hint: object, field: object, least: int | None = None) -> object
     known: dict[str, Any] = {
         name: bound for name, bound in bounds.items() if bound is not None and not callable(bound)
     }
-    return annotated(hint, Field(**known)) if known else hint
+    return annotate(hint, Field(**known)) if known else hint
 
 
 def list_of(hint: object) -> object:

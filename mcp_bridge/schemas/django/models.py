@@ -19,6 +19,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 from mcp_bridge.protocol.text import cut, quoted
 from mcp_bridge.schemas.adapters import Adapter
 from mcp_bridge.schemas.django import hints
+from mcp_bridge.schemas.hints import annotate
 from mcp_bridge.schemas.members import BESIDE
 
 _HINTS: Final[Mapping[type, object]] = {
@@ -80,8 +81,8 @@ class ModelAdapter(Adapter):
         if several:
             # Other metadata of an item would be applied before there is an instance.
             kept = [each for each in inner if isinstance(each, _CONSTRAINTS)]
-            sent, find = hints.list_of(hints.annotated(sent, *kept)), AfterValidator(finder.every)
-        return hints.annotated(sent, *constraints, find, *others)
+            sent, find = hints.list_of(annotate(sent, *kept)), AfterValidator(finder.every)
+        return annotate(sent, *constraints, find, *others)
 
     def result(self, hint: object, metadata: tuple[object, ...]) -> object:
         if _is_model(hint):
@@ -120,7 +121,7 @@ class Finder:
         self.noun = str(model._meta.verbose_name_raw)
         article = "an" if self.noun[:1].lower() in "aeiou" else "a"
         text = f"The {self.words} of {article} {self.noun}."
-        self.key = hints.annotated(key_hint(field), Field(description=text))
+        self.key = annotate(key_hint(field), Field(description=text))
 
     def one(self, key: object) -> models.Model:
         """Return the instance; raises PydanticCustomError if there is none."""

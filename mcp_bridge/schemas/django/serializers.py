@@ -28,6 +28,7 @@ from mcp_bridge.schemas.django.spectacular import (
     override_hint,
     override_value,
 )
+from mcp_bridge.schemas.hints import annotate
 
 _Serializer: TypeAlias = "serializers.Serializer[Any]"
 _Field: TypeAlias = "serializers.Field[Any, Any, Any, Any]"
@@ -68,7 +69,7 @@ class SerializerAdapter(Adapter):
             return serializer
 
         sent = hints.list_of(shape) if many else shape
-        return hints.annotated(sent, *metadata, AfterValidator(validated))
+        return annotate(sent, *metadata, AfterValidator(validated))
 
     def result(self, hint: object, metadata: tuple[object, ...]) -> object:
         kind, many = _kind(hint)
@@ -85,7 +86,7 @@ class SerializerAdapter(Adapter):
             return value.data
 
         returned: Any = hints.list_of(shape) if many else shape
-        return hints.annotated(Any, PlainSerializer(represented, return_type=returned), *metadata)
+        return annotate(Any, PlainSerializer(represented, return_type=returned), *metadata)
 
 
 def _kind(hint: object) -> tuple[type[_Serializer] | None, bool]:
@@ -158,7 +159,7 @@ def _read(name: str, field: _Field) -> object:
     never_null = field.source in columns and not columns[field.source].null
     if field.allow_null or (field.read_only and not never_null):
         hint = hints.or_none(hint)
-    hint = hints.annotated(hint, Field(**_options(name, field)))
+    hint = annotate(hint, Field(**_options(name, field)))
     return hint if field.required or field.read_only else NotRequired[hint]
 
 

@@ -23,6 +23,7 @@ from rest_framework.views import APIView
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.generator import simplify
+from mcp_bridge.schemas.hints import annotate
 from mcp_bridge.schemas.validation.validator import SchemaValidator, UncheckableError
 
 Direction: TypeAlias = Literal["request", "response"]
@@ -140,7 +141,7 @@ def _hint(schema: dict[str, Any], direction: Direction) -> object:
             raise ValidationError.from_exception_data("schema", errors)
         return value
 
-    hint = hints.annotated(Any, AfterValidator(conform), WithJsonSchema(whole))
+    hint = annotate(Any, AfterValidator(conform), WithJsonSchema(whole))
     # Whether null may be sent is decided by the serializer.
     return hints.or_none(hint) if nullable and direction == "response" else hint
 

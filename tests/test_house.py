@@ -1,0 +1,265 @@
+"""The layout of the package: its rooms, their sizes, and the names that they give away."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import io
+import sys
+import tokenize
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.dispatch import Signal
+
+import mcp_bridge
+from mcp_bridge.testing import MCPClient
+from mcp_bridge.testing.serving import serve
+from tests.support.values import dumps
+
+PACKAGE = Path(mcp_bridge.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# A file stands at the top only if Django, pytest or a user names it.
+TOP = {
+    *("__init__.py", "apps.py", "conf.py", "elicitation.py", "exceptions.py", "py.typed"),
+    *("signals.py", "urls.py", "urls_async.py", "views.py"),
+    *("admin", "checks", "management", "migrations", "models", "static", "templates", "testing"),
+    *("contrib", "tokens"),
+}
+# The rooms, and the packages inside each.
+ROOMS: dict[str, set[str]] = {
+    "protocol": set(),
+    "features": set(),
+    "schemas": {"django", "validation"},
+    "calls": set(),
+    "sources": set(),
+    "registry": set(),
+    "audit": set(),
+    "access": {"confirmation", "throttling"},
+    "server": set(),
+    "transports": set(),
+}
+OTHER_PACKAGES = {
+    "admin": {"try_tool"},
+    "checks": set(),
+    "contrib": set(),
+    "management": {"commands"},
+    "migrations": set(),
+    "models": set(),
+    "testing": set(),
+    "tokens": {"management", "management/commands", "migrations"},
+}
+
+MOST_IMPORTS = 12
+MOST_ANY_IN_100_LINES = 5
+# One tools/call over HTTP.
+MOST_MODULES = 18
+MOST_CHANGES = 40
+
+PUBLIC = {
+    "mcp_bridge": ["Context", "ToolError", "mcp_tool"],
+    "mcp_bridge.access": ["AccessPolicy"],
+    "mcp_bridge.access.throttling": ["CredentialRateThrottle", "ToolRateThrottle"],
+    "mcp_bridge.calls.media": ["MediaType"],
+    "mcp_bridge.elicitation": ["elicit"],
+    "mcp_bridge.exceptions": [
+        *("ArgumentError", "CallRefused", "Declined", "InputRequired", "InvalidArguments"),
+        *("ToolError", "UnsendableResult"),
+    ],
+    "mcp_bridge.models": [
+        "Generation",
+        "PendingCall",
+        "ToolCallRecord",
+        "ToolSetting",
+        "UsedState",
+    ],
+    "mcp_bridge.protocol.content": [
+        *("AudioContent", "CallToolResult", "ContentBlock", "EmbeddedResource", "ImageContent"),
+        *("ResourceLink", "TextContent"),
+    ],
+    "mcp_bridge.protocol.input_requests": [
+        *("CreateMessageRequest", "FormElicitRequest", "InputRequest", "ListRootsRequest"),
+        "URLElicitRequest",
+    ],
+    "mcp_bridge.schemas": ["McpHeader"],
+    "mcp_bridge.schemas.django": ["Lookup"],
+    "mcp_bridge.signals": [
+        *("tool_call_finished", "tool_call_refused", "tool_call_started", "tools_changed"),
+    ],
+    "mcp_bridge.sources.base": ["Source"],
+    "mcp_bridge.sources.modernrpc": ["ModernRPCSource"],
+    "mcp_bridge.testing": ["MCPClient", "MCPError", "text_of"],
+    "mcp_bridge.tokens.authentication": ["TokenAuthentication"],
+    "mcp_bridge.urls": ["urlpatterns"],
+    "mcp_bridge.urls_async": ["urlpatterns"],
+    "mcp_bridge.views": ["AsyncMCPView", "BridgeView", "MCPView", "ToolListView"],
+}
+# Every name that these define, or that their __all__ lists, is public.
+WHOLLY_PUBLIC = [
+    *("mcp_bridge", "mcp_bridge.access", "mcp_bridge.access.throttling", "mcp_bridge.exceptions"),
+    *("mcp_bridge.models", "mcp_bridge.protocol.content", "mcp_bridge.signals"),
+    *("mcp_bridge.testing", "mcp_bridge.views"),
+]
+
+
+def packages_in(folder: Path) -> set[str]:
+    """The folders with modules below a folder, at any depth."""
+    found = {path.parent.relative_to(folder).as_posix() for path in folder.rglob("*.py")}
+    return found - {"."}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in FILES}
+
+
+def imported_in(text: str) -> set[str]:
+    """The modules of the package that the text of a module imports, wherever in it."""
+    imported = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            for alias in node.names:
+                submodule = f"{node.module}.{alias.name}"
+                imported.add(submodule if submodule in MODULES else str(node.module))
+    return imported & MODULES.keys()
+
+
+def exported_by(name: str) -> list[str]:
+    """The names in a module's __all__, or the public ones that it defines."""
+    module = importlib.import_module(name)
+    if hasattr(module, "__all__"):
+        return sorted(module.__all__)
+    return sorted(
+        key
+        for key, value in vars(module).items()
+        if not key.startswith("_")
+        and (isinstance(value, Signal) or isinstance(value, type) and value.__module__ == name)
+        and not (isinstance(value, type) and issubclass(value, Signal))
+    )
+
+
+def code_lines(text: str) -> Iterator[list[tokenize.TokenInfo]]:
+    """The tokens of each line that holds code, and not only a comment or a docstring."""
+    lines: dict[int, list[tokenize.TokenInfo]] = {}
+    nothing = {
+        *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+        *(tokenize.ENDMARKER, tokenize.ENCODING),
+    }
+    docstrings = {
+        node.body[0].lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and ast.get_docstring(node, clean=False) is not None
+    }
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in nothing and token.start[0] not in docstrings:
+            lines.setdefault(token.start[0], []).append(token)
+    yield from lines.values()
+
+
+def modules_called(function: Callable[[], object]) -> list[str]:
+    """The modules of the package, but for its test client, whose code runs: one for each call."""
+    modules: list[str] = []
+    known = {str(path): name for name, path in MODULES.items() if "testing" not in path.parts}
+
+    def profile(frame: Any, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename in known:
+            modules.append(known[frame.f_code.co_filename])
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return modules
+
+
+def test_the_top_floor_and_the_rooms_are_as_listed() -> None:
+    found = {path.name for path in PACKAGE.iterdir() if path.name != "__pycache__"}
+    assert found == TOP | ROOMS.keys()
+
+
+def test_each_room_holds_the_packages_that_are_listed() -> None:
+    assert len(ROOMS) == 10
+    listed = {**ROOMS, **OTHER_PACKAGES}
+    assert {name: packages_in(PACKAGE / name) for name in listed} == listed
+    assert packages_in(PACKAGE / "static") | packages_in(PACKAGE / "templates") == set()
+
+
+def test_each_folder_with_modules_is_a_package() -> None:
+    folders = {path.parent for path in FILES}
+    assert [each for each in sorted(folders) if not (each / "__init__.py").exists()] == []
+
+
+def test_a_module_imports_at_most_12_others_of_the_package() -> None:
+    counts = {name: len(imported_in(path.read_text()) - {name}) for name, path in MODULES.items()}
+    assert {name: count for name, count in counts.items() if count > MOST_IMPORTS} == {}
+
+
+def test_imports_are_found_wherever_they_stand() -> None:
+    text = """
+import mcp_bridge.conf, json
+from mcp_bridge import mcp_tool
+from mcp_bridge.protocol import pagination, Request, Reply
+if TYPE_CHECKING:
+    from mcp_bridge.server.server import MCPServer
+def late():
+    from mcp_bridge.views import MCPView
+"""
+    assert imported_in(text) == {
+        "mcp_bridge",
+        "mcp_bridge.conf",
+        "mcp_bridge.protocol",
+        "mcp_bridge.protocol.pagination",
+        "mcp_bridge.server.server",
+        "mcp_bridge.views",
+    }
+
+
+def test_fewer_than_5_of_100_lines_of_code_say_any() -> None:
+    lines = [line for path in FILES for line in code_lines(path.read_text())]
+    said = sum(token.string == "Any" for line in lines for token in line)
+    assert said * 100 < MOST_ANY_IN_100_LINES * len(lines), f"{said} in {len(lines)} lines"
+
+
+@pytest.mark.parametrize(("module", "names"), PUBLIC.items(), ids=PUBLIC)
+def test_public_names_can_be_imported(module: str, names: list[str]) -> None:
+    imported = importlib.import_module(module)
+    assert [name for name in names if not hasattr(imported, name)] == []
+
+
+@pytest.mark.parametrize("module", WHOLLY_PUBLIC)
+def test_public_names_are_pinned(module: str) -> None:
+    assert exported_by(module) == PUBLIC[module]
+
+
+# A request is in no transaction, as most tests are.
+@pytest.mark.django_db(transaction=True)
+def test_a_call_goes_through_few_modules(settings: Any, user: Any) -> None:
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    settings.MCP_BRIDGE = {}
+    serve(settings, add, read_only=True)
+    client = MCPClient(user=user)
+    client.call_tool("add", {"a": 1, "b": 2})
+    message = client.message("tools/call", name="add", arguments={"a": 1, "b": 2})
+    body, headers = dumps(message), client.mirrored(message)
+    called = modules_called(lambda: client.send(body, headers))
+    assert client.response.json()["result"]["structuredContent"] == {"result": 3}
+    changes = sum(one != other for one, other in pairwise(called))
+    assert (len(set(called)) <= MOST_MODULES, changes <= MOST_CHANGES) == (True, True), (
+        f"{len(set(called))} modules, {changes} changes: {sorted(set(called))}"
+    )
