@@ -43,7 +43,7 @@ class ArgumentError:
     message: str
 
     def __str__(self) -> str:
-        """The violation in one line, whatever the names in it hold."""
+        """Return the error in one line; names in it may hold characters that do not show."""
         line = f"{self.path or '/'}: {self.message}"
         return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
 

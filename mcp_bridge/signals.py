@@ -16,14 +16,14 @@ logger = logging.getLogger("mcp_bridge.signals")
 
 
 class RobustSignal(Signal):
-    """A signal of which every receiver is told, whatever another one raises."""
+    """A signal that reaches every receiver, also where another one raises."""
 
     def _log_robust_failure(self, receiver: Any, err: Exception) -> None:
         # Django's own raises where the receiver has no __qualname__, as an object or a partial.
         logger.error("A receiver of a signal failed: %r", receiver, exc_info=err)
 
 
-# What the site's owner has set of the tools was changed in this process: sent when the change is
+# An administrator has changed the settings of a tool in this process: sent when the change is
 # made, and again when it is committed. Other processes learn of it within STATE_MAX_AGE.
 tools_changed = RobustSignal()
 
@@ -31,7 +31,7 @@ tools_changed = RobustSignal()
 tool_call_started = RobustSignal()
 
 # A call that began has ended. ``call``; ``outcome`` and ``error_code`` (mcp_bridge.calls.outcomes,
-# the code empty for a success); ``duration`` in seconds; ``reference`` of a fault, as in the log;
+# the code empty for a success); ``duration`` in seconds; ``reference`` of an error, as in the log;
 # ``result_bytes``, or None where there is no result.
 tool_call_finished = RobustSignal()
 

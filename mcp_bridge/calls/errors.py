@@ -39,7 +39,7 @@ class HandledError:
 
 def handle_error(call: ToolCall, exception: Exception) -> HandledError:
     """
-    Return what the model and the record are told of an exception that a call raised.
+    Return what the model and the record say of an exception that a call raised.
 
     The source's own error handler and ERROR_MAPPER see what the tool raised first. Raises
     ProtocolError where that is what the tool, or its error handler, raised.
@@ -67,7 +67,7 @@ def log_error(
     what: str,
     cause: BaseException | None,
     advice: str = _NEVER,
-    code: str = ErrorCode.FAULT,
+    code: str = ErrorCode.INTERNAL_ERROR,
 ) -> HandledError:
     """Log an error that is the site's own in full, and return one sentence on it for the model."""
     name, reference = call.tool.name, secrets.token_hex(6)

@@ -40,7 +40,7 @@ _PNG_MODES: Final = frozenset({"1", "L", "LA", "I", "I;16", "P", "RGB", "RGBA"})
 @dataclass(frozen=True, slots=True)
 class MediaType:
     """
-    What bytes are, in a return hint: ``Annotated[bytes, MediaType("image/png")]``.
+    The media type of bytes, in a return hint: ``Annotated[bytes, MediaType("image/png")]``.
 
     Raises ValueError for a text that is no media type.
     """
@@ -54,14 +54,14 @@ class MediaType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Media:
-    """Bytes, what they are, and their name ("" for none)."""
+    """Bytes with their media type and name ("" for none)."""
 
     data: bytes
     media_type: str
     name: str = ""
 
     def block(self, number: int = 1) -> ContentBlock:
-        """The content block; ``number`` tells those without a name apart."""
+        """Return the content block; ``number`` tells those without a name apart."""
         kind = self.media_type.partition("/")[0]
         if kind == "image":
             return ImageContent(self.data, self.media_type)
@@ -86,7 +86,7 @@ Reader = Callable[[Any], Media]
 
 @lru_cache(maxsize=1024)
 def reader(kind: type) -> Reader | None:
-    """What reads values of a type as Media, or None where they are none."""
+    """Return the function that reads values of a type as Media, or None where there is none."""
     if issubclass(kind, File):
         return _of_file
     if issubclass(kind, HttpResponseBase):
@@ -100,9 +100,9 @@ def reader(kind: type) -> Reader | None:
 
 def media_type_in(hint: Any) -> str | None:
     """
-    The media type that a return hint names anywhere, or None.
+    Return the media type that a return hint names anywhere, or None.
 
-    Raises ValueError where it names several: bytes do not say which of them they are.
+    Raises ValueError where it names several, since bytes do not say which of them they have.
     """
     names = sorted({each.name for each in _parts(hint) if isinstance(each, MediaType)})
     if len(names) > 1:
@@ -114,7 +114,7 @@ def media_type_in(hint: Any) -> str | None:
 
 
 def of_bytes(data: bytes, media_type: str | None) -> Media:
-    """Bytes that a tool returned, of the media type in its hint."""
+    """Return bytes that a tool returned as Media, of the media type in its hint."""
     return Media(data=data, media_type=media_type or _UNKNOWN)
 
 
@@ -125,7 +125,7 @@ def _parts(hint: Any) -> Iterator[Any]:
 
 
 def _promises_media(hint: Any) -> bool:
-    """Whether a part of a hint is one that this module makes content of."""
+    """Return whether values of a part of a hint become content here."""
     return isinstance(hint, MediaType) or (isinstance(hint, type) and reader(hint) is not None)
 
 
@@ -139,7 +139,7 @@ def _of_file(file: File[Any]) -> Media:
 
 
 def _type_of(file: File[Any], name: str) -> str:
-    """What an upload says of itself, or what its name says; compressed files are no text."""
+    """Return the type that an upload declares, or that of its name; no text where compressed."""
     guessed, compression = mimetypes.guess_type(name)
     declared = getattr(file, "content_type", None)
     return declared or (guessed if guessed and not compression else _UNKNOWN)
@@ -161,7 +161,7 @@ def _of_response(response: Any) -> Media:
 
 
 def _bounded(chunks: Iterable[bytes]) -> bytes:
-    """No more than shows that a result is too large to be sent."""
+    """Return the chunks joined, but no more than shows that a result is too large to be sent."""
     whole = bytearray()
     for chunk in chunks:
         whole += chunk

@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Outcome(TextChoices):
-    """What a call came to."""
+    """How a call ended."""
 
     STARTED = "started", _("started")
     SUCCEEDED = "succeeded", _("succeeded")
@@ -31,6 +31,6 @@ class ErrorCode(TextChoices):
     UNRECORDED = "unrecorded", _("no record could be written")
     UNAVAILABLE = "unavailable", _("database unavailable")
     TOOL_ERROR = "tool_error", _("the tool said so")
-    FAULT = "fault", _("fault in the tool")
+    INTERNAL_ERROR = "internal_error", _("error in the tool")
     UNSENDABLE = "unsendable", _("result that cannot be sent")
     PROTOCOL_ERROR = "protocol_error", _("protocol error")

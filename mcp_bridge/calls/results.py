@@ -1,4 +1,4 @@
-"""What a tool returned, as a CallToolResult."""
+"""The value that a tool returned, made into a CallToolResult."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _MANY = b"0" * jsonrpc.MAX_DIGITS
 
 def encoder(outputs: Outputs) -> Encoder:
     """
-    An encoder for values of a return hint.
+    Return an encoder for values of a return hint.
 
-    Content blocks go out as they are, and files and pictures as blocks; what is plain beside them
-    becomes text. Any other value is written once: as the text block, and as ``structuredContent``,
+    Content blocks are sent as they are, and files and pictures as blocks; other values beside them
+    become text. Any other value is written once: as the text block, and as ``structuredContent``,
     wrapped as ``{"result": value}`` where it is no object. The encoder raises ValueError or
-    TypeError for a value that is no JSON or not what the hint says; this raises ValueError for a
-    hint that leaves open what bytes are.
+    TypeError for a value that is no JSON or breaks the hint; this raises ValueError for a hint that
+    names several media types.
     """
     media_type = media.media_type_in(outputs.returns)
 
@@ -71,7 +71,7 @@ def write(outputs: Outputs, value: object) -> tuple[bytes, bytes]:
 
 
 def _as_content(value: Any, outputs: Outputs, media_type: str | None) -> CallToolResult | None:
-    """Content blocks as a result, or None for any other value."""
+    """Return content blocks as a result, or None for any other value."""
     if isinstance(value, CallToolResult):
         if value.structured is None:
             return value
@@ -102,7 +102,7 @@ def _is_block(kind: Any) -> bool:
 
 
 def _block(value: Any, number: int, outputs: Outputs, media_type: str | None) -> ContentBlock:
-    """One value as a block: text, where it is nothing better."""
+    """Return one value as a block: as text, where it is no file, picture or bytes."""
     if isinstance(value, ContentBlock):
         return value
     if isinstance(value, bytes):
@@ -123,9 +123,9 @@ def _promised(result: CallToolResult) -> None:
 
 def schema_encoder(schema: Mapping[str, Any], inner: Encoder) -> Encoder:
     """
-    An encoder that also holds the structured result to a JSON Schema given by hand.
+    Return an encoder that also holds the structured result to a JSON Schema given by hand.
 
-    Raises ValueError for a schema that cannot be enforced within bounds (see ``handmade``); the
+    Raises ValueError for a schema that cannot be enforced within bounds (SchemaValidator); the
     encoder raises it for a result that breaks the schema, or that cannot be checked.
     """
     validator = SchemaValidator(schema, "output_schema")
@@ -151,12 +151,12 @@ def _hold(validator: SchemaValidator, result: CallToolResult) -> None:
 
 
 def _text(plain: bytes) -> str:
-    """A JSON string is its own text; everything else is shown as JSON."""
+    """Return the text of a JSON string; any other value as JSON."""
     return str(json.loads(plain)) if plain.startswith(b'"') else plain.decode("utf-8")
 
 
 def _check_numbers(written: bytes) -> None:
-    """Refuse what pydantic writes and no client reads: NaN, the infinities, endless integers."""
+    """Raise ValueError for numbers that pydantic writes and no client reads, such as NaN."""
     if b"NaN" in written or b"Infinity" in written or _MANY in written.translate(_ZEROS):
         json.loads(written, parse_constant=_refuse, parse_int=_refuse_long)
 

@@ -1,4 +1,4 @@
-"""What a tool, a call of it, and the context of a call are, whatever source a tool comes from."""
+"""Tools, calls of tools and access rules: the same for tools of every source."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class AccessRule:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tool:
     """
-    A tool, whatever its source: a source differs in how it fills the callables.
+    A tool; the sources of tools differ in how they fill its callables.
 
     ``check`` takes the arguments of a call as JSON values and returns them as the values that
     ``invoke`` wants, by parameter name; it raises InvalidArguments. ``invoke`` runs the tool and
@@ -74,14 +74,14 @@ class Tool:
     may_elicit: bool = False
     # The databases in which it has no transaction around it (Django's non_atomic_requests).
     non_atomic: frozenset[str] = frozenset()
-    # The code of its function, where there is one: what that raises itself is told from the rest.
+    # The code of its function, where there is one, to tell what that raises itself from the rest.
     code: CodeType | None = None
     # Where it is defined, for people: "newsroom/procedures.py:12". Never sent to clients.
     source: str = ""
     # The function it is made of, likewise: "newsroom.procedures.publish".
     function: str = ""
     options: ToolOptions = ToolOptions()
-    # How often a caller may call it, as the site's owner has set it: "20/min"; None if not set.
+    # How often a caller may call it, as an administrator has set it: "20/min"; None if not set.
     rate: str | None = None
 
     @cached_property

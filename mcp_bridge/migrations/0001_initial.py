@@ -276,7 +276,7 @@ class Migration(migrations.Migration):
                             ("unrecorded", "no record could be written"),
                             ("unavailable", "database unavailable"),
                             ("tool_error", "the tool said so"),
-                            ("fault", "fault in the tool"),
+                            ("internal_error", "error in the tool"),
                             ("unsendable", "result that cannot be sent"),
                             ("protocol_error", "protocol error"),
                         ],

@@ -48,7 +48,7 @@ def call(
 
     ``arguments`` are JSON values; ``tool`` is one that the caller may call (``tools.call_named``
     finds it); ``answers`` is what the client has sent after an InputRequiredResult. The call is
-    checked, counted, confirmed and recorded; whatever the tool raises becomes an error result.
+    checked, counted, confirmed and recorded; an exception of the tool becomes an error result.
     Raises ProtocolError for what the client did wrong.
     """
     return make_call(tool.name, arguments, context, lambda: (tool, answers))
@@ -124,7 +124,7 @@ def _start(name: object, arguments: object, context: Context, find: Find) -> rec
         # A database that has just failed is not asked again: its client waits for an answer.
         if not is_database_unavailable(error):
             # Anything but a ProtocolError is the site's own: a policy or a throttle that raises.
-            code = error.refusal if isinstance(error, ProtocolError) else ErrorCode.FAULT
+            code = error.refusal if isinstance(error, ProtocolError) else ErrorCode.INTERNAL_ERROR
             recorder.refuse(code, name, arguments, context, tool=tool)
         reraise(error)
 
@@ -144,7 +144,11 @@ def _started(
             _count(tool, context)
         raise
     if is_resumable:
-        call = resume(call, answers)
+        try:
+            call = resume(call, answers)
+        except ProtocolError:
+            _count(tool, context)
+            raise
         if tool.options.confirm and not call.confirmed:
             _count(tool, context)
             raise CallRefused(ask_person(call), ErrorCode.UNCONFIRMED)
@@ -214,7 +218,7 @@ def _handle_exception(
     except Exception as error:
         # Even the text of an exception is the site's own code.
         is_sent = isinstance(error, ProtocolError)
-        code = ErrorCode.PROTOCOL_ERROR if is_sent else ErrorCode.FAULT
+        code = ErrorCode.PROTOCOL_ERROR if is_sent else ErrorCode.INTERNAL_ERROR
         recorder.finish(started, Outcome.FAILED, error_code=code)
         raise
     recorder.finish(

@@ -219,8 +219,14 @@ def test_a_question_over_the_rate_is_not_asked(asker: CheckedClient, hourly: Non
     state_of(asker)
     assert "Too many calls" in text_of(call(asker))
     assert "Too many calls" in text_of(call(asker, arguments={"name": 5}))
-    # What is not a state of this call counts as a call.
+    assert "Too many calls" in text_of(call(asker, requestState="forged"))
+
+
+def test_a_state_that_is_not_of_the_call_counts_as_a_call(
+    asker: CheckedClient, hourly: None
+) -> None:
     assert "Invalid requestState" in refused(asker, "forged")
+    assert "Too many calls" in text_of(call(asker))
 
 
 def test_questions_of_a_tool_and_their_answers_count_once(user: Any, settings: Any) -> None:

@@ -193,7 +193,7 @@ def test_signals_say_what_happens_and_a_failing_receiver_changes_nothing(
     ends = [heard.told[each][1] for each in (1, 3)]
     assert [(each["outcome"], each["error_code"]) for each in ends] == [
         ("succeeded", ""),
-        ("failed", "fault"),
+        ("failed", "internal_error"),
     ]
     assert all(each["duration"] > 0 and each["result_bytes"] > 0 for each in ends)
     why = [(told["error_code"], told["name"]) for _, told in heard.told[4:]]

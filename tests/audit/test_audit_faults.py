@@ -39,7 +39,11 @@ MARKER = "MARKER-7f3a"
 
 @pytest.mark.parametrize(
     ("then", "outcome", "error_code"),
-    [("done", "succeeded", ""), ("refuse", "failed", "tool_error"), ("break", "failed", "fault")],
+    [
+        ("done", "succeeded", ""),
+        ("refuse", "failed", "tool_error"),
+        ("break", "failed", "internal_error"),
+    ],
 )
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("atomic", [False, True], ids=["", "ATOMIC_REQUESTS"])
@@ -62,7 +66,7 @@ def test_the_record_stays_when_what_the_tool_wrote_goes(
     client = CheckedClient(user=get_user_model().objects.create_user("ada"))
     result = client.call_tool(function.__name__, {"then": then})
     assert (record().outcome, record().error_code) == (outcome, error_code)
-    assert bool(record().reference) == (error_code == "fault")
+    assert bool(record().reference) == (error_code == "internal_error")
     assert record().reference in text_of(result)
     assert Group.objects.filter(name="written").exists() is (then == "done")
 
@@ -305,4 +309,4 @@ def test_a_tool_that_cancels_itself_is_a_fault(
 
     serve(settings, stop, asynchronous=asynchronous)
     assert modern.call_tool("stop")["isError"] is True
-    assert (record().outcome, record().error_code) == ("failed", "fault")
+    assert (record().outcome, record().error_code) == ("failed", "internal_error")

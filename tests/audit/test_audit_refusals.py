@@ -85,8 +85,8 @@ def test_each_refusal_is_one_record(
         ({}, confirm, asker, {}, 0, "unconfirmed"),
         ({}, confirm, legacy, {}, 0, "unconfirmed"),
         ({}, confirm, asker, {"requestState": "made up", "inputResponses": YES}, 0, "invalid"),
-        ({}, {"throttle": "seldom"}, asker, {}, 0, "fault"),
-        (broken, {}, legacy, {}, 0, "fault"),
+        ({}, {"throttle": "seldom"}, asker, {}, 0, "internal_error"),
+        (broken, {}, legacy, {}, 0, "internal_error"),
     ]
     for values, mark, client, params, before, why in kinds:
         cache.clear()
@@ -212,7 +212,7 @@ def test_the_text_of_an_exception_may_fail_as_well(user: Any, settings: Any) -> 
             serve(settings, hush, asynchronous=asynchronous, read_only=read_only)
             ToolCallRecord.objects.all().delete()
             assert attempt(CheckedClient(user=user), "hush")["code"] == -32603
-            assert (record().outcome, record().error_code) == ("failed", "fault")
+            assert (record().outcome, record().error_code) == ("failed", "internal_error")
 
 
 def test_what_is_no_call_leaves_no_record(user: Any, serving: Callable[..., None]) -> None:

@@ -171,7 +171,7 @@ def test_a_policy_that_stops_an_iteration_is_a_fault(settings: Any) -> None:
     settings.MCP_BRIDGE = {"ACCESS_POLICY": f"{__name__}.StoppingPolicy"}
     serve(settings, slow, public=True, asynchronous=True)
     assert b"-32603" in asyncio.run(posted("slow"))
-    assert (record().outcome, record().error_code) == ("refused", "fault")
+    assert (record().outcome, record().error_code) == ("refused", "internal_error")
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
