@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Iterator
 from contextvars import copy_context
@@ -84,12 +83,6 @@ def no_sessions_left(django_db_setup: None, django_db_blocker: Any) -> Iterator[
                 )
 
 
-def pytest_collection_finish() -> None:
-    """What was imported and collected stays to the end: the collector need not look at it."""
-    gc.collect()
-    gc.freeze()
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> object:
     """
@@ -98,6 +91,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     Each of Django's URL resolvers leaves a context variable for good, and asgiref copies all there
     are each time it goes from one thread to another: after some thousand tests that is slow.
     """
+    # CPU time of the whole suite on two busy cores: 195 to 220 s with this, 244 s without.
     return copy_context().run(runner.pytest_runtest_protocol, item, nextitem)
 
 
