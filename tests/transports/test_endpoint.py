@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from mcp_bridge import Context
 from mcp_bridge.testing import MCPClient
 from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
 from tests.support import wire
 from tests.support.revisions import ERAS
 from tests.support.values import dumps
@@ -268,3 +270,12 @@ def test_nobody_may_keep_an_answer_to_a_post(modern: CheckedClient) -> None:
     modern.http.credentials(HTTP_AUTHORIZATION="Bearer forged")
     response = modern.send(bodies[0])
     assert (response.status_code, response["Cache-Control"]) == (401, "no-store")
+
+
+def test_a_procedure_may_look_at_the_body(modern: CheckedClient, settings: Any) -> None:
+    def peek(context: Context) -> bool:
+        """Look at the body of the request."""
+        return b'"peek"' in context.request.body
+
+    serve(settings, peek)
+    assert modern.call_tool("peek")["structuredContent"] == {"result": True}
