@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any, Final, TypeAlias
@@ -114,7 +114,7 @@ def _start(name: object, arguments: object, context: Context, find: Find) -> rec
     try:
         tool, answers = find()
         # What is no object has been refused by now.
-        sent = arguments if isinstance(arguments, dict) else {}
+        sent = arguments if isinstance(arguments, Mapping) else {}
         return _started(tool, sent, context, answers)
     except CallRefused as refused:
         code, reference = refused.error_code, refused.reference

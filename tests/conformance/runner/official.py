@@ -79,7 +79,7 @@ def run(toolbox: Toolbox, url: str, revision: str) -> Verdict:
 
 def announced(output: str) -> int:
     """How many scenarios the suite said it would run."""
-    found = re.search(r"StartedCall .* \((\d+) scenarios\)", output)
+    found = re.search(r"Running .* \((\d+) scenarios\)", output)
     if found is None:
         raise Failure(f"The conformance suite did not start:\n{output}")
     return int(found[1])
