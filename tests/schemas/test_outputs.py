@@ -216,6 +216,23 @@ def test_a_dataclass_is_described_wherever_it_stands_in_whatever_tool() -> None:
     assert json.loads(written or b"")["result"][1]["end"] == {"x": 3, "y": 0}
 
 
+@dataclass
+class Step:
+    act: Callable[[], int]
+    following: Step | None = None
+
+
+@dataclass
+class Plan:
+    steps: list[Step]
+
+
+def test_a_definition_that_is_no_json_is_reported_with_its_reason() -> None:
+    for hint in (Step, Plan):
+        (error,) = Outputs(hint).errors
+        assert "Cannot generate a JsonSchema for core_schema.CallableSchema" in error
+
+
 def test_bytes_in_a_nested_model_are_in_the_standard_alphabet() -> None:
     plain, _ = write(Outputs(list[Photo]), [Photo(data=b"\xfb\xff\xfe")])
     assert json.loads(plain) == [{"data": "+//+"}]
