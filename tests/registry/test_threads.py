@@ -40,7 +40,10 @@ class Running(Thread):
         try:
             self._result = self._function()
         finally:
-            connection.close()
+            # Django keeps connections to a database in memory open.
+            if connection.connection is not None:
+                connection.connection.close()
+                connection.connection = None
 
     def result(self) -> Any:
         self.join(10)
