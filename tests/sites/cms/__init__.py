@@ -1,2 +1,3 @@
 from __future__ import annotations
-SITE=None
+
+SITE = None

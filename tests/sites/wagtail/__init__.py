@@ -22,7 +22,13 @@ api_router = WagtailAPIRouter("wagtailapi")
 api_router.register_endpoint("pages", PagesAPIViewSet)
 urlpatterns.insert(0, path("api/v2/", api_router.urls))
 """,
-    pages=("/", "/news/", "/search/?query=news", "/api/v2/pages/", "/api/v2/pages/?type=home.HomePage"),
+    pages=(
+        "/",
+        "/news/",
+        "/search/?query=news",
+        "/api/v2/pages/",
+        "/api/v2/pages/?type=home.HomePage",
+    ),
     listed={
         "reader": READING,
         "editor": READING | WRITING,

@@ -43,7 +43,9 @@ def find(path: str) -> Page:
 @mcp_tool(read_only=True)
 def pages_list(limit: Annotated[int, Field(ge=1, le=100)] = 20) -> list[Summary]:
     """List the live pages, newest first."""
-    return [summary(page) for page in Page.objects.live().filter(depth__gt=1).order_by("-pk")[:limit]]
+    return [
+        summary(page) for page in Page.objects.live().filter(depth__gt=1).order_by("-pk")[:limit]
+    ]
 
 
 @server.register_procedure
