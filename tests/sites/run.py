@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from tests.sites.site import PASSWORD, USERS, Site
 
+HERE = Path(__file__).parent
 # What docs/installation.md tells everybody to add.
 SETTINGS = """
 INSTALLED_APPS = [*INSTALLED_APPS, {apps}]
@@ -78,18 +80,17 @@ class Run:
             settings.write(f"\nALLOWED_HOSTS = ['127.0.0.1']\n{self.site.own_settings}")
         with (self.folder / self.site.urls).open("a") as urls:
             urls.write(self.site.own_urls)
-        models = self.site.folder / "models.py"
-        if models.exists():
-            (self.folder / "people").mkdir()
-            shutil.copy(models, self.folder / "people")
-            self.manage("makemigrations", "people")
+        for app, models in self.site.apps.items():
+            (self.folder / app).mkdir()
+            shutil.copy(HERE / models, self.folder / app / "models.py")
+        if self.site.apps:
+            self.manage("makemigrations", *self.site.apps)
         self.manage("migrate", "-v", "0")
-        names = f"USERS, PASSWORD = {USERS!r}, {PASSWORD!r}\n"
-        self.manage("shell", "-v", "0", "-c", names + (self.site.folder / "seed.py").read_text())
+        self.manage("shell", "-v", "0", "-c", (HERE / self.site.seed).read_text())
 
     def install(self) -> None:
         """Do what docs/installation.md says, and add the file of the ten procedures."""
-        shutil.copy(self.site.folder / "procedures.py", self.folder / "procedures.py")
+        shutil.copy(HERE / self.site.procedures, self.folder / "procedures.py")
         source = {"BACKEND": SOURCE, "OPTIONS": {"servers": ["procedures.server"]}}
         bridge = {"SOURCES": {"site": source}, **self.site.bridge}
         apps = ["mcp_bridge"] + ["mcp_bridge.tokens"] * (self.site.token_url is None)
@@ -124,7 +125,7 @@ class Run:
                 self.site.publish.contains,
             ],
         }
-        self.run("python", str(Path(__file__).with_name("client.py")), stdin=json.dumps(plan))
+        self.run("python", str(HERE / "client.py"), stdin=json.dumps(plan))
 
     def token(self, port: int, user: str) -> str:
         name = self.site.names[user]
@@ -132,7 +133,9 @@ class Run:
             return self.manage("mcp_token", "create", name, "--name", "gate").strip()
         body = json.dumps({"username": name, "password": PASSWORD})
         connection = HTTPConnection("127.0.0.1", port, timeout=20)
-        headers = {"Content-Type": "application/json"}
+        # knox reads the name and the password here, djoser in the body.
+        basic = base64.b64encode(f"{name}:{PASSWORD}".encode()).decode()
+        headers = {"Content-Type": "application/json", "Authorization": f"Basic {basic}"}
         connection.request("POST", self.site.token_url, body, headers)
         answer = connection.getresponse().read()
         return str(json.loads(answer)[self.site.token_key])
@@ -216,4 +219,11 @@ class Run:
     def environment(self) -> dict[str, str]:
         inherited = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
         path = f"{self.programs}:{os.environ['PATH']}"
-        return {**inherited, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1", **self.site.env}
+        return {
+            **inherited,
+            "PATH": path,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "SITE_USERS": " ".join(USERS),
+            "SITE_PASSWORD": PASSWORD,
+            **self.site.env,
+        }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 PASSWORD = "a-long-password-7"
 USERS = ("reader", "editor", "admin")
@@ -24,9 +23,10 @@ class Site:
     """
     A site that knows nothing of the bridge.
 
-    ``create`` are the commands that make it in an empty folder, ``settings`` and ``urls`` the files
-    there to which the library's own installation page, and then the bridge's, add lines. ``seed.py``
-    beside the definition makes the three users and some content; ``procedures.py`` holds the tools.
+    ``create`` are the commands that make it in an empty folder, ``settings`` and ``urls`` the
+    files there to which the library's own installation page, and then the bridge's, add lines.
+    ``apps`` are models of its own, ``seed`` makes the three users and some content, ``procedures``
+    holds the ten tools: files of this folder.
     """
 
     name: str
@@ -35,6 +35,9 @@ class Site:
     urls: str = "site_/urls.py"
     own_settings: str = ""
     own_urls: str = ""
+    apps: dict[str, str] = field(default_factory=dict)
+    seed: str
+    procedures: str
     bridge: dict[str, object] = field(default_factory=dict)
     """Settings of MCP_BRIDGE beside SOURCES."""
     token_url: str | None = None
@@ -51,10 +54,6 @@ class Site:
     publish: Call
     """A call that asks its user first, by a tool marked ``confirm``."""
     env: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def folder(self) -> Path:
-        return Path(__file__).parent / self.name.partition("-")[0]
 
 
 STARTPROJECT = (("django-admin", "startproject", "site_", "."),)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from tests.sites.site import STARTPROJECT, USERS, Call, Site
+from tests.sites import notes
+from tests.sites.site import STARTPROJECT, USERS, Site
 
 SETTINGS = """
 INSTALLED_APPS += ["people"]
@@ -29,24 +30,11 @@ DATABASES["default"] |= {"NAME": "mcp_bridge_site", "ATOMIC_REQUESTS": True}
 CORS_ALLOWED_ORIGINS = ["https://inspector.example"]
 STATIC_ROOT = BASE_DIR / "static"
 """
-URLS = """
-from django.http import JsonResponse
-from people.models import Person
-
-def names(request):
-    return JsonResponse({"names": list(Person.objects.order_by("email").values_list("name", flat=True))})
-
-urlpatterns.append(path("names/", names))
-"""
 TOOLBAR_URLS = """
 from django.urls import include
 from debug_toolbar.toolbar import debug_toolbar_urls
 urlpatterns += [path("silk/", include("silk.urls", namespace="silk")), *debug_toolbar_urls()]
 """
-READING = {"people_list", "person_read", "people_count", "notes_list", "note_read", "whoami"}
-WRITING = {"note_create", "note_change", "note_publish"}
-
-
 NEW_DATABASE = """
 import os
 import psycopg
@@ -67,23 +55,16 @@ def accounts(
     return Site(
         name=f"accounts-{database}",
         create=STARTPROJECT + create,
-        own_settings=SETTINGS + own_settings,
-        own_urls=URLS + own_urls,
+        own_settings=notes.SETTINGS + SETTINGS + own_settings,
+        own_urls=notes.URLS + own_urls,
+        seed="accounts/seed.py",
+        apps={"people": "accounts/models.py", "notes": notes.MODELS},
+        procedures=notes.PROCEDURES,
         names={user: f"{user}@example.com" for user in USERS},
-        pages=("/names/", "/admin/jsi18n/"),
-        listed={
-            "reader": READING,
-            "editor": READING | WRITING,
-            "admin": READING | WRITING | {"person_deactivate"},
-        },
-        calls=(
-            Call("reader", "whoami", {}, "reader@example.com"),
-            Call("reader", "people_list", {}, "editor@example.com"),
-            Call("editor", "note_create", {"text": "Harvest"}, "Harvest"),
-            Call("reader", "notes_list", {}, "Harvest"),
-            Call("admin", "person_deactivate", {"email": "reader@example.com"}, "may no longer"),
-        ),
-        publish=Call("editor", "note_publish", {"text": "Harvest"}, "is published"),
+        pages=("/notes/", "/admin/jsi18n/"),
+        listed=notes.LISTED,
+        calls=notes.CALLS,
+        publish=notes.PUBLISH,
         env=env,
     )
 

@@ -40,10 +40,3 @@ class Person(AbstractBaseUser):
 
     def has_module_perms(self, app_label):
         return self.role == "admin"
-
-
-class Note(models.Model):
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    writer = models.ForeignKey(Person, on_delete=models.CASCADE)
-    text = models.CharField(max_length=100)
-    published_at = models.DateTimeField(null=True)

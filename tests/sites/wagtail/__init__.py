@@ -22,6 +22,8 @@ api_router = WagtailAPIRouter("wagtailapi")
 api_router.register_endpoint("pages", PagesAPIViewSet)
 urlpatterns.insert(0, path("api/v2/", api_router.urls))
 """,
+    seed="wagtail/seed.py",
+    procedures="wagtail/procedures.py",
     pages=(
         "/",
         "/news/",

@@ -1,3 +1,7 @@
+from __future__ import annotations
+
+import os
+
 from django.contrib.auth.models import Group, User
 from home.models import HomePage
 from wagtail.models import Page, Site
@@ -7,8 +11,8 @@ news = home.add_child(
     instance=HomePage(title="News", slug="news", search_description="From the editors.")
 )
 news.save_revision().publish()
-for name in USERS:  # noqa: F821
-    user = User.objects.create_user(name, password=PASSWORD)  # noqa: F821
+for name in os.environ["SITE_USERS"].split():
+    user = User.objects.create_user(name, password=os.environ["SITE_PASSWORD"])
     if name == "editor":
         user.groups.add(Group.objects.get(name="Moderators"))
     if name == "admin":

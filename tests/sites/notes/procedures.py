@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from django.contrib.auth import get_user_model
 from django.utils import timezone
 from modernrpc.server import RpcServer
-from people.models import Note, Person
+from notes.models import Note
 
 from mcp_bridge import Context, ToolError, mcp_tool
 
 server = RpcServer()
-CHANGE = "people.change_note"
+CHANGE = "notes.change_note"
+Person = get_user_model()
+NAME = Person.USERNAME_FIELD
 
 
 def find(text: str) -> Note:
@@ -31,8 +34,8 @@ def whoami(context: Context) -> str:
 @server.register_procedure
 @mcp_tool(read_only=True)
 def people_list() -> list[str]:
-    """List the addresses of the people."""
-    return list(Person.objects.order_by("email").values_list("email", flat=True))
+    """List the names that people log in with."""
+    return list(Person.objects.order_by(NAME).values_list(NAME, flat=True))
 
 
 @server.register_procedure
@@ -44,9 +47,9 @@ def people_count() -> int:
 
 @server.register_procedure
 @mcp_tool(read_only=True)
-def person_read(person: UUID) -> str:
-    """Read a person's name."""
-    return Person.objects.get(pk=person).name
+def person_read(name: str) -> bool:
+    """Tell whether a person may log in."""
+    return Person.objects.get_by_natural_key(name).is_active
 
 
 @server.register_procedure
@@ -91,8 +94,8 @@ def note_publish(text: str) -> str:
 
 
 @server.register_procedure
-@mcp_tool(permissions="people.change_person", destructive=True)
-def person_deactivate(email: str) -> str:
+@mcp_tool(permissions="auth.delete_group", destructive=True)
+def person_deactivate(name: str) -> str:
     """Take a person's access away."""
-    Person.objects.filter(email=email).update(is_active=False)
-    return f"{email} may no longer log in."
+    Person.objects.filter(**{NAME: name}).update(is_active=False)
+    return f"{name} may no longer log in."
