@@ -48,15 +48,19 @@ class Run:
         self.site = site
         self.programs = programs
         self.folder = Path()
+        # One port for both times, since pages name their own address.
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
 
     def whole(self) -> str:
         """Run all steps; return a line on what was seen, or raise Failure."""
         with tempfile.TemporaryDirectory(prefix=f"site-{self.site.name}-") as folder:
             self.folder = Path(folder)
             self.make()
-            with self.serving() as port:
-                before = self.pages(port)
-                if self.pages(port) != before:
+            with self.serving():
+                before = self.pages()
+                if self.pages() != before:
                     raise Failure("A page answers differently each time: choose others.")
             warned = self.check()
             started = time.monotonic()
@@ -65,9 +69,9 @@ class Run:
             if new:
                 raise Failure("`manage.py check` is not clean:\n" + "\n".join(sorted(new)))
             seconds = time.monotonic() - started
-            with self.serving() as port:
-                self.compare(before, self.pages(port))
-                self.drive(port)
+            with self.serving():
+                self.compare(before, self.pages())
+                self.drive()
         return (
             f"{len(before)} pages as before, installed in {seconds:.1f} s, "
             f"{len(self.site.listed)} lists, {len(self.site.calls)} calls, 1 confirmed"
@@ -80,6 +84,8 @@ class Run:
             settings.write(f"\nALLOWED_HOSTS = ['127.0.0.1']\n{self.site.own_settings}")
         with (self.folder / self.site.urls).open("a") as urls:
             urls.write(self.site.own_urls)
+        for name, text in self.site.files.items():
+            (self.folder / name).write_text(text)
         for app, models in self.site.apps.items():
             (self.folder / app).mkdir()
             shutil.copy(HERE / models, self.folder / app / "models.py")
@@ -108,11 +114,11 @@ class Run:
         said = self.run("python", "manage.py", "check", "--fail-level", "ERROR", errors=True)
         return set(re.findall(r"^\?*.*\([\w.]+[EWC]\d{3}\).*$", said, re.MULTILINE))
 
-    def drive(self, port: int) -> None:
+    def drive(self) -> None:
         """Have the official client list, call and confirm as the users."""
         plan = {
-            "url": f"http://127.0.0.1:{port}/mcp",
-            "tokens": {user: self.token(port, user) for user in USERS},
+            "url": f"http://127.0.0.1:{self.port}/mcp",
+            "tokens": {user: self.token(user) for user in USERS},
             "scheme": self.site.scheme,
             "listed": {user: sorted(tools) for user, tools in self.site.listed.items()},
             "calls": [
@@ -127,12 +133,12 @@ class Run:
         }
         self.run("python", str(HERE / "client.py"), stdin=json.dumps(plan))
 
-    def token(self, port: int, user: str) -> str:
+    def token(self, user: str) -> str:
         name = self.site.names[user]
         if self.site.token_url is None:
             return self.manage("mcp_token", "create", name, "--name", "gate").strip()
         body = json.dumps({"username": name, "password": PASSWORD})
-        connection = HTTPConnection("127.0.0.1", port, timeout=20)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
         # knox reads the name and the password here, djoser in the body.
         basic = base64.b64encode(f"{name}:{PASSWORD}".encode()).decode()
         headers = {"Content-Type": "application/json", "Authorization": f"Basic {basic}"}
@@ -140,11 +146,11 @@ class Run:
         answer = connection.getresponse().read()
         return str(json.loads(answer)[self.site.token_key])
 
-    def pages(self, port: int) -> dict[str, tuple[int, list[tuple[str, str]], bytes]]:
+    def pages(self) -> dict[str, tuple[int, list[tuple[str, str]], bytes]]:
         """Return status, headers and body of each of the site's own pages."""
         found = {}
         for page in self.site.pages:
-            connection = HTTPConnection("127.0.0.1", port, timeout=20)
+            connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
             connection.request("GET", page)
             response = connection.getresponse()
             headers = [
@@ -161,14 +167,11 @@ class Run:
                 raise Failure(f"{page} has changed:\nbefore {answer}\nafter  {after[page]}")
 
     @contextmanager
-    def serving(self) -> Iterator[int]:
-        """Serve the site with gunicorn on a free port."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port: int = free.getsockname()[1]
+    def serving(self) -> Iterator[None]:
+        """Serve the site with gunicorn."""
         module = self.site.settings.rsplit("/", 1)[0].split("/")[0]
         log = self.folder / "gunicorn.log"
-        command = ["gunicorn", f"{module}.wsgi", "-b", f"127.0.0.1:{port}", "--threads", "4"]
+        command = ["gunicorn", f"{module}.wsgi", "-b", f"127.0.0.1:{self.port}", "--threads", "4"]
         with log.open("ab") as output:
             process = subprocess.Popen(
                 [self.programs / command[0], *command[1:]],
@@ -178,19 +181,19 @@ class Run:
                 stderr=output,
             )
         try:
-            self.wait(port, process, log)
-            yield port
+            self.wait(process)
+            yield
         except Failure as failure:
             raise Failure(f"{failure}\n{log.read_text()[-3000:]}") from None
         finally:
             process.terminate()
             process.wait(20)
 
-    def wait(self, port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    def wait(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and process.poll() is None:
             try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
                 return
             except OSError:
                 time.sleep(0.05)

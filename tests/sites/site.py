@@ -35,6 +35,8 @@ class Site:
     urls: str = "site_/urls.py"
     own_settings: str = ""
     own_urls: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+    """Further files of the site, by name."""
     apps: dict[str, str] = field(default_factory=dict)
     seed: str
     procedures: str
