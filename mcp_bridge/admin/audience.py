@@ -58,44 +58,20 @@ class Audiences:
     """The audiences of several rules: at most six queries, however many rules there are."""
 
     def __init__(self, rules: Iterable[AccessRule]) -> None:
-        self._rules = set(rules)
         fields = {field.name for field in get_user_model()._meta.get_fields()}
         self._is_known = fields >= _NEEDED
         self._further = import_string(conf.ACCESS_POLICY) is not AccessPolicy
-        # Primary keys of users and of groups by permission, and of users by group.
-        self._users_with: defaultdict[str, set[object]] = defaultdict(set)
-        self._groups_with: defaultdict[str, set[object]] = defaultdict(set)
-        self._members: defaultdict[object, set[object]] = defaultdict(set)
         if self._is_known:
-            self._read()
+            self._read(set(rules))
 
-    def of(self, rule: AccessRule) -> Audience:
-        """Return the audience of one of the rules."""
-        further = self._further or rule.predicate is not None
-        if rule.public or not self._is_known:
-            return Audience(public=rule.public, further=further)
-        if not rule.permissions and rule.groups is None:
-            return Audience(count=self._total, further=further)
-        # None stands for all users.
-        users = None if rule.groups is None else self._in_any(rule.groups)
-        groups = set(self._names) if rule.groups is None else set(rule.groups)
-        for permission in rule.permissions:
-            holding = self._groups_with[permission]
-            holders = self._users_with[permission] | self._in_any(holding) | self._superusers
-            users = holders if users is None else users & holders
-            groups &= holding
-        found = frozenset(users or ())
-        names = tuple(sorted(self._names[group] for group in groups if group in self._names))
-        return Audience(users=found, count=len(found), groups=names, further=further)
-
-    def _in_any(self, groups: Iterable[object]) -> set[object]:
-        return set().union(*(self._members[group] for group in groups))
-
-    def _read(self) -> None:
+    def _read(self, rules: set[AccessRule]) -> None:
         users = active_users()
         self._total = users.count()
-        self._superusers = set(users.filter(is_superuser=True).values_list("pk", flat=True))
-        asked = {name for rule in self._rules for name in rule.permissions}
+        superusers = set(users.filter(is_superuser=True).values_list("pk", flat=True))
+        asked = {name for rule in rules for name in rule.permissions}
+        # Primary keys of the groups and of the users with each permission.
+        self._groups: dict[str, set[object]] = {name: set() for name in asked}
+        self._users: dict[str, set[object]] = {name: set(superusers) for name in asked}
         rows = Permission.objects.filter(codename__in={name.partition(".")[2] for name in asked})
         name_of = {}
         for label, codename, key, group in rows.values_list(
@@ -103,17 +79,36 @@ class Audiences:
         ):
             if (name := f"{label}.{codename}") in asked:
                 name_of[key] = name
-                self._groups_with[name] |= set() if group is None else {group}
+                self._groups[name] |= set() if group is None else {group}
         direct = users.filter(user_permissions__in=name_of)
         for user, key in direct.values_list("pk", "user_permissions"):
-            self._users_with[name_of[key]].add(user)
-        limits = {group for rule in self._rules for group in rule.groups or ()}
-        groups: set[Any] = limits.union(*self._groups_with.values())
-        self._names: dict[object, str] = dict(
-            Group.objects.filter(pk__in=groups).values_list("pk", "name")
-        )
+            self._users[name_of[key]].add(user)
+        limits = {group for rule in rules for group in rule.groups or ()}
+        groups: set[Any] = limits.union(*self._groups.values())
+        self._names = dict(Group.objects.filter(pk__in=groups).values_list("pk", "name"))
+        self._members: defaultdict[object, set[object]] = defaultdict(set)
         for user, group in users.filter(groups__in=groups).values_list("pk", "groups"):
             self._members[group].add(user)
+        for name, holding in self._groups.items():
+            self._users[name].update(*(self._members[group] for group in holding))
+
+    def of(self, rule: AccessRule) -> Audience:
+        """Return the audience of one of the rules."""
+        further = self._further or rule.predicate is not None
+        if rule.public or not self._is_known:
+            return Audience(public=rule.public, further=further)
+        # The groups whose members meet each condition, and all users who do.
+        limits = [(self._groups[name], self._users[name]) for name in rule.permissions]
+        if rule.groups is not None:
+            members = set().union(*(self._members[group] for group in rule.groups))
+            limits.append((set(rule.groups), members))
+        if not limits:
+            return Audience(count=self._total, further=further)
+        groups, users = (set.intersection(*each) for each in zip(*limits, strict=True))
+        names = sorted(self._names[group] for group in groups & self._names.keys())
+        return Audience(
+            users=frozenset(users), count=len(users), groups=tuple(names), further=further
+        )
 
 
 def active_users() -> QuerySet[Any]:

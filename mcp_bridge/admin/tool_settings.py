@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin import ModelAdmin, SimpleListFilter
+from django.contrib.admin.views.main import ChangeList
 from django.contrib.admin.widgets import AdminTextareaWidget
-from django.db.models import QuerySet
+from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin import tool_list
 from mcp_bridge.admin.audience import Audience, Audiences, may_view_users, named
-from mcp_bridge.admin.base import Context
+from mcp_bridge.admin.base import Choices, Context
+from mcp_bridge.admin.call_records import FAILED, RAN, WEEK
 from mcp_bridge.admin.differences import changes
-from mcp_bridge.admin.entries import Entry
+from mcp_bridge.admin.entries import Entry, entries
 from mcp_bridge.admin.schema_tables import parameters
 from mcp_bridge.admin.tool_views import ToolViews
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.registry.fingerprints import fingerprint
+from mcp_bridge.registry.tool_status import ToolStatus
+
+Tools = QuerySet[ToolSetting]
 
 
 class ToolSettingForm(forms.ModelForm):
@@ -43,8 +50,8 @@ class ToolSettingForm(forms.ModelForm):
             field = self.fields["rate"]
             field.help_text = f"{field.help_text} {Entry.of(self.instance).rate}"
 
-    def clean(self) -> dict[str, Any] | None:
-        cleaned = super().clean()
+    def clean(self) -> None:
+        super().clean()
         given = self.cleaned_data
         if given.get("groups") and not given.get("restricted", True):
             self.add_error(
@@ -54,7 +61,6 @@ class ToolSettingForm(forms.ModelForm):
                     "tool to these groups, or clear all groups to limit it to none."
                 ),
             )
-        return cleaned
 
 
 class ToolSettingListForm(forms.ModelForm):
@@ -63,10 +69,56 @@ class ToolSettingListForm(forms.ModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         field = self.fields["enabled"]
-        label = gettext("%(name)s is enabled") % {"name": self.instance}
-        field.widget.attrs["aria-label"] = label
+        field.widget.attrs["aria-label"] = gettext("%(name)s is enabled") % {"name": self.instance}
         # A column has no place for it.
         field.help_text = ""
+
+
+class ToolChangeList(ChangeList):
+    """A list whose rows have their ``entry`` and ``audience``, which is None where it is gone."""
+
+    def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Tools:
+        """Add to the rows when each tool was last called, and how often in the last week."""
+        records = ToolCallRecord.objects.filter(RAN, tool=OuterRef("name"))
+        week = records.filter(started_at__gte=timezone.now() - WEEK).order_by().values("tool")
+        failures = week.annotate(count=Count("pk", filter=FAILED))
+        # Without the long texts that no column shows.
+        rows: Tools = super().get_queryset(request, *args, **kwargs).defer("approved", "note")
+        return rows.annotate(
+            last_called=Subquery(records.order_by("-started_at").values("started_at")[:1]),
+            week_calls=Subquery(week.annotate(count=Count("pk")).values("count")),
+            week_failures=Subquery(failures.values("count")),
+        )
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        rows: list[Any] = list(self.result_list)
+        for row in rows:
+            row.entry = Entry.of(row)
+        audiences = Audiences(row.entry.rule for row in rows if row.entry.rule)
+        for row in rows:
+            row.audience = audiences.of(row.entry.rule) if row.entry.rule else None
+
+
+class StatusFilter(SimpleListFilter):
+    """Filter by status, which the code and the settings decide together."""
+
+    title = _("status")
+    parameter_name = "status"
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
+        return [("waiting", _("waits for approval")), *ToolStatus.choices]
+
+    def queryset(self, request: HttpRequest, queryset: Tools) -> Tools:
+        wanted = self.value()
+        if wanted is None:
+            return queryset
+        chosen = [
+            entry.setting.pk
+            for entry in map(Entry.of, queryset.defer("approved", "note"))
+            if (entry.waits if wanted == "waiting" else entry.status == wanted)
+        ]
+        return queryset.filter(pk__in=chosen)
 
 
 @admin.register(ToolSetting)
@@ -85,7 +137,7 @@ class ToolSettingAdmin(ToolViews):
         "hints",
     ]
     list_editable = ["enabled"]
-    list_filter = [tool_list.StatusFilter, "enabled", "restricted"]
+    list_filter = [StatusFilter, "enabled", "restricted"]
     list_per_page = 100
     ordering = ["name"]
     # Searched as models read them, which the rows alone do not know.
@@ -107,38 +159,50 @@ class ToolSettingAdmin(ToolViews):
         gone = obj is not None and Entry.of(obj).tool is None
         return gone and super().has_delete_permission(request, obj)
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[ToolSetting]:
+    def get_queryset(self, request: HttpRequest) -> Tools:
         return super().get_queryset(request).prefetch_related("groups")
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[tool_list.ToolChangeList]:
-        return tool_list.ToolChangeList
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ToolChangeList]:
+        return ToolChangeList
 
     def get_changelist_form(self, request: HttpRequest, **kwargs: Any) -> Any:
         return super().get_changelist_form(request, **{**kwargs, "form": ToolSettingListForm})
 
     def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[ToolSetting], search_term: str
-    ) -> tuple[QuerySet[ToolSetting], bool]:
-        return tool_list.search(queryset, search_term), False
+        self, request: HttpRequest, queryset: Tools, search_term: str
+    ) -> tuple[Tools, bool]:
+        """Return the tools whose name, title and description, as served, hold all words."""
+        words = search_term.casefold().split()
+        if not words:
+            return queryset, False
+        matching = []
+        for entry in map(Entry.of, queryset):
+            text = "\n".join((entry.setting.name, entry.title, entry.description)).casefold()
+            if all(word in text for word in words):
+                matching.append(entry.setting.pk)
+        return queryset.filter(pk__in=matching), False
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: Context | None = None
-    ) -> HttpResponse:
-        context: Context = {}
-        if self.has_view_permission(request):
-            context = {
-                "title": _("Tools"),
-                "summary": tool_list.summary(),
-                "may_view_users": may_view_users(request),
-            }
-            if self.can_link(request, PendingCall):
-                status = PendingCall.Status.WAITING
-                count = PendingCall.objects.filter(status=status).count()
-                words = ngettext(
-                    "%d call waits for approval.", "%d calls wait for approval.", count
-                )
-                context["pending"] = words % count if count else ""
-        return super().changelist_view(request, {**context, **(extra_context or {})})
+    def list_context(self, request: HttpRequest) -> Context:
+        """Return the sentences above the list: how many tools there are, and how many wait."""
+        counted = Counter(entry.status for entry in entries())
+        waiting = counted[ToolStatus.NEW] + counted[ToolStatus.CHANGED]
+        total = sum(counted.values()) - counted[ToolStatus.GONE]
+        shown = ngettext("%d tool is in the code", "%d tools are in the code", total) % total
+        words = ngettext("%d tool waits for approval.", "%d tools wait for approval.", waiting)
+        off = gettext("%(off)d off, %(gone)d no longer in the code") % {
+            "off": counted[ToolStatus.DISABLED],
+            "gone": counted[ToolStatus.GONE],
+        }
+        context: Context = {"may_view_users": may_view_users(request)}
+        context["summary"] = {
+            "waiting": words % waiting if waiting else "",
+            "counted": f"{shown}; {off}.",
+        }
+        if self.can_link(request, PendingCall):
+            count = PendingCall.objects.filter(status=PendingCall.Status.WAITING).count()
+            words = ngettext("%d call waits for approval.", "%d calls wait for approval.", count)
+            context["pending"] = words % count if count else ""
+        return context
 
     def render_change_form(
         self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any
@@ -209,14 +273,14 @@ class ToolSettingAdmin(ToolViews):
         return ", ".join(short for short, _full in row.entry.hints)
 
     @admin.action(description=_("Switch on the selected tools"), permissions=["change"])
-    def switch_on(self, request: HttpRequest, queryset: QuerySet[ToolSetting]) -> None:
+    def switch_on(self, request: HttpRequest, queryset: Tools) -> None:
         self._switch(request, queryset, on=True)
 
     @admin.action(description=_("Switch off the selected tools"), permissions=["change"])
-    def switch_off(self, request: HttpRequest, queryset: QuerySet[ToolSetting]) -> None:
+    def switch_off(self, request: HttpRequest, queryset: Tools) -> None:
         self._switch(request, queryset, on=False)
 
-    def _switch(self, request: HttpRequest, queryset: QuerySet[ToolSetting], *, on: bool) -> None:
+    def _switch(self, request: HttpRequest, queryset: Tools, *, on: bool) -> None:
         chosen = [row for row in queryset if self.has_change_permission(request, row)]
         switched = [row for row in chosen if row.enabled is not on]
         for row in switched:

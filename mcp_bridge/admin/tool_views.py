@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, Final
 
 from django.contrib import messages
-from django.contrib.admin.utils import quote
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.utils.translation import gettext
 
 from mcp_bridge.access.policy import visible
 from mcp_bridge.admin.audience import may_view_users
-from mcp_bridge.admin.base import BridgeAdmin, Context, View
+from mcp_bridge.admin.base import BridgeAdmin, Context
 from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.try_tool.call import call
 from mcp_bridge.admin.try_tool.forms import ArgumentsForm
@@ -31,14 +29,13 @@ FOUND: Final = 20
 class ToolViews(BridgeAdmin):
     """The pages of tools that Django's admin does not have."""
 
-    def further_pages(self) -> Mapping[str, tuple[str, View]]:
-        return {
-            "sees": ("sees/", self.sees),
-            "approve": ("<path:object_id>/approve/", self.approve),
-            "try": ("<path:object_id>/try/", self.try_tool),
-        }
+    pages = {
+        "sees": "sees/",
+        "approve": "<path:object_id>/approve/",
+        "try": "<path:object_id>/try/",
+    }
 
-    def approve(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    def approve_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Approve the definition with the posted fingerprint, if it is still the code's."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
@@ -65,9 +62,9 @@ class ToolViews(BridgeAdmin):
                 text = gettext("Approved: %(name)s. Its status: %(status)s.")
         values = {"name": setting, "status": Entry.of(setting).label}
         self.message_user(request, text % values, level)
-        return HttpResponseRedirect(self.address("change", quote(setting.pk)))
+        return self.back_to(setting)
 
-    def try_tool(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    def try_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show a form of the tool's parameters; a POST of it calls the tool as the user."""
         setting: ToolSetting = self.viewed(request, object_id)
         entry = Entry.of(setting)
@@ -96,7 +93,7 @@ class ToolViews(BridgeAdmin):
             form.add_tool_errors(context["shown"].errors)
         return self.page(request, "try", {**context, "refusal": outcome.refusal})
 
-    def sees(self, request: HttpRequest) -> HttpResponse:
+    def sees_view(self, request: HttpRequest) -> HttpResponse:
         """Show the tools that a chosen user sees, to those who may view users."""
         if not self.has_view_permission(request) or not may_view_users(request):
             raise PermissionDenied
