@@ -1,4 +1,4 @@
-"""Who may see a tool, counted from Django's tables of users, groups and permissions."""
+"""Who may see a tool, counted from Django's tables of permissions; and the tools of a user."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import Any, Final
 
 from django.contrib.auth import get_permission_codename, get_user_model
 from django.contrib.auth.models import Group, Permission
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext, ngettext
 
-from mcp_bridge.access.policy import AccessPolicy
+from mcp_bridge.access.policy import AccessPolicy, visible
 from mcp_bridge.conf import conf
 from mcp_bridge.features import AccessRule
+from mcp_bridge.models import ToolSetting
 
 # The number of users that a page names.
 NAMED: Final = 20
@@ -133,3 +135,27 @@ def may_view_users(request: HttpRequest) -> bool:
     meta = get_user_model()._meta
     names = [get_permission_codename(action, meta) for action in ("view", "change")]
     return any(request.user.has_perm(f"{meta.app_label}.{name}") for name in names)
+
+
+def tools_of(key: str, term: str) -> dict[str, Any]:
+    """
+    Return the tools that a user sees: the one with a primary key, or else with a part of a name.
+
+    Where several have such a name, return the first of them by name instead, NAMED at most.
+    """
+    model, name = get_user_model()._default_manager, get_user_model().USERNAME_FIELD
+    try:
+        chosen = model.filter(pk=key).first() if key else None
+    except (ValueError, ValidationError):
+        chosen = None
+    users: list[Any] = []
+    if term and chosen is None:
+        users = list(model.filter(**{f"{name}__icontains": term}).order_by(name)[: NAMED + 1])
+        chosen = users[0] if len(users) == 1 else None
+    found = {"chosen": chosen, "users": users[:NAMED], "more": len(users) > NAMED}
+    if chosen is not None:
+        tools = visible(chosen)
+        rows = ToolSetting.objects.filter(name__in=[tool.name for tool in tools])
+        keys = dict(rows.values_list("name", "pk"))
+        found["tools"] = [(tool, keys.get(tool.name)) for tool in tools]
+    return found

@@ -1,9 +1,10 @@
-"""The admin of the tools: their list, and the page of each with its settings."""
+"""The admin of the tools: their list, and the pages of each to read, set, approve and try it."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
@@ -11,26 +12,34 @@ from django.contrib import admin, messages
 from django.contrib.admin import ModelAdmin, SimpleListFilter
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.admin.widgets import AdminTextareaWidget
+from django.core.exceptions import PermissionDenied
 from django.db.models import Count, OuterRef, QuerySet, Subquery
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.audience import Audience, Audiences, may_view_users, named
-from mcp_bridge.admin.base import Choices, Context
+from mcp_bridge.admin.audience import Audience, Audiences, may_view_users, named, tools_of
+from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
 from mcp_bridge.admin.call_records import FAILED, RAN, WEEK
 from mcp_bridge.admin.differences import changes
 from mcp_bridge.admin.entries import Entry, entries
 from mcp_bridge.admin.schema_tables import parameters
-from mcp_bridge.admin.tool_views import ToolViews
+from mcp_bridge.admin.try_tool.call import call
+from mcp_bridge.admin.try_tool.forms import ArgumentsForm
+from mcp_bridge.admin.try_tool.results import shown
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.registry.fingerprints import fingerprint
-from mcp_bridge.registry.tool_status import ToolStatus
+from mcp_bridge.registry.tool_status import APPROVAL, ToolStatus, mark_approved
 
 Tools = QuerySet[ToolSetting]
+
+
+def where(tools: Tools, is_wanted: Callable[[Entry], bool]) -> Tools:
+    """Return the tools whose entries are wanted."""
+    return tools.filter(pk__in=[row.pk for row in tools if is_wanted(Entry.of(row))])
 
 
 class ToolSettingForm(forms.ModelForm):
@@ -113,18 +122,21 @@ class StatusFilter(SimpleListFilter):
         wanted = self.value()
         if wanted is None:
             return queryset
-        chosen = [
-            entry.setting.pk
-            for entry in map(Entry.of, queryset.defer("approved", "note"))
-            if (entry.waits if wanted == "waiting" else entry.status == wanted)
-        ]
-        return queryset.filter(pk__in=chosen)
+        queryset = queryset.defer("approved", "note")
+        if wanted == "waiting":
+            return where(queryset, lambda entry: entry.waits)
+        return where(queryset, lambda entry: entry.status == wanted)
 
 
 @admin.register(ToolSetting)
-class ToolSettingAdmin(ToolViews):
+class ToolSettingAdmin(BridgeAdmin):
     """The tools of the site: see, switch, limit, describe, approve and try them."""
 
+    pages = {
+        "sees": "sees/",
+        "approve": "<path:object_id>/approve/",
+        "try": "<path:object_id>/try/",
+    }
     form = ToolSettingForm
     list_display = [
         "name",
@@ -173,35 +185,25 @@ class ToolSettingAdmin(ToolViews):
     ) -> tuple[Tools, bool]:
         """Return the tools whose name, title and description, as served, hold all words."""
         words = search_term.casefold().split()
-        if not words:
-            return queryset, False
-        matching = []
-        for entry in map(Entry.of, queryset):
-            text = "\n".join((entry.setting.name, entry.title, entry.description)).casefold()
-            if all(word in text for word in words):
-                matching.append(entry.setting.pk)
-        return queryset.filter(pk__in=matching), False
+
+        def holds_all(entry: Entry) -> bool:
+            text = f"{entry.setting.name}\n{entry.title}\n{entry.description}".casefold()
+            return all(word in text for word in words)
+
+        return where(queryset, holds_all) if words else queryset, False
 
     def list_context(self, request: HttpRequest) -> Context:
-        """Return the sentences above the list: how many tools there are, and how many wait."""
         counted = Counter(entry.status for entry in entries())
-        waiting = counted[ToolStatus.NEW] + counted[ToolStatus.CHANGED]
-        total = sum(counted.values()) - counted[ToolStatus.GONE]
-        shown = ngettext("%d tool is in the code", "%d tools are in the code", total) % total
-        words = ngettext("%d tool waits for approval.", "%d tools wait for approval.", waiting)
-        off = gettext("%(off)d off, %(gone)d no longer in the code") % {
+        context: Context = {
+            "may_view_users": may_view_users(request),
+            "waiting": counted[ToolStatus.NEW] + counted[ToolStatus.CHANGED],
+            "total": counted.total() - counted[ToolStatus.GONE],
             "off": counted[ToolStatus.DISABLED],
             "gone": counted[ToolStatus.GONE],
         }
-        context: Context = {"may_view_users": may_view_users(request)}
-        context["summary"] = {
-            "waiting": words % waiting if waiting else "",
-            "counted": f"{shown}; {off}.",
-        }
         if self.can_link(request, PendingCall):
-            count = PendingCall.objects.filter(status=PendingCall.Status.WAITING).count()
-            words = ngettext("%d call waits for approval.", "%d calls wait for approval.", count)
-            context["pending"] = words % count if count else ""
+            pending = PendingCall.objects.filter(status=PendingCall.Status.WAITING)
+            context["pending"] = pending.count()
         return context
 
     def render_change_form(
@@ -237,6 +239,73 @@ class ToolSettingAdmin(ToolViews):
     ) -> None:
         # An approval that was written in between is not to be undone.
         obj.save(update_fields=[name for name in form.changed_data if name != "groups"])
+
+    def approve_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Approve the definition with the posted fingerprint, if it is still the code's."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        viewed = self.viewed(request, object_id)
+        with self.decision(request):
+            setting = self.get_queryset(request).select_for_update().get(pk=viewed.pk)
+            if not self.has_change_permission(request, setting):
+                raise PermissionDenied
+            entry, given = Entry.of(setting), request.POST.get("fingerprint", "")
+            if entry.tool is None or not entry.waits:
+                level = messages.WARNING
+                text = gettext("Nothing was approved: %(name)s does not wait for approval.")
+            elif given != fingerprint(entry.canonical_definition):
+                level = messages.ERROR
+                text = gettext(
+                    "Not approved: %(name)s has changed again since the page was opened. Read what "
+                    "it is now, and approve that if it is right."
+                )
+            else:
+                mark_approved(setting, entry.tool, by=request.user)
+                setting.save(update_fields=APPROVAL)
+                self.log_change(request, setting, f"Approved the definition {given[:12]}.")
+                level = messages.SUCCESS
+                text = gettext("Approved: %(name)s. Its status: %(status)s.")
+        values = {"name": setting, "status": Entry.of(setting).label}
+        self.message_user(request, text % values, level)
+        return self.back_to(setting)
+
+    def try_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show a form of the tool's parameters; a POST of it calls the tool as the user."""
+        setting: ToolSetting = self.viewed(request, object_id)
+        entry = Entry.of(setting)
+        context: Context = {"title": gettext("Try a tool"), "subtitle": setting}
+        context |= {"original": setting, "entry": entry}
+        if entry.shown is None or not entry.is_served:
+            return self.page(request, "try", context)
+        form = ArgumentsForm(entry.shown.input_schema, request.POST or None)
+        context |= {"form": form, "media": self.media + form.media}
+        if request.method != "POST" or "_edit" in request.POST or not form.is_valid():
+            return self.page(request, "try", context)
+        arguments = form.arguments()
+        if entry.asks_first and "_confirmed" not in request.POST:
+            context["arguments"] = json.dumps(arguments, indent=2, ensure_ascii=False)
+            # The filled-in fields, to be sent once more.
+            context["sent"] = [
+                (name, value)
+                for name, values in request.POST.lists()
+                if name.startswith(f"{form.prefix}-")
+                for value in values
+            ]
+            return self.page(request, "confirm", context)
+        outcome = call(setting.name, arguments, request, confirmed=entry.asks_first)
+        if outcome.result is not None:
+            context["shown"] = shown(outcome.result)
+            form.add_tool_errors(context["shown"].errors)
+        return self.page(request, "try", {**context, "refusal": outcome.refusal})
+
+    def sees_view(self, request: HttpRequest) -> HttpResponse:
+        """Show the tools that a chosen user sees, to those who may view users."""
+        if not self.has_view_permission(request) or not may_view_users(request):
+            raise PermissionDenied
+        term = request.GET.get("q", "").strip()
+        found = tools_of(request.GET.get("user", ""), term)
+        context = {"title": gettext("What a user sees"), "term": term, **found}
+        return self.page(request, "sees", context)
 
     @admin.display(description=_("title and source"))
     def served_title(self, row: Any) -> SafeString:
