@@ -63,11 +63,9 @@ class Audiences:
         fields = {field.name for field in get_user_model()._meta.get_fields()}
         self._is_known = fields >= _NEEDED
         self._further = import_string(conf.ACCESS_POLICY) is not AccessPolicy
-        if self._is_known:
-            self._read(set(rules))
-
-    def _read(self, rules: set[AccessRule]) -> None:
-        users = active_users()
+        if not self._is_known:
+            return
+        rules, users = set(rules), active_users()
         self._total = users.count()
         superusers = set(users.filter(is_superuser=True).values_list("pk", flat=True))
         asked = {name for rule in rules for name in rule.permissions}
@@ -143,14 +141,14 @@ def tools_of(key: str, term: str) -> dict[str, Any]:
 
     Where several have such a name, return the first of them by name instead, NAMED at most.
     """
-    model, name = get_user_model()._default_manager, get_user_model().USERNAME_FIELD
+    manager, name = get_user_model()._default_manager, get_user_model().USERNAME_FIELD
     try:
-        chosen = model.filter(pk=key).first() if key else None
+        chosen = manager.filter(pk=key).first() if key else None
     except (ValueError, ValidationError):
         chosen = None
     users: list[Any] = []
     if term and chosen is None:
-        users = list(model.filter(**{f"{name}__icontains": term}).order_by(name)[: NAMED + 1])
+        users = list(manager.filter(**{f"{name}__icontains": term}).order_by(name)[: NAMED + 1])
         chosen = users[0] if len(users) == 1 else None
     found = {"chosen": chosen, "users": users[:NAMED], "more": len(users) > NAMED}
     if chosen is not None:

@@ -40,8 +40,6 @@ FAILED: Final = Q(outcome__in=[Outcome.FAILED, Outcome.UNKNOWN])
 # The widths of a day and of a bar, in the units of the chart's view box.
 _STEP: Final = 40
 _BAR: Final = 12
-# The number of records that an export reads at once.
-_AT_ONCE: Final = 1000
 Records = QuerySet[ToolCallRecord]
 
 
@@ -181,7 +179,6 @@ class ToolCallRecordAdmin(BridgeAdmin):
     ]
     list_per_page = 50
     date_hierarchy = "started_at"
-    ordering = ["-started_at", "-pk"]
     search_fields = [
         "tool",
         "user_name",
@@ -235,7 +232,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
             records = self.get_changelist_instance(request).get_queryset(request)
         except IncorrectLookupParameters:
             return HttpResponseBadRequest("These filters do not exist.")
-        rows = records.values_list(*exports.FIELDS).iterator(chunk_size=_AT_ONCE)
+        rows = records.values_list(*exports.FIELDS).iterator()
         media, write = exports.KINDS[kind]
         headers = {
             "Content-Disposition": f'attachment; filename="calls.{kind}"',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 from django.contrib import admin, messages
@@ -47,7 +48,7 @@ class StatusFilter(SimpleListFilter):
 
     def choices(self, changelist: ChangeList) -> Iterator[Any]:
         # Without Django's first choice, which means that there is no filter.
-        yield from list(super().choices(changelist))[1:]
+        return islice(super().choices(changelist), 1, None)
 
 
 @admin.register(PendingCall)

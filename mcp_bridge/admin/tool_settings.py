@@ -151,7 +151,6 @@ class ToolSettingAdmin(BridgeAdmin):
     list_editable = ["enabled"]
     list_filter = [StatusFilter, "enabled", "restricted"]
     list_per_page = 100
-    ordering = ["name"]
     # Searched as models read them, which the rows alone do not know.
     search_fields = ["name", "title", "description"]
     search_help_text = _("By name, title and description.")
@@ -163,8 +162,6 @@ class ToolSettingAdmin(BridgeAdmin):
         ),
         (_("Other words for models"), {"fields": ["title", "description"]}),
     ]
-    # The number of its latest calls that a tool's page shows.
-    latest_calls = 10
 
     def has_delete_permission(self, request: HttpRequest, obj: ToolSetting | None = None) -> bool:
         # An approval would be lost with the row of a tool that is still there.
@@ -220,15 +217,14 @@ class ToolSettingAdmin(BridgeAdmin):
             context["users"] = named(audience) if may_view_users(request) else []
             context["schemas"] = [
                 (caption, parameters(schema), json.dumps(schema, indent=2, ensure_ascii=False))
-                for caption, schema in (
+                for caption, schema in [
                     (gettext("Parameters"), tool.input_schema),
                     (gettext("Result"), tool.output_schema),
-                )
+                ]
                 if schema is not None
             ]
         if self.can_link(request, ToolCallRecord):
-            records = ToolCallRecord.objects.filter(tool=setting.name)
-            context["recent"] = records[: self.latest_calls]
+            context["recent"] = ToolCallRecord.objects.filter(tool=setting.name)[:10]
         if entry.waits:
             context["changes"] = changes(setting.approved, entry.canonical_definition)
             context["fingerprint"] = fingerprint(entry.canonical_definition)
@@ -320,9 +316,9 @@ class ToolSettingAdmin(BridgeAdmin):
         return format_html('<span class="mcp-status-{}">{}</span>', kind, row.entry.label)
 
     @admin.display(description=_("who can see it"))
-    def who_can_see_it(self, row: Any) -> SafeString:
+    def who_can_see_it(self, row: Any) -> str:
         needed = row.entry.rule.permissions if row.entry.rule else ()
-        seen = format_html("{}", who(row.entry, row.audience))
+        seen = who(row.entry, row.audience)
         if not needed:
             return seen
         return format_html('{}<div class="mcp-path">{}</div>', seen, ", ".join(needed))

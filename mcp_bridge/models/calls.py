@@ -206,17 +206,12 @@ class PendingCall(models.Model):
 
     @classmethod
     def settled(cls, before: datetime, *, using: str) -> models.QuerySet[PendingCall]:
-        """
-        Return the calls that were decided before a time and whose decision has expired.
-
-        Calls that wait are not among them, however old: nobody has decided on them.
-        """
-        return cls._default_manager.using(using).filter(decided_at__lt=min(before, _ago()))
+        """Return the calls that were decided before a time and whose decision has expired."""
+        return cls.objects.using(using).filter(decided_at__lt=min(before, _ago()))
 
     def decide(self, *, using: str, **values: object) -> bool:
         """Write a decision, by column, unless there is one; return whether it was written."""
-        rows = type(self)._default_manager.using(using)
-        waiting = rows.filter(pk=self.pk, status=self.Status.WAITING)
+        waiting = PendingCall.objects.using(using).filter(pk=self.pk, status=self.Status.WAITING)
         return bool(waiting.update(decided_at=timezone.now(), **values))
 
 
@@ -229,10 +224,7 @@ class UsedState(models.Model):
     class Meta:
         default_permissions = ()
 
-    def __str__(self) -> str:
-        return self.nonce
-
     @classmethod
     def forget(cls, *, using: str) -> int:
         """Delete those whose state has expired in any case; return how many there were."""
-        return cls._default_manager.using(using).filter(used_at__lt=_ago(_KEPT)).delete()[0]
+        return cls.objects.using(using).filter(used_at__lt=_ago(_KEPT)).delete()[0]

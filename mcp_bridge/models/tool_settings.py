@@ -40,9 +40,6 @@ class Generation(models.Model):
     class Meta:
         default_permissions = ()
 
-    def __str__(self) -> str:
-        return self.value
-
     @classmethod
     def current(cls) -> str:
         """Return the present generation, from the database that is written to."""

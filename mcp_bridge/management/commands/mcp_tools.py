@@ -64,10 +64,9 @@ class Command(TablesCommand):
             self.stdout.write(dumps(described, indent=2))
             return
         for tool, status in zip(tools, statuses, strict=True):
-            needs = [*tool.access.permissions] or ["authenticated users"]
-            if tool.access.public:
-                needs = ["everybody"]
-            if tool.access.predicate is not None:
+            rule = tool.access
+            needs = ["everybody"] if rule.public else [*rule.permissions] or ["authenticated users"]
+            if rule.predicate is not None:
                 needs.append("the procedure's own auth")
             self.stdout.write(self.style.MIGRATE_HEADING(tool.name))
             self.stdout.write(f"    source: {tool.source}\n    access: {' + '.join(needs)}")
