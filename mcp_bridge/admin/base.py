@@ -26,9 +26,8 @@ class BridgeAdmin(admin.ModelAdmin):
     """
     The admin of a model whose rows come from code or from calls, so that nobody adds one.
 
-    Its pages link to pages of the admin site in which it is registered, under any name, and to
-    models that are registered there. The transaction of a POST begins with a write (see
-    Generation.lock).
+    Its pages link to pages of the admin site in which it is registered, and to no others. The
+    transaction of a POST begins with a write (see Generation.lock).
     """
 
     # The routes of the pages beside those of Django's admin: of "try", the view is try_view().

@@ -63,13 +63,11 @@ class ToolSettingForm(forms.ModelForm):
         super().clean()
         given = self.cleaned_data
         if given.get("groups") and not given.get("restricted", True):
-            self.add_error(
-                "groups",
-                gettext(
-                    "Groups are chosen, but “Only for groups” is not ticked. Tick it to limit the "
-                    "tool to these groups, or clear all groups to limit it to none."
-                ),
+            text = gettext(
+                "Groups are chosen, but “Only for groups” is not ticked. Tick it to limit the "
+                "tool to these groups, or clear all groups to limit it to none."
             )
+            self.add_error("groups", text)
 
 
 class ToolSettingListForm(forms.ModelForm):
@@ -209,10 +207,10 @@ class ToolSettingAdmin(BridgeAdmin):
         # Read anew: a form that was refused leaves its values in the object.
         setting = self.get_queryset(request).get(pk=context["original"].pk)
         entry = Entry.of(setting)
-        tool, rule = entry.shown, entry.rule
+        tool = entry.shown
         context |= {"title": _("Tool"), "subtitle": setting, "entry": entry}
-        if tool is not None and rule is not None:
-            audience = Audiences([rule]).of(rule)
+        if tool is not None:
+            audience = Audiences([tool.access]).of(tool.access)
             context |= {"audience": audience, "who": who(entry, audience)}
             context["users"] = named(audience) if may_view_users(request) else []
             context["schemas"] = [
@@ -246,8 +244,8 @@ class ToolSettingAdmin(BridgeAdmin):
             if not self.has_change_permission(request, setting):
                 raise PermissionDenied
             entry, given = Entry.of(setting), request.POST.get("fingerprint", "")
+            level = messages.WARNING
             if entry.tool is None or not entry.waits:
-                level = messages.WARNING
                 text = gettext("Nothing was approved: %(name)s does not wait for approval.")
             elif given != fingerprint(entry.canonical_definition):
                 level = messages.ERROR

@@ -49,7 +49,7 @@ class Command(TablesCommand):
             self._report(found, tools, getattr(checks, fail_level))
             return
         settings = read_settings()
-        statuses = [status_of(tool, settings.get(tool.name)) for tool in tools]
+        listed = [(tool, status_of(tool, settings.get(tool.name))) for tool in tools]
         if json:
             described = [
                 {
@@ -59,11 +59,11 @@ class Command(TablesCommand):
                     "permissions": list(tool.access.permissions),
                     "status": status,
                 }
-                for tool, status in zip(tools, statuses, strict=True)
+                for tool, status in listed
             ]
             self.stdout.write(dumps(described, indent=2))
             return
-        for tool, status in zip(tools, statuses, strict=True):
+        for tool, status in listed:
             rule = tool.access
             needs = ["everybody"] if rule.public else [*rule.permissions] or ["authenticated users"]
             if rule.predicate is not None:
