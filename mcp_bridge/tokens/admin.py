@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from django.contrib import admin, messages
 from django.contrib.auth.models import AbstractUser
@@ -12,6 +12,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.tokens.models import Token
+
+FOR_OTHERS: Final = "mcp_bridge_tokens.issue_for_others"
 
 
 def may_issue(request: HttpRequest, user: AbstractUser) -> bool:
@@ -26,17 +28,13 @@ def may_issue(request: HttpRequest, user: AbstractUser) -> bool:
     if user == issuer:
         return True
     # Django says of inactive users that they have no permissions; they may have them again.
-    if user.is_superuser or not user.is_active or not _may_issue_for_others(request):
+    if user.is_superuser or not user.is_active or not issuer.has_perm(FOR_OTHERS):
         return False
     return issuer.is_superuser or (
         user.is_staff <= issuer.is_staff
         and user.get_all_permissions() <= issuer.get_all_permissions()
         and not user.groups.exclude(pk__in=issuer.groups.values("pk")).exists()
     )
-
-
-def _may_issue_for_others(request: HttpRequest) -> bool:
-    return request.user.has_perm("mcp_bridge_tokens.issue_for_others")
 
 
 @admin.register(Token)
@@ -59,7 +57,7 @@ class TokenAdmin(admin.ModelAdmin):
     def get_fields(self, request: HttpRequest, obj: Token | None = None) -> tuple[str, ...]:
         if obj is not None:
             return ("user", "name", "expires_at", *self.readonly_fields)
-        return ("user",) * _may_issue_for_others(request) + ("name", "expires_at")
+        return ("user",) * request.user.has_perm(FOR_OTHERS) + ("name", "expires_at")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Token | None = None) -> list[str]:
         # The user whom a token acts as is part of what was handed out.
@@ -80,18 +78,12 @@ class TokenAdmin(admin.ModelAdmin):
         return field
 
     def save_model(self, request: HttpRequest, obj: Token, form: ModelForm, change: bool) -> None:
-        if change:
-            super().save_model(request, obj, form, change)
-            return
-        issued, secret = Token.objects.issue(
-            user=form.cleaned_data.get("user", request.user),
-            name=obj.name,
-            expires_at=obj.expires_at,
-        )
-        # Everything that follows, the log entry included, is about the token that was issued.
-        obj.__dict__.update(issued.__dict__)
-        text = gettext("The token is %(secret)s — copy it now, it is not shown again.")
-        self.message_user(request, text % {"secret": secret}, messages.WARNING)
+        if not change:
+            obj.user = form.cleaned_data.get("user", request.user)
+            text = gettext("The token is %(secret)s — copy it now, it is not shown again.")
+            text %= {"secret": obj.make_secret()}
+            self.message_user(request, text, messages.WARNING)
+        super().save_model(request, obj, form, change)
 
     @admin.display(boolean=True, description=_("valid"))
     def is_valid(self, token: Token) -> bool:
