@@ -29,7 +29,6 @@ _LINE: Final = 200
 # Types that need no words beside their inputs.
 _SHOWN: Final = ("string", "boolean", "object", "anything")
 _BRANCHES: Final = {*REFERENCES, "anyOf", "oneOf", "allOf"}
-_VALUES: Final = {*_BRANCHES, "enum", "const"}
 _INPUTS: Final[Mapping[str, type[forms.Widget]]] = {
     "email": forms.EmailInput,
     "uri": forms.URLInput,
@@ -71,12 +70,11 @@ class Node:
     """
     One member of the arguments: a ``field``, or an object of ``members``.
 
-    ``key`` is its name in the form, ``place`` the path of its value. A node without a ``name`` is
-    the field for the members that the schema does not name.
+    ``key`` is its name in the form. A node without a ``name`` is the field for the members that
+    the schema does not name.
     """
 
     key: str
-    place: tuple[str, ...]
     title: str
     name: str | None = None
     # The name as people can read it.
@@ -102,6 +100,8 @@ class ArgumentsForm(forms.Form):
         super().__init__(*args, **kwargs)
         self._document = SchemaDocument(schema)
         self._left = MAX_FIELDS
+        # The fields' names in the form, by the JSON pointers of their values.
+        self._keys: dict[str, str] = {}
         root, seen = self._document.merged(schema)
         self.nodes = tuple(self._members(root, (), seen, certain=True))
 
@@ -112,13 +112,12 @@ class ArgumentsForm(forms.Form):
 
     def add_tool_errors(self, errors: Iterable[JSONObject]) -> None:
         """Put each error of ``_meta["mcp-bridge/errors"]`` at its field, or at the form's top."""
-        fields = {pointer(node.place): node.key for node in _leaves(self.nodes) if node.name}
         for error in errors:
             path, message = str(error.get("path", "")), str(error.get("message", ""))
-            found = [each for each in fields if path == each or path.startswith(f"{each}/")]
+            found = [each for each in self._keys if path == each or path.startswith(f"{each}/")]
             nearest = max(found, key=len, default="")
             rest = path.removeprefix(nearest)
-            self.add_error(fields.get(nearest), f"{rest}: {message}" if rest else message)
+            self.add_error(self._keys.get(nearest), f"{rest}: {message}" if rest else message)
 
     def _members(
         self, schema: JSONSchema, place: tuple[str, ...], seen: frozenset[int], certain: bool
@@ -139,7 +138,7 @@ class ArgumentsForm(forms.Form):
             key = ".".join([*map(_encoded, place), "*"])
             self.fields[key] = _json({}, _read_object, text)
             title = "Other members" if shown else "All members"
-            yield Node(key=key, place=place, title=title, field=self[key])
+            yield Node(key=key, title=title, field=self[key])
 
     def _node(
         self,
@@ -153,14 +152,16 @@ class ArgumentsForm(forms.Form):
         known, seen = self._document.merged(schema, seen)
         key = ".".join(map(_encoded, place))
         field, members, when_empty, hint = None, None, ABSENT, ""
-        if self._is_group(known, place, required):
+        kind = _kind(known, required)
+        if kind == "object" and len(place) <= MAX_LEVEL and len(known["properties"]) <= self._left:
             nullable = "null" in kinds_of(known)
             sent = certain and required and not nullable
             members = tuple(self._members(known, place, seen, certain=sent))
             if required:
                 when_empty = None if nullable else _object(members, {})
         else:
-            field = self.fields[key] = argument_field(known, required=required, certain=certain)
+            self._keys[pointer(place)] = key
+            field = self.fields[key] = _field(known, kind, required, certain)
             when_empty, hint = field.when_empty, str(field.help_text)
         # The type and the default, as far as the input itself does not show them.
         notes = [] if words in _SHOWN else [words]
@@ -175,7 +176,6 @@ class ArgumentsForm(forms.Form):
             field.help_text = help_text
         return Node(
             key=key,
-            place=place,
             title=str(known.get("title", "")),
             name=place[-1],
             label=spelled(place[-1]),
@@ -186,14 +186,6 @@ class ArgumentsForm(forms.Form):
             members=members,
         )
 
-    def _is_group(self, schema: JSONSchema, place: tuple[str, ...], required: bool) -> bool:
-        """Return whether the members of a schema have fields of their own."""
-        properties = schema.get("properties", {})
-        others = {*kinds_of(schema)} - {"object", "null"} or schema.keys() & _VALUES
-        if not properties or others or _writes_null(schema, required):
-            return False
-        return len(place) <= MAX_LEVEL and len(properties) <= self._left
-
 
 def _object(nodes: Iterable[Node], typed: JSONObject) -> dict[str, Any]:
     """Return the object of which the nodes are the members; ``typed`` is what was filled in."""
@@ -203,7 +195,7 @@ def _object(nodes: Iterable[Node], typed: JSONObject) -> dict[str, Any]:
         if node.members is None:
             value = typed.get(node.key, value)
         # An object of which no field is filled in is as absent as an empty field.
-        elif any(each.key in typed for each in _leaves(node.members)):
+        elif any(key.startswith(f"{node.key}.") for key in typed):
             value = _object(node.members, typed)
         if value is not ABSENT:
             # A member with a field of its own comes before one written among the others.
@@ -211,45 +203,38 @@ def _object(nodes: Iterable[Node], typed: JSONObject) -> dict[str, Any]:
     return found
 
 
-def _leaves(nodes: Iterable[Node]) -> Iterator[Node]:
-    for node in nodes:
-        yield from [node] if node.members is None else _leaves(node.members)
-
-
 def _encoded(name: str) -> str:
     """Return a name as it can stand between dots in an HTML name and id; "%" for the empty one."""
     return quote(name, safe="", errors="surrogatepass").replace(".", "%2E") or "%"
 
 
-def _writes_null(schema: JSONSchema, required: bool) -> bool:
-    """Return whether null has to be written, since nothing means the default."""
-    return not required and "null" in kinds_of(schema) and schema.get("default") is not None
+def _kind(schema: JSONSchema, required: bool) -> str:
+    """Return the kind of a member's inputs: a JSON type, "choice", or "" where JSON is written."""
+    kinds = [each for each in kinds_of(schema) if each != "null"]
+    if "enum" in schema or "const" in schema or kinds == ["boolean"]:
+        return "choice"
+    if not required and "null" in kinds_of(schema) and schema.get("default") is not None:
+        # Left empty it means the default, so that null has to be written.
+        return ""
+    if kinds in ([], ["object"]):
+        return "object" if schema.get("properties") and not schema.keys() & _BRANCHES else ""
+    return kinds[0] if len(kinds) == 1 else ""
 
 
-def argument_field(schema: JSONSchema, *, required: bool, certain: bool) -> ArgumentField:
-    """
-    Return the field for values of a schema without references.
-
-    ``required`` is whether the member must be sent with its object, ``certain`` whether that
-    object is sent in any case.
-    """
-    kinds = kinds_of(schema)
-    nullable = "null" in kinds
-    others = [each for each in kinds if each != "null"]
-    kind = others[0] if len(others) == 1 else ""
-    certain = certain and required
-    if kind == "boolean" and certain and not nullable and "enum" not in schema:
-        return ArgumentField(str, forms.CheckboxInput())
-    if "enum" in schema or "const" in schema or kind == "boolean":
-        field = _choices(schema, nullable=nullable, empty=not certain)
-    else:
-        make = _json if _writes_null(schema, required) else _MAKERS.get(kind, _json)
-        field = make(schema)
+def _field(schema: JSONSchema, kind: str, required: bool, certain: bool) -> ArgumentField:
+    """Return the field of a member; ``certain`` is whether its object is sent in any case."""
+    nullable = "null" in kinds_of(schema)
+    if kind != "choice":
+        field = _MAKERS.get(kind, _json)(schema)
         if not required:
             field.when_empty = ABSENT
         elif nullable:
             field.when_empty = None
-    if certain and field.when_empty is ABSENT:
+    elif certain and required and kinds_of(schema) == ["boolean"] and "enum" not in schema:
+        return ArgumentField(str, forms.CheckboxInput())
+    else:
+        field = _choices(schema, nullable=nullable, empty=not (certain and required))
+    if certain and required and field.when_empty is ABSENT:
         field.widget.attrs["required"] = True
     return field
 
@@ -261,16 +246,16 @@ def _read_json(text: str) -> object:
     try:
         return decode(text.encode())
     except (ProtocolError, UnicodeEncodeError) as error:
-        refused = str(error)
+        reason = str(error)
+        refused = f"This JSON cannot be sent: {reason.partition(': ')[2] or reason}"
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        refused = f"{error.msg.lower()} at {place}. Text stands in double quotes."
-        raise ValidationError(f"This is not JSON: {refused}") from None
+        refused = f"This is not JSON: {error.msg.lower()} at {place}. Text stands in double quotes."
     except (ValueError, RecursionError):
         pass
-    raise ValidationError(f"This JSON cannot be sent: {refused.partition(': ')[2] or refused}")
+    raise ValidationError(refused)
 
 
 def _read_object(text: str) -> object:
