@@ -163,16 +163,13 @@ class Entry:
 def entries() -> list[Entry]:
     """Return the entries of all tools, after writing a row for each tool that has none."""
     found = tool_status.read_settings()
-    due = []
-    for tool in registry.discovered:
-        setting = found.get(tool.name)
-        entry = None if setting is None else Entry(setting, tool)
-        # Without a row, or changed in a way that needs no approval.
-        if entry is None or (
-            not entry.waits and entry.setting.fingerprint != fingerprint(entry.canonical_definition)
-        ):
-            due.append(tool)
-    if due:
+    done = {
+        entry.setting.name
+        for entry in map(Entry.of, found.values())
+        if entry.waits or entry.setting.fingerprint == fingerprint(entry.canonical_definition)
+    }
+    # Those without a row, and those that changed in a way that needs no approval.
+    if due := [tool for tool in registry.discovered if tool.name not in done]:
         tool_status.sync_tool_settings(due)
         found = tool_status.read_settings()
     return [Entry.of(setting) for setting in found.values()]

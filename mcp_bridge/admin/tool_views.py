@@ -17,9 +17,8 @@ from mcp_bridge.access.policy import visible
 from mcp_bridge.admin.audience import may_view_users
 from mcp_bridge.admin.base import BridgeAdmin, Context, View
 from mcp_bridge.admin.entries import Entry
-from mcp_bridge.admin.try_tool.call import call
+from mcp_bridge.admin.try_tool.call import call, shown
 from mcp_bridge.admin.try_tool.forms import ArgumentsForm
-from mcp_bridge.admin.try_tool.results import shown
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.registry.fingerprints import fingerprint
 from mcp_bridge.registry.tool_status import APPROVAL, mark_approved
