@@ -99,7 +99,7 @@ def call(
 
 
 def shown(result: bytes | JSONObject) -> Shown:
-    """Return a result, given as JSON text or as an object, as a page shows it. It is not trusted."""
+    """Return a result, given as JSON text or as an object, as a page shows it."""
     read: JSONObject = json.loads(result) if isinstance(result, bytes) else result
     content = [each for each in read.get("content", ()) if isinstance(each, Mapping)]
     structured, meta = read.get("structuredContent"), read.get("_meta")
@@ -117,6 +117,7 @@ def shown(result: bytes | JSONObject) -> Shown:
 
 
 def _block(block: JSONObject) -> Block:
+    # Nothing in it is trusted: it may hold anything.
     kind = str(block.get("type", ""))
     if kind == "text":
         return Block(kind, text=_readable(block.get("text", "")))

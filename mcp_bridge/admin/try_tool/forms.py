@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -47,15 +48,21 @@ class ArgumentField(forms.Field):
     A field whose cleaned value is a JSON value, or ABSENT.
 
     ``read`` makes the value of the typed text and raises ValidationError; ``when_empty`` is sent
-    where the field is left empty.
+    where the field is left empty. The default of the schema is shown in the empty input.
     """
 
+    when_empty: object = ABSENT
+
     def __init__(
-        self, read: Read, widget: forms.Widget, *, help_text: str = "", when_empty: object = ABSENT
+        self, read: Read, widget: forms.Widget, hint: str = "", schema: JSONSchema | None = None
     ) -> None:
         # Missing arguments are for the server to refuse, as for any other caller.
-        super().__init__(required=False, widget=widget, help_text=help_text)
-        self.read, self.when_empty = read, when_empty
+        super().__init__(required=False, widget=widget, help_text=hint)
+        self.read = read
+        default = (schema or {}).get("default")
+        if default not in (None, "", [], {}):
+            text = default if isinstance(default, str) else as_json(default)
+            self.widget.attrs["placeholder"] = cut(text, 80)
 
     def clean(self, value: object) -> object:
         if isinstance(value, bool):
@@ -225,11 +232,10 @@ def _field(schema: JSONSchema, kind: str, required: bool, certain: bool) -> Argu
     """Return the field of a member; ``certain`` is whether its object is sent in any case."""
     nullable = "null" in kinds_of(schema)
     if kind != "choice":
-        field = _MAKERS.get(kind, _json)(schema)
-        if not required:
-            field.when_empty = ABSENT
-        elif nullable:
-            field.when_empty = None
+        makers = {"string": _text, "integer": _number, "number": _number, "array": _list}
+        field = makers.get(kind, _json)(schema)
+        if nullable or not required:
+            field.when_empty = None if required else ABSENT
     elif certain and required and kinds_of(schema) == ["boolean"] and "enum" not in schema:
         return ArgumentField(str, forms.CheckboxInput())
     else:
@@ -266,13 +272,11 @@ def _read_object(text: str) -> object:
 
 
 def _read_number(text: str) -> object:
-    try:
-        value = decode(text.strip().encode())
-    except (ProtocolError, UnicodeEncodeError):
-        value = None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValidationError("This is not a number. Write one such as 3 or 2.5.")
-    return value
+    with suppress(ProtocolError, UnicodeEncodeError):
+        value: object = decode(text.strip().encode())
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return value
+    raise ValidationError("This is not a number. Write one such as 3 or 2.5.")
 
 
 def _read_text(text: str) -> str:
@@ -313,35 +317,38 @@ def _text(schema: JSONSchema) -> ArgumentField:
         return ArgumentField(str, forms.TextInput({"type": "date"}))
     if given == "date-time":
         widget = forms.TextInput({"type": "datetime-local", "step": "1"})
-        hint = f"In the time zone {get_current_timezone_name()}."
-        return ArgumentField(_read_moment, widget, help_text=hint)
+        return ArgumentField(
+            _read_moment, widget, f"In the time zone {get_current_timezone_name()}."
+        )
     if given in _INPUTS or schema.get("maxLength", _LINE + 1) <= _LINE:
-        line = _INPUTS.get(given, forms.TextInput)
-        return ArgumentField(_read_text, line({"class": "vTextField", **_placeholder(schema)}))
+        line = _INPUTS.get(given, forms.TextInput)({"class": "vTextField"})
+        return ArgumentField(_read_text, line, schema=schema)
     # Where no length is given it may be a word or a page: one line that grows.
-    return ArgumentField(_read_text, _area(schema, 4 if "maxLength" in schema else 1))
+    return ArgumentField(_read_text, _area(4 if "maxLength" in schema else 1), schema=schema)
 
 
 def _number(schema: JSONSchema) -> ArgumentField:
-    # Django leaves out an attribute that is False.
-    bounds = {"min": schema.get("minimum", False), "max": schema.get("maximum", False)}
     step = schema.get("multipleOf", 1)
     # A browser counts its steps from the minimum.
     fits = "integer" in kinds_of(schema) and schema.get("minimum", 0) % step == 0
     attrs = {"class": "vIntegerField", "step": step if fits else "any"}
-    return ArgumentField(
-        _read_number, forms.NumberInput({**attrs, **_placeholder(schema), **bounds})
-    )
+    # Django leaves out an attribute that is False.
+    bounds = {"min": schema.get("minimum", False), "max": schema.get("maximum", False)}
+    return ArgumentField(_read_number, forms.NumberInput({**attrs, **bounds}), schema=schema)
 
 
 def _list(schema: JSONSchema) -> ArgumentField:
     """Return a field with one value a line where the items are plain, or one of JSON."""
     items = schema.get("items")
-    read_item = None
-    if isinstance(items, Mapping) and "prefixItems" not in schema and not items.keys() & _BRANCHES:
+    is_plain = (
+        isinstance(items, Mapping)
+        and "prefixItems" not in schema
+        and not items.keys() & _BRANCHES
         # A value with lines of its own cannot be one of several lines.
-        fits = items.get("maxLength", 0) <= _LINE
-        read_item = _ITEMS.get(" ".join(kinds_of(items))) if fits else None
+        and items.get("maxLength", 0) <= _LINE
+    )
+    readers = {"string": _read_text, "integer": _read_number, "number": _read_number}
+    read_item = readers.get(" ".join(kinds_of(items))) if is_plain else None
     if read_item is None:
         return _json(schema)
 
@@ -356,8 +363,9 @@ def _list(schema: JSONSchema) -> ArgumentField:
                 raise ValidationError(f"Line {number}: {error.message}") from None
         return values or ABSENT
 
-    area = _area(schema, 3)
-    return ArgumentField(read, area, help_text="One value a line.", when_empty=[])
+    field = ArgumentField(read, _area(3), "One value a line.", schema)
+    field.when_empty = []
+    return field
 
 
 def _json(
@@ -365,31 +373,9 @@ def _json(
     read: Read = _read_json,
     hint: str = 'Write JSON, such as {"name": "value"}, ["a", "b"], "text" or 12.',
 ) -> ArgumentField:
-    attrs = {"class": "vLargeTextField mcp-json", "spellcheck": "false"}
-    return ArgumentField(read, _area(schema, 3, **attrs), help_text=hint)
+    area = _area(3, "vLargeTextField mcp-json", spellcheck="false")
+    return ArgumentField(read, area, hint, schema)
 
 
-def _area(schema: JSONSchema, rows: int, **attrs: str) -> forms.Textarea:
-    attrs = {"class": "vLargeTextField", **attrs, **_placeholder(schema)}
-    return forms.Textarea({"rows": rows, **attrs})
-
-
-def _placeholder(schema: JSONSchema) -> dict[str, str]:
-    default = schema.get("default")
-    if default in (None, "", [], {}):
-        return {}
-    return {"placeholder": cut(default if isinstance(default, str) else as_json(default), 80)}
-
-
-# The readers of one line of a list, and the makers of fields, by JSON type.
-_ITEMS: Final[Mapping[str, Read]] = {
-    "string": _read_text,
-    "integer": _read_number,
-    "number": _read_number,
-}
-_MAKERS: Final[Mapping[str, Callable[[JSONSchema], ArgumentField]]] = {
-    "string": _text,
-    "integer": _number,
-    "number": _number,
-    "array": _list,
-}
+def _area(rows: int, kind: str = "vLargeTextField", **attrs: str) -> forms.Textarea:
+    return forms.Textarea({"rows": rows, "class": kind, **attrs})
