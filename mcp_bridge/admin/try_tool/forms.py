@@ -30,15 +30,12 @@ _LINE: Final = 200
 # Types that need no words beside their inputs.
 _SHOWN: Final = ("string", "boolean", "object", "anything")
 _BRANCHES: Final = {*REFERENCES, "anyOf", "oneOf", "allOf"}
-_INPUTS: Final[Mapping[str, type[forms.Widget]]] = {
+_INPUTS: Final = {
     "email": forms.EmailInput,
     "uri": forms.URLInput,
     "password": forms.PasswordInput,
-    # Formats that are always short.
-    **dict.fromkeys(
-        ("time", "duration", "uuid", "ipv4", "ipv6", "hostname", "regex"), forms.TextInput
-    ),
 }
+_SHORT_FORMATS: Final = ("time", "duration", "uuid", "ipv4", "ipv6", "hostname", "regex", *_INPUTS)
 
 Read = Callable[[str], object]
 
@@ -157,13 +154,13 @@ class ArgumentsForm(forms.Form):
     ) -> Node:
         words = describe_type(schema, self._document, seen)
         known, seen = self._document.merged(schema, seen)
+        certain = certain and required
         key = ".".join(map(_encoded, place))
         field, members, when_empty, hint = None, None, ABSENT, ""
         kind = _kind(known, required)
         if kind == "object" and len(place) <= MAX_LEVEL and len(known["properties"]) <= self._left:
             nullable = "null" in kinds_of(known)
-            sent = certain and required and not nullable
-            members = tuple(self._members(known, place, seen, certain=sent))
+            members = tuple(self._members(known, place, seen, certain=certain and not nullable))
             if required:
                 when_empty = None if nullable else _object(members, {})
         else:
@@ -229,18 +226,19 @@ def _kind(schema: JSONSchema, required: bool) -> str:
 
 
 def _field(schema: JSONSchema, kind: str, required: bool, certain: bool) -> ArgumentField:
-    """Return the field of a member; ``certain`` is whether its object is sent in any case."""
-    nullable = "null" in kinds_of(schema)
+    """Return the field of a member; ``certain`` is whether it must be sent in any case."""
     if kind != "choice":
         makers = {"string": _text, "integer": _number, "number": _number, "array": _list}
         field = makers.get(kind, _json)(schema)
-        if nullable or not required:
-            field.when_empty = None if required else ABSENT
-    elif certain and required and kinds_of(schema) == ["boolean"] and "enum" not in schema:
+        if not required:
+            field.when_empty = ABSENT
+        elif "null" in kinds_of(schema):
+            field.when_empty = None
+    elif certain and kinds_of(schema) == ["boolean"] and "enum" not in schema:
         return ArgumentField(str, forms.CheckboxInput())
     else:
-        field = _choices(schema, nullable=nullable, empty=not (certain and required))
-    if certain and required and field.when_empty is ABSENT:
+        field = _choices(schema, empty=not certain)
+    if certain and field.when_empty is ABSENT:
         field.widget.attrs["required"] = True
     return field
 
@@ -292,10 +290,9 @@ def _read_moment(text: str) -> str:
     return make_aware(moment).isoformat() if is_naive(moment) else text
 
 
-def _choices(schema: JSONSchema, *, nullable: bool, empty: bool) -> ArgumentField:
-    values = schema.get("enum") or ([True, False, None] if nullable else [True, False])
-    if "const" in schema:
-        values = [schema["const"]]
+def _choices(schema: JSONSchema, *, empty: bool) -> ArgumentField:
+    values = [True, False, None] if "null" in kinds_of(schema) else [True, False]
+    values = [schema["const"]] if "const" in schema else schema.get("enum") or values
     written = {json.dumps(value): value for value in values}
     choices = [(text, choice(value)) for text, value in written.items()]
     if empty:
@@ -320,7 +317,7 @@ def _text(schema: JSONSchema) -> ArgumentField:
         return ArgumentField(
             _read_moment, widget, f"In the time zone {get_current_timezone_name()}."
         )
-    if given in _INPUTS or schema.get("maxLength", _LINE + 1) <= _LINE:
+    if given in _SHORT_FORMATS or schema.get("maxLength", _LINE + 1) <= _LINE:
         line = _INPUTS.get(given, forms.TextInput)({"class": "vTextField"})
         return ArgumentField(_read_text, line, schema=schema)
     # Where no length is given it may be a word or a page: one line that grows.
@@ -339,7 +336,7 @@ def _number(schema: JSONSchema) -> ArgumentField:
 
 def _list(schema: JSONSchema) -> ArgumentField:
     """Return a field with one value a line where the items are plain, or one of JSON."""
-    items = schema.get("items")
+    items: Any = schema.get("items")
     is_plain = (
         isinstance(items, Mapping)
         and "prefixItems" not in schema
