@@ -63,7 +63,6 @@ class Entry:
 
     @classmethod
     def of(cls, setting: ToolSetting) -> Entry:
-        """Return the entry of a row."""
         return cls(setting, registry.discovered.tools.get(setting.name))
 
     @cached_property
@@ -149,10 +148,9 @@ class Entry:
     @property
     def asks_first(self) -> bool:
         """Whether a person is asked before a trial of it is run."""
-        tool = self.shown
-        return tool is not None and (
-            tool.options.confirm or tool.annotations.get("destructiveHint", False)
-        )
+        if self.shown is None:
+            return False
+        return self.shown.options.confirm or self.shown.annotations.get("destructiveHint", False)
 
     @property
     def canonical_definition(self) -> str:

@@ -92,12 +92,13 @@ def describe_type(
     for keyword in REFERENCES:
         if keyword in schema:
             # It leads nowhere, or back.
-            reference, target = str(schema[keyword]), document.targets(schema).get(keyword)
+            target = document.targets(schema).get(keyword)
             if target is document.root:
                 return "the same as the whole again"
             if id(target) in seen:
-                return f"{unquote(reference.rsplit('/', 1)[-1])} again, which may hold itself"
-            return f"as {reference} says"
+                name = unquote(schema[keyword].rsplit("/", 1)[-1])
+                return f"{name} again, which may hold itself"
+            return f"as {schema[keyword]} says"
     if "enum" in schema:
         values = schema["enum"]
         more = f" and {len(values) - _NAMED} more" if len(values) > _NAMED else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -126,12 +127,11 @@ def _block(block: JSONObject) -> Block:
     if kind == "resource_link":
         title = str(block.get("title") or block.get("name") or "")
         uri, about = str(block.get("uri", "")), str(block.get("description", ""))
-        try:
-            parts = urlsplit(uri)
-            is_safe = parts.scheme in ("http", "https") and bool(parts.netloc)
-        except ValueError:
-            is_safe = False
-        return Block(kind, title=title, text=uri, link=uri if is_safe else "", note=about)
+        link = ""
+        with suppress(ValueError):
+            scheme, host, *_ = urlsplit(uri)
+            link = uri if scheme in ("http", "https") and host else ""
+        return Block(kind, title=title, text=uri, link=link, note=about)
     if kind == "resource" and isinstance(block.get("resource"), Mapping):
         resource = block["resource"]
         uri, mime_type = str(resource.get("uri", "")), str(resource.get("mimeType", ""))
