@@ -27,9 +27,8 @@ from mcp_bridge.admin.call_records import FAILED, RAN, WEEK
 from mcp_bridge.admin.differences import changes
 from mcp_bridge.admin.entries import Entry, entries
 from mcp_bridge.admin.schema_tables import parameters
-from mcp_bridge.admin.try_tool.call import call
+from mcp_bridge.admin.try_tool.call import call, shown
 from mcp_bridge.admin.try_tool.forms import ArgumentsForm
-from mcp_bridge.admin.try_tool.results import shown
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.registry.fingerprints import fingerprint
 from mcp_bridge.registry.tool_status import APPROVAL, ToolStatus, mark_approved
