@@ -1,4 +1,4 @@
-"""Who may see a tool, counted from Django's tables of users, groups and permissions."""
+"""Who may see a tool, counted from Django's tables of permissions; and the tools of a user."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import Any, Final
 
 from django.contrib.auth import get_permission_codename, get_user_model
 from django.contrib.auth.models import Group, Permission
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext, ngettext
 
-from mcp_bridge.access.policy import AccessPolicy
+from mcp_bridge.access.policy import AccessPolicy, visible
 from mcp_bridge.conf import conf
 from mcp_bridge.features import AccessRule
+from mcp_bridge.models import ToolSetting
 
 # The number of users that a page names.
 NAMED: Final = 20
@@ -58,44 +60,18 @@ class Audiences:
     """The audiences of several rules: at most six queries, however many rules there are."""
 
     def __init__(self, rules: Iterable[AccessRule]) -> None:
-        self._rules = set(rules)
         fields = {field.name for field in get_user_model()._meta.get_fields()}
         self._is_known = fields >= _NEEDED
         self._further = import_string(conf.ACCESS_POLICY) is not AccessPolicy
-        # Primary keys of users and of groups by permission, and of users by group.
-        self._users_with: defaultdict[str, set[object]] = defaultdict(set)
-        self._groups_with: defaultdict[str, set[object]] = defaultdict(set)
-        self._members: defaultdict[object, set[object]] = defaultdict(set)
-        if self._is_known:
-            self._read()
-
-    def of(self, rule: AccessRule) -> Audience:
-        """Return the audience of one of the rules."""
-        further = self._further or rule.predicate is not None
-        if rule.public or not self._is_known:
-            return Audience(public=rule.public, further=further)
-        if not rule.permissions and rule.groups is None:
-            return Audience(count=self._total, further=further)
-        # None stands for all users.
-        users = None if rule.groups is None else self._in_any(rule.groups)
-        groups = set(self._names) if rule.groups is None else set(rule.groups)
-        for permission in rule.permissions:
-            holding = self._groups_with[permission]
-            holders = self._users_with[permission] | self._in_any(holding) | self._superusers
-            users = holders if users is None else users & holders
-            groups &= holding
-        found = frozenset(users or ())
-        names = tuple(sorted(self._names[group] for group in groups if group in self._names))
-        return Audience(users=found, count=len(found), groups=names, further=further)
-
-    def _in_any(self, groups: Iterable[object]) -> set[object]:
-        return set().union(*(self._members[group] for group in groups))
-
-    def _read(self) -> None:
-        users = active_users()
+        if not self._is_known:
+            return
+        rules, users = set(rules), active_users()
         self._total = users.count()
-        self._superusers = set(users.filter(is_superuser=True).values_list("pk", flat=True))
-        asked = {name for rule in self._rules for name in rule.permissions}
+        superusers = set(users.filter(is_superuser=True).values_list("pk", flat=True))
+        asked = {name for rule in rules for name in rule.permissions}
+        # Primary keys of the groups and of the users with each permission.
+        self._groups: dict[str, set[object]] = {name: set() for name in asked}
+        self._users: dict[str, set[object]] = {name: set(superusers) for name in asked}
         rows = Permission.objects.filter(codename__in={name.partition(".")[2] for name in asked})
         name_of = {}
         for label, codename, key, group in rows.values_list(
@@ -103,17 +79,36 @@ class Audiences:
         ):
             if (name := f"{label}.{codename}") in asked:
                 name_of[key] = name
-                self._groups_with[name] |= set() if group is None else {group}
+                self._groups[name] |= set() if group is None else {group}
         direct = users.filter(user_permissions__in=name_of)
         for user, key in direct.values_list("pk", "user_permissions"):
-            self._users_with[name_of[key]].add(user)
-        limits = {group for rule in self._rules for group in rule.groups or ()}
-        groups: set[Any] = limits.union(*self._groups_with.values())
-        self._names: dict[object, str] = dict(
-            Group.objects.filter(pk__in=groups).values_list("pk", "name")
-        )
+            self._users[name_of[key]].add(user)
+        limits = {group for rule in rules for group in rule.groups or ()}
+        groups: set[Any] = limits.union(*self._groups.values())
+        self._names = dict(Group.objects.filter(pk__in=groups).values_list("pk", "name"))
+        self._members: defaultdict[object, set[object]] = defaultdict(set)
         for user, group in users.filter(groups__in=groups).values_list("pk", "groups"):
             self._members[group].add(user)
+        for name, holding in self._groups.items():
+            self._users[name].update(*(self._members[group] for group in holding))
+
+    def of(self, rule: AccessRule) -> Audience:
+        """Return the audience of one of the rules."""
+        further = self._further or rule.predicate is not None
+        if rule.public or not self._is_known:
+            return Audience(public=rule.public, further=further)
+        # The groups whose members meet each condition, and all users who do.
+        limits = [(self._groups[name], self._users[name]) for name in rule.permissions]
+        if rule.groups is not None:
+            members = set().union(*(self._members[group] for group in rule.groups))
+            limits.append((set(rule.groups), members))
+        if not limits:
+            return Audience(count=self._total, further=further)
+        groups, users = (set.intersection(*each) for each in zip(*limits, strict=True))
+        names = sorted(self._names[group] for group in groups & self._names.keys())
+        return Audience(
+            users=frozenset(users), count=len(users), groups=tuple(names), further=further
+        )
 
 
 def active_users() -> QuerySet[Any]:
@@ -138,3 +133,27 @@ def may_view_users(request: HttpRequest) -> bool:
     meta = get_user_model()._meta
     names = [get_permission_codename(action, meta) for action in ("view", "change")]
     return any(request.user.has_perm(f"{meta.app_label}.{name}") for name in names)
+
+
+def tools_of(key: str, term: str) -> dict[str, Any]:
+    """
+    Return the tools that a user sees: the one with a primary key, or else with a part of a name.
+
+    Where several have such a name, return the first of them by name instead, NAMED at most.
+    """
+    manager, name = get_user_model()._default_manager, get_user_model().USERNAME_FIELD
+    try:
+        chosen = manager.filter(pk=key).first() if key else None
+    except (ValueError, ValidationError):
+        chosen = None
+    users: list[Any] = []
+    if term and chosen is None:
+        users = list(manager.filter(**{f"{name}__icontains": term}).order_by(name)[: NAMED + 1])
+        chosen = users[0] if len(users) == 1 else None
+    found = {"chosen": chosen, "users": users[:NAMED], "more": len(users) > NAMED}
+    if chosen is not None:
+        tools = visible(chosen)
+        rows = ToolSetting.objects.filter(name__in=[tool.name for tool in tools])
+        keys = dict(rows.values_list("name", "pk"))
+        found["tools"] = [(tool, keys.get(tool.name)) for tool in tools]
+    return found

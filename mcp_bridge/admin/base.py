@@ -2,49 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.admin.utils import unquote
+from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
 from django.db import models, router, transaction
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.text import capfirst
 
 from mcp_bridge.models import Generation
 
 Context = dict[str, Any]
 # The choices of a filter: values and texts, which may be lazy.
 Choices = list[tuple[str, Any]]
-View = Callable[..., HttpResponseBase]
 
 
 class BridgeAdmin(admin.ModelAdmin):
     """
     The admin of a model whose rows come from code or from calls, so that nobody adds one.
 
-    Its pages link to pages of the admin site in which it is registered, under any name, and to
-    models that are registered there. The transaction of a POST begins with a write (see
-    Generation.lock).
+    Its pages link to pages of the admin site in which it is registered, and to no others. The
+    transaction of a POST begins with a write (see Generation.lock).
     """
+
+    # The routes of the pages beside those of Django's admin: of "try", the view is try_view().
+    pages: Mapping[str, str] = {}
 
     class Media:
         css = {"all": ["mcp_bridge/admin.css", "mcp_bridge/model-admin.css"]}
 
-    def further_pages(self) -> Mapping[str, tuple[str, View]]:
-        """Return the route and the view of each page beside those of Django's admin, by name."""
-        return {}
-
     def get_urls(self) -> list[URLPattern]:
-        prefix = f"{self.opts.app_label}_{self.opts.model_name}"
-        further = [
-            path(route, self.admin_site.admin_view(view), name=f"{prefix}_{name}")
-            for name, (route, view) in self.further_pages().items()
-        ]
-        patterns = [*further, *super().get_urls()]
+        patterns = super().get_urls()
+        for name, route in self.pages.items():
+            view = self.admin_site.admin_view(getattr(self, f"{name}_view"))
+            name = f"{self.opts.app_label}_{self.opts.model_name}_{name}"
+            patterns.insert(0, path(route, view, name=name))
         # With ATOMIC_REQUESTS each request would read the session in its transaction before it
         # writes; the pages open transactions of their own.
         without = transaction.non_atomic_requests(router.db_for_write(self.model))
@@ -54,6 +51,10 @@ class BridgeAdmin(admin.ModelAdmin):
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
+
+    def list_context(self, request: HttpRequest) -> Context:
+        """Return what the template of the list needs beside Django's own."""
+        return {}
 
     @contextmanager
     def decision(self, request: HttpRequest) -> Iterator[str]:
@@ -69,8 +70,11 @@ class BridgeAdmin(admin.ModelAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: Context | None = None
     ) -> HttpResponse:
+        context: Context = {"title": capfirst(self.opts.verbose_name_plural)}
+        if self.has_view_permission(request):
+            context |= self.list_context(request)
         with self.decision(request):
-            return super().changelist_view(request, extra_context)
+            return super().changelist_view(request, context | (extra_context or {}))
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         with self.decision(request):
@@ -89,10 +93,11 @@ class BridgeAdmin(admin.ModelAdmin):
             raise Http404
         return row
 
-    def address(self, page: str, *args: object) -> str:
-        """Return the path of one of this model's pages in this admin site."""
-        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
-        return reverse(name, args=args, current_app=self.admin_site.name)
+    def back_to(self, row: models.Model) -> HttpResponseRedirect:
+        """Return a redirect to the page of a row in this admin site."""
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
+        site = self.admin_site.name
+        return HttpResponseRedirect(reverse(name, args=[quote(row.pk)], current_app=site))
 
     def can_link(self, request: HttpRequest, model: type[models.Model]) -> bool:
         """Return whether this admin site has pages of a model that the user may view."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import pairwise
-from typing import Final
+from functools import reduce
+from operator import getitem
+from typing import Final, NamedTuple
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext
@@ -71,16 +71,14 @@ _KEYWORDS: Final[Mapping[str, Promise]] = {
 _NESTED: Final = ("properties", "patternProperties", "$defs")
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A part of a text; ``marked`` where the other text has something else."""
 
     text: str
     marked: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(NamedTuple):
     """One thing that has changed. ``before`` or ``now`` is None where it is not there."""
 
     what: str
@@ -110,15 +108,14 @@ def changes(old: str, new: str) -> list[Change]:
     found = []
     for each in differences(json.dumps(before), new):
         # Scopes are not enforced, so that nobody decides about them.
-        if each.names[0] == "scopes":
-            continue
-        texts = [
-            _text(value, each.names) if _holds(document, each.names) else None
-            for document, value in ((before, each.old), (now, each.new))
-        ]
-        pieces = _compare(*texts)
-        what = _describe_path(each.names)
-        found.append(Change(what=what, path=each.path, before=pieces[0], now=pieces[1]))
+        if each.names[0] != "scopes":
+            # Both have the object in which they differ, and one may lack the member.
+            *above, name = each.names
+            texts = [
+                _text(value, each.names) if name in reduce(getitem, above, document) else None
+                for document, value in ((before, each.old), (now, each.new))
+            ]
+            found.append(Change(_describe_path(each.names), each.path, *_compare(*texts)))
     return found
 
 
@@ -147,14 +144,6 @@ def _describe_path(path: Sequence[str]) -> str:
     return f"{noun} {within}"
 
 
-def _holds(document: object, path: Sequence[str]) -> bool:
-    for name in path:
-        if not isinstance(document, Mapping) or name not in document:
-            return False
-        document = document[name]
-    return True
-
-
 def _text(value: object, path: Sequence[str]) -> str:
     """Return the value of a member as a text to read."""
     if isinstance(value, bool):
@@ -179,12 +168,9 @@ def _compare(old: str | None, new: str | None) -> tuple[list[Piece] | None, list
         parts = [text.splitlines(keepends=True) for text in (old, new)]
     if max(map(len, parts)) > _WORDS:
         return [Piece(old, True)], [Piece(new, True)]
-    blocks = [(0, 0, 0), *SequenceMatcher(None, parts[0], parts[1]).get_matching_blocks()]
     pieces: tuple[list[Piece], list[Piece]] = ([], [])
-    for block, following in pairwise(blocks):
+    for kind, *bounds in SequenceMatcher(None, parts[0], parts[1]).get_opcodes():
         for side, words in enumerate(parts):
-            begin, end = block[side], block[side] + block[2]
-            same, other = words[begin:end], words[end : following[side]]
-            pieces[side].extend([Piece("".join(same))] if same else [])
-            pieces[side].extend([Piece("".join(other), True)] if other else [])
+            if part := words[bounds[2 * side] : bounds[2 * side + 1]]:
+                pieces[side].append(Piece("".join(part), kind != "equal"))
     return pieces

@@ -63,7 +63,6 @@ class Entry:
 
     @classmethod
     def of(cls, setting: ToolSetting) -> Entry:
-        """Return the entry of a row."""
         return cls(setting, registry.discovered.tools.get(setting.name))
 
     @cached_property
@@ -149,10 +148,9 @@ class Entry:
     @property
     def asks_first(self) -> bool:
         """Whether a person is asked before a trial of it is run."""
-        tool = self.shown
-        return tool is not None and (
-            tool.options.confirm or tool.annotations.get("destructiveHint", False)
-        )
+        if self.shown is None:
+            return False
+        return self.shown.options.confirm or self.shown.annotations.get("destructiveHint", False)
 
     @property
     def canonical_definition(self) -> str:
@@ -163,16 +161,13 @@ class Entry:
 def entries() -> list[Entry]:
     """Return the entries of all tools, after writing a row for each tool that has none."""
     found = tool_status.read_settings()
-    due = []
-    for tool in registry.discovered:
-        setting = found.get(tool.name)
-        entry = None if setting is None else Entry(setting, tool)
-        # Without a row, or changed in a way that needs no approval.
-        if entry is None or (
-            not entry.waits and entry.setting.fingerprint != fingerprint(entry.canonical_definition)
-        ):
-            due.append(tool)
-    if due:
+    done = {
+        entry.setting.name
+        for entry in map(Entry.of, found.values())
+        if entry.waits or entry.setting.fingerprint == fingerprint(entry.canonical_definition)
+    }
+    # Those without a row, and those that changed in a way that needs no approval.
+    if due := [tool for tool in registry.discovered if tool.name not in done]:
         tool_status.sync_tool_settings(due)
         found = tool_status.read_settings()
     return [Entry.of(setting) for setting in found.values()]

@@ -22,8 +22,6 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "�
 
 
 class _Line:
-    """A file whose write() returns the text."""
-
     def write(self, line: str) -> str:
         return line
 
@@ -33,24 +31,24 @@ def as_csv(rows: Rows) -> Iterator[str]:
     writer = csv.writer(_Line())
     yield writer.writerow(FIELDS)
     for row in rows:
-        cells: list[object] = []
-        for value in row:
-            text = _text(value)
-            is_plain = value is None or isinstance(value, int | float)
-            cells.append(value if is_plain else f"'{text}" if text.startswith(_FORMULA) else text)
-        yield writer.writerow(cells)
+        yield writer.writerow(map(_cell, row))
 
 
 def as_json(rows: Rows) -> Iterator[str]:
     """Yield rows of FIELDS as a JSON array of objects, the arguments as the JSON that they are."""
     before = "["
-    for row in rows:
-        record = dict(zip(FIELDS, row, strict=True))
-        arguments = str(record["arguments"] or "null")
-        record["arguments"] = json.loads(arguments)
+    for *values, arguments in rows:
+        record = dict(zip(FIELDS, [*values, json.loads(str(arguments or "null"))], strict=True))
         yield f"{before}\n{json.dumps(record, default=_text, ensure_ascii=False)}"
         before = ","
     yield "[]\n" if before == "[" else "\n]\n"
+
+
+def _cell(value: object) -> object:
+    if value is None or isinstance(value, int | float):
+        return value
+    text = _text(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _text(value: object) -> str:

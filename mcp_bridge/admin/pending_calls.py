@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 from django.contrib import admin, messages
@@ -10,19 +11,20 @@ from django.contrib.admin import ModelAdmin, SimpleListFilter
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.utils.text import Truncator
 from django.utils.timesince import timesince
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
+from mcp_bridge.admin.base import BridgeAdmin, Choices
 from mcp_bridge.audit.redaction import storable
 from mcp_bridge.conf import conf
 from mcp_bridge.models import PendingCall
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.registry.registry import registry
 
+Calls = QuerySet[PendingCall]
 Status = PendingCall.Status
 # Characters of a reason, since a model reads it.
 MAX_REASON: Final = 2_000
@@ -37,20 +39,16 @@ class StatusFilter(SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
         return [*Status.choices, ("all", _("All"))]
 
-    def queryset(
-        self, request: HttpRequest, queryset: QuerySet[PendingCall]
-    ) -> QuerySet[PendingCall]:
-        wanted = self.value() or Status.WAITING
+    def value(self) -> str:
+        return super().value() or Status.WAITING
+
+    def queryset(self, request: HttpRequest, queryset: Calls) -> Calls:
+        wanted = self.value()
         return queryset if wanted == "all" else queryset.filter(status=wanted)
 
     def choices(self, changelist: ChangeList) -> Iterator[Any]:
         # Without Django's first choice, which means that there is no filter.
-        for value, title in self.lookup_choices:
-            yield {
-                "selected": str(value) == (self.value() or Status.WAITING),
-                "query_string": changelist.get_query_string({self.parameter_name: value}),
-                "display": title,
-            }
+        return islice(super().choices(changelist), 1, None)
 
 
 @admin.register(PendingCall)
@@ -71,18 +69,8 @@ class PendingCallAdmin(BridgeAdmin):
     def age(self, row: PendingCall) -> str:
         return timesince(row.asked_at)
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: Context | None = None
-    ) -> HttpResponse:
-        title = {"title": _("Pending calls")}
-        return super().changelist_view(request, {**title, **(extra_context or {})})
-
     def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: Context | None = None,
+        self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any
     ) -> HttpResponse:
         """Show one call with all its arguments; a POST decides on it."""
         pending: PendingCall = self.viewed(request, object_id)
@@ -90,8 +78,8 @@ class PendingCallAdmin(BridgeAdmin):
         if request.method == "POST":
             if not may_decide:
                 raise PermissionDenied
-            self.message_user(request, *self._decide(request, pending))
-            return HttpResponseRedirect(self.address("change", pending.pk))
+            self.message_user(request, *self.decide(request, pending))
+            return self.back_to(pending)
         waits = pending.status == Status.WAITING
         context = {
             "title": gettext("Pending call"),
@@ -100,11 +88,10 @@ class PendingCallAdmin(BridgeAdmin):
             "obstacle": obstacle_to(pending, request) if waits else "",
             "waits": waits,
             "may_decide": may_decide,
-            "has_delete_permission": self.has_delete_permission(request, pending),
         }
         return self.page(request, "pending_call", context)
 
-    def _decide(self, request: HttpRequest, pending: PendingCall) -> tuple[str, int]:
+    def decide(self, request: HttpRequest, pending: PendingCall) -> tuple[str, int]:
         """Write the posted decision, and return the message to the administrator and its level."""
         reason = storable(request.POST.get("reason", ""), MAX_REASON).strip()
         if "_refuse" in request.POST:
@@ -120,14 +107,12 @@ class PendingCallAdmin(BridgeAdmin):
         if obstacle:
             return obstacle, messages.ERROR
         with self.decision(request) as using:
-            decided = pending.decide(
-                using=using, status=status, reason=reason, decided_by=request.user
-            )
-            if decided:
+            values = {"status": status, "reason": reason, "decided_by": request.user}
+            if pending.decide(using=using, **values):
                 self.log_change(request, pending, logged)
-        if not decided:
-            text = gettext("Nothing was changed: somebody has decided in the meantime.")
-        return text, messages.SUCCESS if decided else messages.WARNING
+                return text, messages.SUCCESS
+        text = gettext("Nothing was changed: somebody has decided in the meantime.")
+        return text, messages.WARNING
 
 
 def obstacle_to(pending: PendingCall, request: HttpRequest) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NamedTuple
 from urllib.parse import unquote
@@ -37,14 +36,10 @@ _FORMATS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """
-    One member of a schema. ``name`` is its path: ``tags[]`` is an item, ``*`` any other name.
+class Row(NamedTuple):
+    """One member of a schema, at ``level`` from 0; ``default`` is JSON, or "" without one."""
 
-    ``level`` is its depth, from 0; ``default`` is JSON, or "" where there is none.
-    """
-
+    # A path, in which tags[] is an item and * any other name.
     name: str
     level: int
     type: str
@@ -55,12 +50,9 @@ class Row:
 
 def parameters(schema: JSONSchema) -> list[Row]:
     """Return the members of an input or output schema, MAX_ROWS at most and one that says so."""
-    # References can make a small schema a very large one.
-    place = _Place(SchemaDocument(schema), left=iter(range(4 * MAX_ROWS)))
-    rows = list(islice(_members(schema, place), MAX_ROWS + 1))
+    rows = list(islice(_Table(schema).members(schema, _Place()), MAX_ROWS + 1))
     if len(rows) > MAX_ROWS:
-        text = f"more than {MAX_ROWS} rows: the JSON has all of them"
-        rows[MAX_ROWS] = Row(name="…", level=0, type=text)
+        rows[MAX_ROWS] = Row("…", 0, f"more than {MAX_ROWS} rows: the JSON has all of them")
     return rows
 
 
@@ -100,12 +92,13 @@ def describe_type(
     for keyword in REFERENCES:
         if keyword in schema:
             # It leads nowhere, or back.
-            reference, target = str(schema[keyword]), document.targets(schema).get(keyword)
+            target = document.targets(schema).get(keyword)
             if target is document.root:
                 return "the same as the whole again"
             if id(target) in seen:
-                return f"{unquote(reference.rsplit('/', 1)[-1])} again, which may hold itself"
-            return f"as {reference} says"
+                name = unquote(schema[keyword].rsplit("/", 1)[-1])
+                return f"{name} again, which may hold itself"
+            return f"as {schema[keyword]} says"
     if "enum" in schema:
         values = schema["enum"]
         more = f" and {len(values) - _NAMED} more" if len(values) > _NAMED else ""
@@ -157,81 +150,79 @@ def _describe_kind(kind: str, schema: JSONSchema, inner: Callable[[object], str]
 
 def _range(schema: JSONSchema, lowest: str, highest: str) -> list[str]:
     low, high = schema.get(lowest), schema.get(highest)
-    if lowest != "minimum" and not low:
-        low = None
-    if low is None and high is None:
-        return []
+    if lowest != "minimum":
+        low = low or None
     if low == high:
-        return [f"exactly {low}"]
+        return [] if low is None else [f"exactly {low}"]
     if low is None or high is None:
         return [f"at most {high}" if low is None else f"at least {low}"]
     return [f"{low} to {high}"]
 
 
 class _Place(NamedTuple):
-    """A schema's place: its path, its row's level, and the references that led there."""
+    """The place of a schema: its path, its row's level, and the references that led there."""
 
-    document: SchemaDocument
-    # One of these is used up by each schema whose members are read.
-    left: Iterator[int]
     path: str = ""
     level: int = 0
-    seen: frozenset[int] = frozenset()
     depth: int = 0
-
-    def to(self, path: str, seen: frozenset[int], *, below: int = 0) -> _Place:
-        """Return a place further in."""
-        return self._replace(path=path, level=self.level + below, seen=seen, depth=self.depth + 1)
-
-    def member(self, name: str, seen: frozenset[int]) -> _Place:
-        """Return the place of a member."""
-        return self.to(f"{self.path}.{name}" if self.path else name, seen)
+    seen: frozenset[int] = frozenset()
 
 
-def _members(schema: object, place: _Place) -> Iterator[Row]:
-    """Yield the rows of the members of a schema, but none for itself."""
-    schema, seen = place.document.merged(schema, place.seen)
-    if (
-        next(place.left, None) is None
-        or place.depth > MAX_DEPTH
-        or not schema.keys().isdisjoint(REFERENCES)
-    ):
-        return
-    required = schema.get("required", ())
-    for name, each in schema.get("properties", {}).items():
-        yield from _member(each, place.member(spelled(name), seen), required=name in required)
-    if isinstance(others := schema.get("additionalProperties"), Mapping):
-        yield from _member(others, place.member("*", seen))
-    for each in (*schema.get("prefixItems", ()), schema.get("items")):
-        if isinstance(each, Mapping):
-            yield from _members(each, place.to(f"{place.path}[]", seen))
-    for keyword in _BRANCHES:
-        # The branches with members, of which several have a row each.
-        holding = []
-        for each in schema.get(keyword, ()):
-            branch, _ = place.document.merged(each, seen)
-            is_open = branch.keys().isdisjoint(REFERENCES)
-            holding += [each] if is_open and any(map(branch.get, _HOLDING)) else []
-        for number, each in enumerate(holding, 1):
-            if keyword == "allOf" or len(holding) == 1:
-                yield from _members(each, place.to(place.path, seen))
-            else:
-                kind = f"kind {number} of {len(holding)}"
-                yield from _member(each, place.to(place.path or kind, seen), kind=f"{kind}: ")
+class _Table:
+    """The rows of one document."""
 
+    def __init__(self, schema: JSONSchema) -> None:
+        self.document = SchemaDocument(schema)
+        # References can make a small schema a very large one.
+        self.left = 4 * MAX_ROWS
 
-def _member(
-    schema: object, place: _Place, *, required: bool = False, kind: str = ""
-) -> Iterator[Row]:
-    """Yield the row of a schema, and the rows of its members."""
-    known, _ = place.document.merged(schema, place.seen)
-    text = "Under any other name." if place.path.endswith("*") else ""
-    yield Row(
-        name=place.path,
-        level=place.level,
-        type=kind + describe_type(schema, place.document, place.seen),
-        required=required,
-        default=as_json(known["default"]) if "default" in known else "",
-        description=str(known.get("description", text)),
-    )
-    yield from _members(schema, place.to(place.path, place.seen, below=1))
+    def members(self, schema: object, place: _Place) -> Iterator[Row]:
+        """Yield the rows of the members of a schema, but none for itself."""
+        schema, seen = self.document.merged(schema, place.seen)
+        self.left -= 1
+        leads_nowhere = any(each in schema for each in REFERENCES)
+        if self.left < 0 or place.depth > MAX_DEPTH or leads_nowhere:
+            return
+        place = place._replace(depth=place.depth + 1, seen=seen)
+        before = f"{place.path}." if place.path else ""
+        required = schema.get("required", ())
+        for name, each in schema.get("properties", {}).items():
+            inner = place._replace(path=before + spelled(name))
+            yield from self.member(each, inner, required=name in required)
+        if isinstance(others := schema.get("additionalProperties"), Mapping):
+            yield from self.member(others, place._replace(path=f"{before}*"))
+        for each in (*schema.get("prefixItems", ()), schema.get("items")):
+            if isinstance(each, Mapping):
+                yield from self.members(each, place._replace(path=f"{place.path}[]"))
+        for keyword in _BRANCHES:
+            # The branches with members, of which several have a row each.
+            holding = [each for each in schema.get(keyword, ()) if self.holds(each, seen)]
+            for number, each in enumerate(holding, 1):
+                if keyword == "allOf" or len(holding) == 1:
+                    yield from self.members(each, place)
+                else:
+                    kind = f"kind {number} of {len(holding)}"
+                    inner = place._replace(path=place.path or kind)
+                    yield from self.member(each, inner, kind=f"{kind}: ")
+
+    def member(
+        self, schema: object, place: _Place, *, required: bool = False, kind: str = ""
+    ) -> Iterator[Row]:
+        """Yield the row of a schema, and the rows of its members."""
+        known, _ = self.document.merged(schema, place.seen)
+        text = "Under any other name." if place.path.endswith("*") else ""
+        yield Row(
+            place.path,
+            place.level,
+            kind + describe_type(schema, self.document, place.seen),
+            required,
+            as_json(known["default"]) if "default" in known else "",
+            str(known.get("description", text)),
+        )
+        yield from self.members(
+            schema, place._replace(level=place.level + 1, depth=place.depth + 1)
+        )
+
+    def holds(self, schema: object, seen: frozenset[int]) -> bool:
+        branch, _ = self.document.merged(schema, seen)
+        return branch.keys().isdisjoint(REFERENCES) and any(map(branch.get, _HOLDING))

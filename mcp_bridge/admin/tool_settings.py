@@ -1,29 +1,44 @@
-"""The admin of the tools: their list, and the page of each with its settings."""
+"""The admin of the tools: their list, and the pages of each to read, set, approve and try it."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin import ModelAdmin, SimpleListFilter
+from django.contrib.admin.views.main import ChangeList
 from django.contrib.admin.widgets import AdminTextareaWidget
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin import tool_list
-from mcp_bridge.admin.audience import Audience, Audiences, may_view_users, named
-from mcp_bridge.admin.base import Context
+from mcp_bridge.admin.audience import Audience, Audiences, may_view_users, named, tools_of
+from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
+from mcp_bridge.admin.call_records import FAILED, RAN, WEEK
 from mcp_bridge.admin.differences import changes
-from mcp_bridge.admin.entries import Entry
+from mcp_bridge.admin.entries import Entry, entries
 from mcp_bridge.admin.schema_tables import parameters
-from mcp_bridge.admin.tool_views import ToolViews
+from mcp_bridge.admin.try_tool.call import call, shown
+from mcp_bridge.admin.try_tool.forms import ArgumentsForm
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.registry.fingerprints import fingerprint
+from mcp_bridge.registry.tool_status import APPROVAL, ToolStatus, mark_approved
+
+Tools = QuerySet[ToolSetting]
+
+
+def where(tools: Tools, is_wanted: Callable[[Entry], bool]) -> Tools:
+    """Return the tools whose entries are wanted."""
+    return tools.filter(pk__in=[row.pk for row in tools if is_wanted(Entry.of(row))])
 
 
 class ToolSettingForm(forms.ModelForm):
@@ -43,18 +58,15 @@ class ToolSettingForm(forms.ModelForm):
             field = self.fields["rate"]
             field.help_text = f"{field.help_text} {Entry.of(self.instance).rate}"
 
-    def clean(self) -> dict[str, Any] | None:
-        cleaned = super().clean()
+    def clean(self) -> None:
+        super().clean()
         given = self.cleaned_data
         if given.get("groups") and not given.get("restricted", True):
-            self.add_error(
-                "groups",
-                gettext(
-                    "Groups are chosen, but “Only for groups” is not ticked. Tick it to limit the "
-                    "tool to these groups, or clear all groups to limit it to none."
-                ),
+            text = gettext(
+                "Groups are chosen, but “Only for groups” is not ticked. Tick it to limit the "
+                "tool to these groups, or clear all groups to limit it to none."
             )
-        return cleaned
+            self.add_error("groups", text)
 
 
 class ToolSettingListForm(forms.ModelForm):
@@ -63,16 +75,65 @@ class ToolSettingListForm(forms.ModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         field = self.fields["enabled"]
-        label = gettext("%(name)s is enabled") % {"name": self.instance}
-        field.widget.attrs["aria-label"] = label
+        field.widget.attrs["aria-label"] = gettext("%(name)s is enabled") % {"name": self.instance}
         # A column has no place for it.
         field.help_text = ""
 
 
+class ToolChangeList(ChangeList):
+    """A list whose rows have their ``entry`` and ``audience``, which is None where it is gone."""
+
+    def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Tools:
+        """Add to the rows when each tool was last called, and how often in the last week."""
+        records = ToolCallRecord.objects.filter(RAN, tool=OuterRef("name"))
+        week = records.filter(started_at__gte=timezone.now() - WEEK).order_by().values("tool")
+        failures = week.annotate(count=Count("pk", filter=FAILED))
+        # Without the long texts that no column shows.
+        rows: Tools = super().get_queryset(request, *args, **kwargs).defer("approved", "note")
+        return rows.annotate(
+            last_called=Subquery(records.order_by("-started_at").values("started_at")[:1]),
+            week_calls=Subquery(week.annotate(count=Count("pk")).values("count")),
+            week_failures=Subquery(failures.values("count")),
+        )
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        rows: list[Any] = list(self.result_list)
+        for row in rows:
+            row.entry = Entry.of(row)
+        audiences = Audiences(row.entry.rule for row in rows if row.entry.rule)
+        for row in rows:
+            row.audience = audiences.of(row.entry.rule) if row.entry.rule else None
+
+
+class StatusFilter(SimpleListFilter):
+    """Filter by status, which the code and the settings decide together."""
+
+    title = _("status")
+    parameter_name = "status"
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
+        return [("waiting", _("waits for approval")), *ToolStatus.choices]
+
+    def queryset(self, request: HttpRequest, queryset: Tools) -> Tools:
+        wanted = self.value()
+        if wanted is None:
+            return queryset
+        queryset = queryset.defer("approved", "note")
+        if wanted == "waiting":
+            return where(queryset, lambda entry: entry.waits)
+        return where(queryset, lambda entry: entry.status == wanted)
+
+
 @admin.register(ToolSetting)
-class ToolSettingAdmin(ToolViews):
+class ToolSettingAdmin(BridgeAdmin):
     """The tools of the site: see, switch, limit, describe, approve and try them."""
 
+    pages = {
+        "sees": "sees/",
+        "approve": "<path:object_id>/approve/",
+        "try": "<path:object_id>/try/",
+    }
     form = ToolSettingForm
     list_display = [
         "name",
@@ -85,9 +146,8 @@ class ToolSettingAdmin(ToolViews):
         "hints",
     ]
     list_editable = ["enabled"]
-    list_filter = [tool_list.StatusFilter, "enabled", "restricted"]
+    list_filter = [StatusFilter, "enabled", "restricted"]
     list_per_page = 100
-    ordering = ["name"]
     # Searched as models read them, which the rows alone do not know.
     search_fields = ["name", "title", "description"]
     search_help_text = _("By name, title and description.")
@@ -99,46 +159,46 @@ class ToolSettingAdmin(ToolViews):
         ),
         (_("Other words for models"), {"fields": ["title", "description"]}),
     ]
-    # The number of its latest calls that a tool's page shows.
-    latest_calls = 10
 
     def has_delete_permission(self, request: HttpRequest, obj: ToolSetting | None = None) -> bool:
         # An approval would be lost with the row of a tool that is still there.
         gone = obj is not None and Entry.of(obj).tool is None
         return gone and super().has_delete_permission(request, obj)
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[ToolSetting]:
+    def get_queryset(self, request: HttpRequest) -> Tools:
         return super().get_queryset(request).prefetch_related("groups")
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[tool_list.ToolChangeList]:
-        return tool_list.ToolChangeList
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ToolChangeList]:
+        return ToolChangeList
 
     def get_changelist_form(self, request: HttpRequest, **kwargs: Any) -> Any:
         return super().get_changelist_form(request, **{**kwargs, "form": ToolSettingListForm})
 
     def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[ToolSetting], search_term: str
-    ) -> tuple[QuerySet[ToolSetting], bool]:
-        return tool_list.search(queryset, search_term), False
+        self, request: HttpRequest, queryset: Tools, search_term: str
+    ) -> tuple[Tools, bool]:
+        """Return the tools whose name, title and description, as served, hold all words."""
+        words = search_term.casefold().split()
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: Context | None = None
-    ) -> HttpResponse:
-        context: Context = {}
-        if self.has_view_permission(request):
-            context = {
-                "title": _("Tools"),
-                "summary": tool_list.summary(),
-                "may_view_users": may_view_users(request),
-            }
-            if self.can_link(request, PendingCall):
-                status = PendingCall.Status.WAITING
-                count = PendingCall.objects.filter(status=status).count()
-                words = ngettext(
-                    "%d call waits for approval.", "%d calls wait for approval.", count
-                )
-                context["pending"] = words % count if count else ""
-        return super().changelist_view(request, {**context, **(extra_context or {})})
+        def holds_all(entry: Entry) -> bool:
+            text = f"{entry.setting.name}\n{entry.title}\n{entry.description}".casefold()
+            return all(word in text for word in words)
+
+        return where(queryset, holds_all) if words else queryset, False
+
+    def list_context(self, request: HttpRequest) -> Context:
+        counted = Counter(entry.status for entry in entries())
+        context: Context = {
+            "may_view_users": may_view_users(request),
+            "waiting": counted[ToolStatus.NEW] + counted[ToolStatus.CHANGED],
+            "total": counted.total() - counted[ToolStatus.GONE],
+            "off": counted[ToolStatus.DISABLED],
+            "gone": counted[ToolStatus.GONE],
+        }
+        if self.can_link(request, PendingCall):
+            pending = PendingCall.objects.filter(status=PendingCall.Status.WAITING)
+            context["pending"] = pending.count()
+        return context
 
     def render_change_form(
         self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any
@@ -146,23 +206,22 @@ class ToolSettingAdmin(ToolViews):
         # Read anew: a form that was refused leaves its values in the object.
         setting = self.get_queryset(request).get(pk=context["original"].pk)
         entry = Entry.of(setting)
-        tool, rule = entry.shown, entry.rule
+        tool = entry.shown
         context |= {"title": _("Tool"), "subtitle": setting, "entry": entry}
-        if tool is not None and rule is not None:
-            audience = Audiences([rule]).of(rule)
+        if tool is not None:
+            audience = Audiences([tool.access]).of(tool.access)
             context |= {"audience": audience, "who": who(entry, audience)}
             context["users"] = named(audience) if may_view_users(request) else []
             context["schemas"] = [
                 (caption, parameters(schema), json.dumps(schema, indent=2, ensure_ascii=False))
-                for caption, schema in (
+                for caption, schema in [
                     (gettext("Parameters"), tool.input_schema),
                     (gettext("Result"), tool.output_schema),
-                )
+                ]
                 if schema is not None
             ]
         if self.can_link(request, ToolCallRecord):
-            records = ToolCallRecord.objects.filter(tool=setting.name)
-            context["recent"] = records[: self.latest_calls]
+            context["recent"] = ToolCallRecord.objects.filter(tool=setting.name)[:10]
         if entry.waits:
             context["changes"] = changes(setting.approved, entry.canonical_definition)
             context["fingerprint"] = fingerprint(entry.canonical_definition)
@@ -173,6 +232,73 @@ class ToolSettingAdmin(ToolViews):
     ) -> None:
         # An approval that was written in between is not to be undone.
         obj.save(update_fields=[name for name in form.changed_data if name != "groups"])
+
+    def approve_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Approve the definition with the posted fingerprint, if it is still the code's."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        viewed = self.viewed(request, object_id)
+        with self.decision(request):
+            setting = self.get_queryset(request).select_for_update().get(pk=viewed.pk)
+            if not self.has_change_permission(request, setting):
+                raise PermissionDenied
+            entry, given = Entry.of(setting), request.POST.get("fingerprint", "")
+            level = messages.WARNING
+            if entry.tool is None or not entry.waits:
+                text = gettext("Nothing was approved: %(name)s does not wait for approval.")
+            elif given != fingerprint(entry.canonical_definition):
+                level = messages.ERROR
+                text = gettext(
+                    "Not approved: %(name)s has changed again since the page was opened. Read what "
+                    "it is now, and approve that if it is right."
+                )
+            else:
+                mark_approved(setting, entry.tool, by=request.user)
+                setting.save(update_fields=APPROVAL)
+                self.log_change(request, setting, f"Approved the definition {given[:12]}.")
+                level = messages.SUCCESS
+                text = gettext("Approved: %(name)s. Its status: %(status)s.")
+        values = {"name": setting, "status": Entry.of(setting).label}
+        self.message_user(request, text % values, level)
+        return self.back_to(setting)
+
+    def try_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show a form of the tool's parameters; a POST of it calls the tool as the user."""
+        setting: ToolSetting = self.viewed(request, object_id)
+        entry = Entry.of(setting)
+        context: Context = {"title": gettext("Try a tool"), "subtitle": setting}
+        context |= {"original": setting, "entry": entry}
+        if entry.shown is None or not entry.is_served:
+            return self.page(request, "try", context)
+        form = ArgumentsForm(entry.shown.input_schema, request.POST or None)
+        context |= {"form": form, "media": self.media + form.media}
+        if request.method != "POST" or "_edit" in request.POST or not form.is_valid():
+            return self.page(request, "try", context)
+        arguments = form.arguments()
+        if entry.asks_first and "_confirmed" not in request.POST:
+            context["arguments"] = json.dumps(arguments, indent=2, ensure_ascii=False)
+            # The filled-in fields, to be sent once more.
+            context["sent"] = [
+                (name, value)
+                for name, values in request.POST.lists()
+                if name.startswith(f"{form.prefix}-")
+                for value in values
+            ]
+            return self.page(request, "confirm", context)
+        outcome = call(setting.name, arguments, request, confirmed=entry.asks_first)
+        if outcome.result is not None:
+            context["shown"] = shown(outcome.result)
+            form.add_tool_errors(context["shown"].errors)
+        return self.page(request, "try", {**context, "refusal": outcome.refusal})
+
+    def sees_view(self, request: HttpRequest) -> HttpResponse:
+        """Show the tools that a chosen user sees, to those who may view users."""
+        if not self.has_view_permission(request) or not may_view_users(request):
+            raise PermissionDenied
+        term = request.GET.get("q", "").strip()
+        found = tools_of(request.GET.get("user", ""), term)
+        context = {"title": gettext("What a user sees"), "term": term, **found}
+        return self.page(request, "sees", context)
 
     @admin.display(description=_("title and source"))
     def served_title(self, row: Any) -> SafeString:
@@ -187,9 +313,9 @@ class ToolSettingAdmin(ToolViews):
         return format_html('<span class="mcp-status-{}">{}</span>', kind, row.entry.label)
 
     @admin.display(description=_("who can see it"))
-    def who_can_see_it(self, row: Any) -> SafeString:
+    def who_can_see_it(self, row: Any) -> str:
         needed = row.entry.rule.permissions if row.entry.rule else ()
-        seen = format_html("{}", who(row.entry, row.audience))
+        seen = who(row.entry, row.audience)
         if not needed:
             return seen
         return format_html('{}<div class="mcp-path">{}</div>', seen, ", ".join(needed))
@@ -209,14 +335,14 @@ class ToolSettingAdmin(ToolViews):
         return ", ".join(short for short, _full in row.entry.hints)
 
     @admin.action(description=_("Switch on the selected tools"), permissions=["change"])
-    def switch_on(self, request: HttpRequest, queryset: QuerySet[ToolSetting]) -> None:
+    def switch_on(self, request: HttpRequest, queryset: Tools) -> None:
         self._switch(request, queryset, on=True)
 
     @admin.action(description=_("Switch off the selected tools"), permissions=["change"])
-    def switch_off(self, request: HttpRequest, queryset: QuerySet[ToolSetting]) -> None:
+    def switch_off(self, request: HttpRequest, queryset: Tools) -> None:
         self._switch(request, queryset, on=False)
 
-    def _switch(self, request: HttpRequest, queryset: QuerySet[ToolSetting], *, on: bool) -> None:
+    def _switch(self, request: HttpRequest, queryset: Tools, *, on: bool) -> None:
         chosen = [row for row in queryset if self.has_change_permission(request, row)]
         switched = [row for row in chosen if row.enabled is not on]
         for row in switched:

@@ -8,7 +8,6 @@ reads the generation it already knows has nothing else to read.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -41,23 +40,19 @@ class Generation(models.Model):
     class Meta:
         default_permissions = ()
 
-    def __str__(self) -> str:
-        return self.value
-
     @classmethod
     def current(cls) -> str:
-        """Return the present generation, from the database that is written to; one query."""
+        """Return the present generation, from the database that is written to."""
         rows = cls._default_manager.using(router.db_for_write(cls)).filter(pk=1)
         return rows.values_list("value", flat=True).first() or ""
 
     @classmethod
     def lock(cls, using: str) -> None:
         """
-        Write to the open transaction, without a change, or wait until another one has ended.
+        Begin the open transaction with a write that changes nothing.
 
-        For the beginning of a transaction that reads before it writes: SQLite refuses at once
-        ("database is locked") to let it write when another connection has written since it read,
-        but lets a transaction that begins with a write wait.
+        SQLite lets such a transaction wait for its turn. It refuses at once ("database is locked")
+        a write after a read, when another connection has written in between.
         """
         cls._default_manager.using(using).filter(pk=1).update(value=models.F("value"))
 
@@ -66,9 +61,8 @@ class Generation(models.Model):
         """
         Begin a new generation in the open transaction of the database ``using``.
 
-        A second transaction waits here until the first one has ended. It is a receiver of
-        signals as well, whose other arguments it ignores. Sends ``tools_changed``, now and again
-        after the commit.
+        A second transaction waits here until the first one has ended. Sends ``tools_changed``,
+        now and again after the commit. Signals call it as well, with arguments that it ignores.
         """
         rows = cls._default_manager.using(using).filter(pk=1)
         value = secrets.token_hex(16)
@@ -82,12 +76,9 @@ class Generation(models.Model):
 
 
 class ToolSettingQuerySet(models.QuerySet["ToolSetting"]):
-    """
-    Renew the generation also for writes of many rows at once, which send no signals.
+    """Renew the generation also for writes of many rows at once, which send no signals."""
 
-    Both are in one transaction of the database that is written to: ``_for_write`` makes ``db``
-    that one, as in the methods that are overridden.
-    """
+    # ``_for_write`` makes ``db`` the database that is written to, as in Django's own methods.
 
     def update(self, **values: Any) -> int:
         self._for_write = True
@@ -95,13 +86,11 @@ class ToolSettingQuerySet(models.QuerySet["ToolSetting"]):
             Generation.renew(self.db)
             return super().update(**values)
 
-    def bulk_create(
-        self, objs: Iterable[ToolSetting], *args: Any, **kwargs: Any
-    ) -> list[ToolSetting]:
+    def bulk_create(self, *args: Any, **kwargs: Any) -> list[ToolSetting]:
         self._for_write = True
         with transaction.atomic(self.db):
             Generation.renew(self.db)
-            return super().bulk_create(objs, *args, **kwargs)
+            return super().bulk_create(*args, **kwargs)
 
 
 class ToolSetting(models.Model):
@@ -159,8 +148,8 @@ class ToolSetting(models.Model):
     approved_at = models.DateTimeField(_("approved"), null=True, editable=False)
     approved_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
+        models.SET_NULL,
         verbose_name=_("approved by"),
-        on_delete=models.SET_NULL,
         related_name="+",
         null=True,
         editable=False,

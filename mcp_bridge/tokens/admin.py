@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.contrib.auth import get_user_model
@@ -13,6 +13,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.tokens.models import Token
+
+FOR_OTHERS: Final = "mcp_bridge_tokens.issue_for_others"
 
 
 def may_issue(request: HttpRequest, user: AbstractBaseUser) -> bool:
@@ -30,17 +32,13 @@ def may_issue(request: HttpRequest, user: AbstractBaseUser) -> bool:
     # Django says of inactive users that they have no permissions; they may have them again.
     if not isinstance(user, PermissionsMixin) or not isinstance(issuer, PermissionsMixin):
         return False
-    if user.is_superuser or not user.is_active or not _may_issue_for_others(request):
+    if user.is_superuser or not user.is_active or not issuer.has_perm(FOR_OTHERS):
         return False
     return issuer.is_superuser or (
         getattr(user, "is_staff", False) <= getattr(issuer, "is_staff", False)
         and user.get_all_permissions() <= issuer.get_all_permissions()
         and not user.groups.exclude(pk__in=issuer.groups.values("pk")).exists()
     )
-
-
-def _may_issue_for_others(request: HttpRequest) -> bool:
-    return request.user.has_perm("mcp_bridge_tokens.issue_for_others")
 
 
 @admin.register(Token)
@@ -70,7 +68,7 @@ class TokenAdmin(admin.ModelAdmin):
     def get_fields(self, request: HttpRequest, obj: Token | None = None) -> tuple[str, ...]:
         if obj is not None:
             return ("user", "name", "expires_at", *self.readonly_fields)
-        return ("user",) * _may_issue_for_others(request) + ("name", "expires_at")
+        return ("user",) * request.user.has_perm(FOR_OTHERS) + ("name", "expires_at")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Token | None = None) -> list[str]:
         # The user whom a token acts as is part of what was handed out.
@@ -91,18 +89,12 @@ class TokenAdmin(admin.ModelAdmin):
         return field
 
     def save_model(self, request: HttpRequest, obj: Token, form: ModelForm, change: bool) -> None:
-        if change:
-            super().save_model(request, obj, form, change)
-            return
-        issued, secret = Token.objects.issue(
-            user=form.cleaned_data.get("user", request.user),
-            name=obj.name,
-            expires_at=obj.expires_at,
-        )
-        # Everything that follows, the log entry included, is about the token that was issued.
-        obj.__dict__.update(issued.__dict__)
-        text = gettext("The token is %(secret)s — copy it now, it is not shown again.")
-        self.message_user(request, text % {"secret": secret}, messages.WARNING)
+        if not change:
+            obj.user = form.cleaned_data.get("user", request.user)
+            text = gettext("The token is %(secret)s — copy it now, it is not shown again.")
+            text %= {"secret": obj.make_secret()}
+            self.message_user(request, text, messages.WARNING)
+        super().save_model(request, obj, form, change)
 
     @admin.display(boolean=True, description=_("valid"))
     def is_valid(self, token: Token) -> bool:

@@ -6,7 +6,7 @@ import logging
 import re
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
@@ -34,13 +34,11 @@ class TokenAuthentication(BaseAuthentication):
         token = Token.objects.find(match[1]) if match else None
         if token is None or not token.is_valid or not token.user.is_active:
             raise AuthenticationFailed("The token is not valid or no longer so.")
-        if token.is_use_due:
-            try:
-                with transaction.atomic():
-                    token.mark_used()
-            except DatabaseError:
-                # A database that cannot be written is no reason to refuse a good token.
-                logger.warning("The use of token %s could not be noted", token.pk, exc_info=True)
+        try:
+            token.mark_used()
+        except DatabaseError:
+            # A database that cannot be written is no reason to refuse a good token.
+            logger.warning("The use of token %s could not be noted", token.pk, exc_info=True)
         return token.user, token
 
     def authenticate_header(self, request: Request) -> str:

@@ -13,8 +13,7 @@ from typing import Final
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
-from django.db import models
-from django.db.models import Q
+from django.db import models, transaction
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_lazy as _
@@ -34,19 +33,14 @@ class TokenManager(models.Manager["Token"]):
     def issue(
         self, *, user: AbstractBaseUser, name: str, expires_at: datetime | None = None
     ) -> tuple[Token, str]:
-        """Make a token for a user, and return it with its secret, which is stored nowhere."""
-        secret = PREFIX + secrets.token_urlsafe(32)
-        token = self.create(
-            user_id=user.pk,
-            name=name,
-            expires_at=expires_at,
-            digest=digest(secret),
-            hint=secret[: len(PREFIX) + SHOWN],
-        )
+        """Make a token for a user, and return it with its secret."""
+        token = self.model(user_id=user.pk, name=name, expires_at=expires_at)
+        secret = token.make_secret()
+        token.save(force_insert=True, using=self._db)
         return token, secret
 
     def find(self, secret: str) -> Token | None:
-        """Return the token with that secret, its user loaded, or None where there is none."""
+        """Return the token with that secret and its user, or None."""
         keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
         digests = [digest(secret, key) for key in keys]
         # Not first(), which sorts as well: this query is most of what authenticating costs.
@@ -91,9 +85,14 @@ class Token(models.Model):
 
     @property
     def is_valid(self) -> bool:
-        """Whether the token authenticates its user: not revoked, not expired."""
         expired = self.expires_at is not None and self.expires_at <= timezone.now()
         return self.revoked_at is None and not expired
+
+    def make_secret(self) -> str:
+        """Return a new secret for this token, which is stored nowhere; save() keeps its digest."""
+        secret = PREFIX + secrets.token_urlsafe(32)
+        self.digest, self.hint = digest(secret), secret[: len(PREFIX) + SHOWN]
+        return secret
 
     def revoke(self) -> None:
         """Make the token invalid from now on; revoking it again changes nothing."""
@@ -101,13 +100,11 @@ class Token(models.Model):
             self.revoked_at = timezone.now()
             self.save(update_fields=["revoked_at"])
 
-    @property
-    def is_use_due(self) -> bool:
-        """Whether a use now is recorded: the first one, or one a minute after the last."""
-        return self.last_used_at is None or self.last_used_at <= timezone.now() - USED_EVERY
-
     def mark_used(self) -> None:
         """Record that the token is in use, at most once a minute."""
         now = timezone.now()
-        stale = Q(last_used_at=None) | Q(last_used_at__lte=now - USED_EVERY)
-        Token.objects.filter(stale, pk=self.pk).update(last_used_at=now)
+        if self.last_used_at is None or self.last_used_at <= now - USED_EVERY:
+            with transaction.atomic():
+                # Another request may have recorded its use since this token was read.
+                unused = Token.objects.filter(pk=self.pk).exclude(last_used_at__gt=now - USED_EVERY)
+                unused.update(last_used_at=now)

@@ -14,8 +14,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
-from mcp_bridge.models import ToolSetting
-from mcp_bridge.models.pending_calls import PendingCall, UsedState
+from mcp_bridge.models import PendingCall, ToolSetting, UsedState
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient

@@ -11,7 +11,7 @@ from django.core.cache import cache
 
 from mcp_bridge import Context
 from mcp_bridge.exceptions import InputRequired
-from mcp_bridge.models.pending_calls import PendingCall, UsedState
+from mcp_bridge.models import PendingCall, UsedState
 from mcp_bridge.protocol.input_requests import FormElicitRequest
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient

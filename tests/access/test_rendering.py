@@ -14,7 +14,7 @@ from pydantic import BaseModel, SecretStr
 
 from mcp_bridge.access.confirmation.rendering import HIDDEN, render_arguments
 from mcp_bridge.features.tools import Tool
-from mcp_bridge.models.pending_calls import PendingCall
+from mcp_bridge.models import PendingCall
 from mcp_bridge.protocol.content import CallToolResult
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve

@@ -12,8 +12,7 @@ from django.contrib.auth.models import Permission
 from django.core import signing
 from django.db import connection
 
-from mcp_bridge.models import ToolSetting
-from mcp_bridge.models.pending_calls import PendingCall
+from mcp_bridge.models import PendingCall, ToolSetting
 from mcp_bridge.testing import MCPError
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve

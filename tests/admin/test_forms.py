@@ -87,6 +87,7 @@ TYPED: list[tuple[Any, bool, dict[str, str], dict[str, Any]]] = [
     (LINES, False, {"v": 'a b\r\n\r\n""\r\n7'}, {"v": ["a b", "", "7"]}),
     ({"type": "array", "items": INTEGER}, False, {"v": "1\n2"}, {"v": [1, 2]}),
     (nullable("array", items=STRING), True, {"v": ""}, {"v": None}),
+    ({"type": "array", "items": nullable("integer")}, False, {"v": "[1, null]"}, {"v": [1, None]}),
     ({}, True, {"v": " "}, {}),
     ({}, True, {"v": '[{"a": null}]'}, {"v": [{"a": None}]}),
     ({"anyOf": [INTEGER, STRING]}, False, {"v": '"x"'}, {"v": "x"}),

@@ -11,7 +11,7 @@ from django.contrib.auth import get_user_model
 from django.urls import reverse
 from django.utils import timezone
 
-from mcp_bridge.models.pending_calls import PendingCall
+from mcp_bridge.models import PendingCall
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from tests.support.administrator import CHANGE, VIEW, Administrator, row, serve_tools

@@ -13,8 +13,7 @@ from django.db import connection
 
 from mcp_bridge.access.policy import AccessPolicy
 from mcp_bridge.audit import recorder
-from mcp_bridge.models import ToolCallRecord, ToolSetting
-from mcp_bridge.models.pending_calls import PendingCall
+from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.registry.registry import has_database
 from mcp_bridge.testing import MCPClient, MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient

@@ -13,8 +13,7 @@ from django.utils import timezone
 from playwright.sync_api import Page
 
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
-from mcp_bridge.models import ToolCallRecord, ToolSetting
-from mcp_bridge.models.pending_calls import PendingCall
+from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.tokens.models import Token

@@ -13,7 +13,7 @@ from django.test import Client
 from django.test.utils import override_settings
 from django.utils import timezone
 
-from mcp_bridge.models.pending_calls import PendingCall
+from mcp_bridge.models import PendingCall
 from mcp_bridge.testing.checked import CheckedClient
 
 

@@ -122,7 +122,7 @@ def approve() -> int:
     from django.contrib.auth.models import Group
     from django.utils import timezone
 
-    from mcp_bridge.models.pending_calls import PendingCall
+    from mcp_bridge.models import PendingCall
 
     waiting = PendingCall.objects.filter(status="waiting")
     waiting.update(status="approved", decided_at=timezone.now())
@@ -134,8 +134,7 @@ def clean() -> None:
     from django.contrib.auth import get_user_model
     from django.contrib.auth.models import Group
 
-    from mcp_bridge.models import ToolSetting
-    from mcp_bridge.models.pending_calls import PendingCall, UsedState
+    from mcp_bridge.models import PendingCall, ToolSetting, UsedState
 
     ToolSetting.objects.filter(name="race").delete()
     for rows in (PendingCall.objects, UsedState.objects, Group.objects, get_user_model().objects):

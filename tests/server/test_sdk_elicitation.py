@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from mcp_bridge import Context
 from mcp_bridge.elicitation import elicit
-from mcp_bridge.models.pending_calls import PendingCall
+from mcp_bridge.models import PendingCall
 from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token
 from tests.support.confirming import RUNS, wipe

@@ -2,66 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.timezone import get_current_timezone_name, is_naive, make_aware
 
-from mcp_bridge.admin.schema_tables import as_json, describe_type, kinds_of, spelled
-from mcp_bridge.admin.try_tool.fields import (
-    ABSENT,
-    ArgumentField,
-    argument_field,
-    json_area,
-    read_json,
-)
-from mcp_bridge.protocol import JSONObject, JSONSchema
-from mcp_bridge.protocol.text import pointer
+from mcp_bridge.admin.schema_tables import as_json, choice, describe_type, kinds_of, spelled
+from mcp_bridge.protocol import JSONObject, JSONSchema, ProtocolError
+from mcp_bridge.protocol.jsonrpc import decode
+from mcp_bridge.protocol.text import cut, pointer
 from mcp_bridge.schemas.walk import REFERENCES, SchemaDocument
 
 MAX_FIELDS: Final = 200
 # Objects further in than this are written as JSON.
 MAX_LEVEL: Final = 4
+# The value of a field that was left empty: nothing is sent.
+ABSENT: Final = object()
+# Text that may be longer than this has an input of several lines.
+_LINE: Final = 200
 # Types that need no words beside their inputs.
 _SHOWN: Final = ("string", "boolean", "object", "anything")
-_BRANCHES: Final = {*REFERENCES, "enum", "const", "anyOf", "oneOf", "allOf"}
+_BRANCHES: Final = {*REFERENCES, "anyOf", "oneOf", "allOf"}
+_INPUTS: Final = {
+    "email": forms.EmailInput,
+    "uri": forms.URLInput,
+    "password": forms.PasswordInput,
+}
+_SHORT_FORMATS: Final = ("time", "duration", "uuid", "ipv4", "ipv6", "hostname", "regex", *_INPUTS)
+
+Read = Callable[[str], object]
+
+
+class ArgumentField(forms.Field):
+    """
+    A field whose cleaned value is a JSON value, or ABSENT.
+
+    ``read`` makes the value of the typed text and raises ValidationError; ``when_empty`` is sent
+    where the field is left empty. The default of the schema is shown in the empty input.
+    """
+
+    when_empty: object = ABSENT
+
+    def __init__(
+        self, read: Read, widget: forms.Widget, hint: str = "", schema: JSONSchema | None = None
+    ) -> None:
+        # Missing arguments are for the server to refuse, as for any other caller.
+        super().__init__(required=False, widget=widget, help_text=hint)
+        self.read = read
+        default = (schema or {}).get("default")
+        if default not in (None, "", [], {}):
+            text = default if isinstance(default, str) else as_json(default)
+            self.widget.attrs["placeholder"] = cut(text, 80)
+
+    def clean(self, value: object) -> object:
+        if isinstance(value, bool):
+            return value
+        # Browsers send the lines of a textarea with CRLF.
+        text = str(value or "").replace("\r\n", "\n")
+        return ABSENT if text == "" else self.read(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """
-    One member of the arguments: a field, or where ``members`` is given an object of fields.
+    One member of the arguments: a ``field``, or an object of ``members``.
 
-    ``key`` is the field's name in the form, ``place`` the path of the value. A node without a
-    ``name`` is a field for the members that the schema does not name.
+    ``key`` is its name in the form. A node without a ``name`` is the field for the members that
+    the schema does not name.
     """
 
-    form: forms.Form
-    name: str | None
     key: str
-    place: tuple[str, ...]
-    required: bool
     title: str
-    help: str
+    name: str | None = None
+    # The name as people can read it.
+    label: str = ""
+    required: bool = False
+    help: str = ""
     when_empty: object = ABSENT
+    field: forms.BoundField | None = None
     members: tuple[Node, ...] | None = None
-
-    @property
-    def field(self) -> forms.BoundField:
-        """The bound field of a node without members."""
-        return self.form[self.key]
-
-    @property
-    def id(self) -> str:
-        return f"id_{self.form.add_prefix(self.key)}"
-
-    @property
-    def label(self) -> str:
-        """The name as people can read it; empty without a name."""
-        return "" if self.name is None else spelled(self.name)
 
 
 class ArgumentsForm(forms.Form):
@@ -74,29 +100,28 @@ class ArgumentsForm(forms.Form):
 
     prefix = "arguments"
 
-    class Media:
-        css = {"all": ["mcp_bridge/admin.css"]}
-
     def __init__(self, schema: JSONSchema, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._document = SchemaDocument(schema)
         self._left = MAX_FIELDS
+        # The fields' names in the form, by the JSON pointers of their values.
+        self._keys: dict[str, str] = {}
         root, seen = self._document.merged(schema)
         self.nodes = tuple(self._members(root, (), seen, certain=True))
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments to send. Only for a form that is valid."""
-        return self._object(self.nodes)
+        typed = {key: value for key, value in self.cleaned_data.items() if value is not ABSENT}
+        return _object(self.nodes, typed)
 
     def add_tool_errors(self, errors: Iterable[JSONObject]) -> None:
         """Put each error of ``_meta["mcp-bridge/errors"]`` at its field, or at the form's top."""
-        fields = {pointer(node.place): node.key for node in _leaves(self.nodes) if node.name}
         for error in errors:
             path, message = str(error.get("path", "")), str(error.get("message", ""))
-            found = [each for each in fields if path == each or path.startswith(f"{each}/")]
+            found = [each for each in self._keys if path == each or path.startswith(f"{each}/")]
             nearest = max(found, key=len, default="")
             rest = path.removeprefix(nearest)
-            self.add_error(fields.get(nearest), f"{rest}: {message}" if rest else message)
+            self.add_error(self._keys.get(nearest), f"{rest}: {message}" if rest else message)
 
     def _members(
         self, schema: JSONSchema, place: tuple[str, ...], seen: frozenset[int], certain: bool
@@ -111,19 +136,13 @@ class ArgumentsForm(forms.Form):
             yield self._node(each, (*place, name), seen, name in required, certain)
         others = schema.get("additionalProperties", not shown)
         if others is not False or schema.get("patternProperties"):
-            field = ArgumentField(_read_object, json_area({}))
             words = describe_type(others, self._document)
             kind = "" if words in ("anything", "nothing") else f" Each value: {words}."
-            field.help_text = f'Write a JSON object, such as {{"name": "value"}}.{kind}'
-            yield self._leaf(
-                field,
-                form=self,
-                name=None,
-                key=".".join([*map(_encoded, place), "*"]),
-                place=place,
-                required=False,
-                title="Other members" if shown else "All members",
-            )
+            text = f'Write a JSON object, such as {{"name": "value"}}.{kind}'
+            key = ".".join([*map(_encoded, place), "*"])
+            self.fields[key] = _json({}, _read_object, text)
+            title = "Other members" if shown else "All members"
+            yield Node(key=key, title=title, field=self[key])
 
     def _node(
         self,
@@ -135,14 +154,19 @@ class ArgumentsForm(forms.Form):
     ) -> Node:
         words = describe_type(schema, self._document, seen)
         known, seen = self._document.merged(schema, seen)
-        options: dict[str, Any] = {
-            "form": self,
-            "name": place[-1],
-            "key": ".".join(map(_encoded, place)),
-            "place": place,
-            "required": required,
-            "title": str(known.get("title", "")),
-        }
+        certain = certain and required
+        key = ".".join(map(_encoded, place))
+        field, members, when_empty, hint = None, None, ABSENT, ""
+        kind = _kind(known, required)
+        if kind == "object" and len(place) <= MAX_LEVEL and len(known["properties"]) <= self._left:
+            nullable = "null" in kinds_of(known)
+            members = tuple(self._members(known, place, seen, certain=certain and not nullable))
+            if required:
+                when_empty = None if nullable else _object(members, {})
+        else:
+            self._keys[pointer(place)] = key
+            field = self.fields[key] = _field(known, kind, required, certain)
+            when_empty, hint = field.when_empty, str(field.help_text)
         # The type and the default, as far as the input itself does not show them.
         notes = [] if words in _SHOWN else [words]
         notes += [f"default: {as_json(known['default'], 80)}"] if "default" in known else []
@@ -150,67 +174,37 @@ class ArgumentsForm(forms.Form):
         notes = [f"{note[:1].upper()}{note[1:]}."] if note else []
         if required and not certain:
             notes.append("Required where anything else of its object is sent.")
-        is_group = self._is_group(known, place, required)
-        field = None if is_group else argument_field(known, required=required, certain=certain)
-        notes += [field.hint] if field and field.hint else []
+        notes += [hint] if hint else []
         help_text = "\n".join(filter(None, [str(known.get("description", "")), " ".join(notes)]))
-        if field is None:
-            nullable = "null" in kinds_of(known)
-            sent = certain and required and not nullable
-            members = tuple(self._members(known, place, seen, certain=sent))
-            when_empty = (None if nullable else _filled(members, {})) if required else ABSENT
-            return Node(**options, help=help_text, members=members, when_empty=when_empty)
-        field.help_text = help_text
-        if required and certain and field.when_empty is ABSENT:
-            field.widget.attrs["required"] = not isinstance(field.widget, forms.CheckboxInput)
-        return self._leaf(field, **options)
-
-    def _leaf(self, field: ArgumentField, **options: Any) -> Node:
-        self.fields[options["key"]] = field
-        return Node(**options, help=str(field.help_text), when_empty=field.when_empty)
-
-    def _is_group(self, schema: JSONSchema, place: tuple[str, ...], required: bool) -> bool:
-        """Return whether the members of a schema have fields of their own."""
-        kinds = kinds_of(schema)
-        properties = schema.get("properties", {})
-        if not properties or schema.keys() & _BRANCHES or set(kinds) - {"object", "null"}:
-            return False
-        # Left empty it would mean the default, so that null has to be written.
-        writes_null = "null" in kinds and not required and schema.get("default") is not None
-        return not writes_null and len(place) <= MAX_LEVEL and len(properties) <= self._left
-
-    def _object(self, nodes: Iterable[Node]) -> dict[str, Any]:
-        """Return the object that the nodes are of."""
-        given: dict[str, object] = {}
-        for node in nodes:
-            if node.members is None:
-                given[node.key] = self.cleaned_data.get(node.key, ABSENT)
-            # An object of which no field is filled in is as absent as an empty field.
-            elif any(self._is_given(each) for each in node.members):
-                given[node.key] = self._object(node.members)
-        return _filled(nodes, given)
-
-    def _is_given(self, node: Node) -> bool:
-        return any(
-            self.cleaned_data.get(each.key, ABSENT) is not ABSENT for each in _leaves([node])
+        if field:
+            field.help_text = help_text
+        return Node(
+            key=key,
+            title=str(known.get("title", "")),
+            name=place[-1],
+            label=spelled(place[-1]),
+            required=required,
+            help=help_text,
+            when_empty=when_empty,
+            field=self[key] if field else None,
+            members=members,
         )
 
 
-def _filled(nodes: Iterable[Node], given: JSONObject) -> dict[str, Any]:
-    """Return the object of values given by key, with the ``when_empty`` of absent ones."""
+def _object(nodes: Iterable[Node], typed: JSONObject) -> dict[str, Any]:
+    """Return the object of which the nodes are the members; ``typed`` is what was filled in."""
     found: dict[str, Any] = {}
     for node in nodes:
-        value: Any = given.get(node.key, ABSENT)
-        value = node.when_empty if value is ABSENT else value
+        value: Any = node.when_empty
+        if node.members is None:
+            value = typed.get(node.key, value)
+        # An object of which no field is filled in is as absent as an empty field.
+        elif any(key.startswith(f"{node.key}.") for key in typed):
+            value = _object(node.members, typed)
         if value is not ABSENT:
             # A member with a field of its own comes before one written among the others.
             found = {**value, **found} if node.name is None else {**found, node.name: value}
     return found
-
-
-def _leaves(nodes: Iterable[Node]) -> Iterator[Node]:
-    for node in nodes:
-        yield from [node] if node.members is None else _leaves(node.members)
 
 
 def _encoded(name: str) -> str:
@@ -218,10 +212,167 @@ def _encoded(name: str) -> str:
     return quote(name, safe="", errors="surrogatepass").replace(".", "%2E") or "%"
 
 
-def _read_object(text: str) -> object:
+def _kind(schema: JSONSchema, required: bool) -> str:
+    """Return the kind of a member's inputs: a JSON type, "choice", or "" where JSON is written."""
+    kinds = [each for each in kinds_of(schema) if each != "null"]
+    if "enum" in schema or "const" in schema or kinds == ["boolean"]:
+        return "choice"
+    if not required and "null" in kinds_of(schema) and schema.get("default") is not None:
+        # Left empty it means the default, so that null has to be written.
+        return ""
+    if kinds in ([], ["object"]):
+        return "object" if schema.get("properties") and not schema.keys() & _BRANCHES else ""
+    return kinds[0] if len(kinds) == 1 else ""
+
+
+def _field(schema: JSONSchema, kind: str, required: bool, certain: bool) -> ArgumentField:
+    """Return the field of a member; ``certain`` is whether it must be sent in any case."""
+    if kind != "choice":
+        makers = {"string": _text, "integer": _number, "number": _number, "array": _list}
+        field = makers.get(kind, _json)(schema)
+        if not required:
+            field.when_empty = ABSENT
+        elif "null" in kinds_of(schema):
+            field.when_empty = None
+    elif certain and kinds_of(schema) == ["boolean"] and "enum" not in schema:
+        return ArgumentField(str, forms.CheckboxInput())
+    else:
+        field = _choices(schema, empty=not certain)
+    if certain and field.when_empty is ABSENT:
+        field.widget.attrs["required"] = True
+    return field
+
+
+def _read_json(text: str) -> object:
+    """Return the JSON value in a text, read as strictly as on the wire, or ABSENT without one."""
     if not text.strip():
         return ABSENT
-    value = read_json(text)
-    if not isinstance(value, dict):
+    try:
+        return decode(text.encode())
+    except (ProtocolError, UnicodeEncodeError) as error:
+        reason = str(error)
+        refused = f"This JSON cannot be sent: {reason.partition(': ')[2] or reason}"
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        refused = f"This is not JSON: {error.msg.lower()} at {place}. Text stands in double quotes."
+    except (ValueError, RecursionError):
+        pass
+    raise ValidationError(refused)
+
+
+def _read_object(text: str) -> object:
+    value = _read_json(text)
+    if value is not ABSENT and not isinstance(value, dict):
         raise ValidationError('This is not a JSON object. Write one such as {"name": "value"}.')
     return value
+
+
+def _read_number(text: str) -> object:
+    with suppress(ProtocolError, UnicodeEncodeError):
+        value: object = decode(text.strip().encode())
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return value
+    raise ValidationError("This is not a number. Write one such as 3 or 2.5.")
+
+
+def _read_text(text: str) -> str:
+    return "" if text == '""' else text
+
+
+def _read_moment(text: str) -> str:
+    """Add the offset that JSON Schema asks for to a browser's date and time."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return make_aware(moment).isoformat() if is_naive(moment) else text
+
+
+def _choices(schema: JSONSchema, *, empty: bool) -> ArgumentField:
+    values = [True, False, None] if "null" in kinds_of(schema) else [True, False]
+    values = [schema["const"]] if "const" in schema else schema.get("enum") or values
+    written = {json.dumps(value): value for value in values}
+    choices = [(text, choice(value)) for text, value in written.items()]
+    if empty:
+        default = f"; default: {choice(schema['default'])}" if "default" in schema else ""
+        choices = [("", f"(not sent{default})"), *choices]
+
+    def read(text: str) -> object:
+        if text not in written:
+            raise ValidationError("Choose one of the values.")
+        return written[text]
+
+    return ArgumentField(read, forms.Select(choices=choices))
+
+
+def _text(schema: JSONSchema) -> ArgumentField:
+    given = schema.get("format", "")
+    if given == "date":
+        # Not the bare DateInput, which is a text input.
+        return ArgumentField(str, forms.TextInput({"type": "date"}))
+    if given == "date-time":
+        widget = forms.TextInput({"type": "datetime-local", "step": "1"})
+        return ArgumentField(
+            _read_moment, widget, f"In the time zone {get_current_timezone_name()}."
+        )
+    if given in _SHORT_FORMATS or schema.get("maxLength", _LINE + 1) <= _LINE:
+        line = _INPUTS.get(given, forms.TextInput)({"class": "vTextField"})
+        return ArgumentField(_read_text, line, schema=schema)
+    # Where no length is given it may be a word or a page: one line that grows.
+    return ArgumentField(_read_text, _area(4 if "maxLength" in schema else 1), schema=schema)
+
+
+def _number(schema: JSONSchema) -> ArgumentField:
+    step = schema.get("multipleOf", 1)
+    # A browser counts its steps from the minimum.
+    fits = "integer" in kinds_of(schema) and schema.get("minimum", 0) % step == 0
+    attrs = {"class": "vIntegerField", "step": step if fits else "any"}
+    # Django leaves out an attribute that is False.
+    bounds = {"min": schema.get("minimum", False), "max": schema.get("maximum", False)}
+    return ArgumentField(_read_number, forms.NumberInput({**attrs, **bounds}), schema=schema)
+
+
+def _list(schema: JSONSchema) -> ArgumentField:
+    """Return a field with one value a line where the items are plain, or one of JSON."""
+    items: Any = schema.get("items")
+    is_plain = (
+        isinstance(items, Mapping)
+        and "prefixItems" not in schema
+        and not items.keys() & _BRANCHES
+        # A value with lines of its own cannot be one of several lines.
+        and items.get("maxLength", 0) <= _LINE
+    )
+    readers = {"string": _read_text, "integer": _read_number, "number": _read_number}
+    read_item = readers.get(" ".join(kinds_of(items))) if is_plain else None
+    if read_item is None:
+        return _json(schema)
+
+    def read(text: str) -> object:
+        if text.strip() == "[]":
+            return []
+        values = []
+        for number, line in enumerate(text.split("\n"), 1):
+            try:
+                values += [read_item(line)] if line.strip() else []
+            except ValidationError as error:
+                raise ValidationError(f"Line {number}: {error.message}") from None
+        return values or ABSENT
+
+    field = ArgumentField(read, _area(3), "One value a line.", schema)
+    field.when_empty = []
+    return field
+
+
+def _json(
+    schema: JSONSchema,
+    read: Read = _read_json,
+    hint: str = 'Write JSON, such as {"name": "value"}, ["a", "b"], "text" or 12.',
+) -> ArgumentField:
+    area = _area(3, "vLargeTextField mcp-json", spellcheck="false")
+    return ArgumentField(read, area, hint, schema)
+
+
+def _area(rows: int, kind: str = "vLargeTextField", **attrs: str) -> forms.Textarea:
+    return forms.Textarea({"rows": rows, "class": kind, **attrs})

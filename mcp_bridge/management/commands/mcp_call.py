@@ -10,13 +10,7 @@ import mcp_bridge
 from mcp_bridge.access.policy import context_for
 from mcp_bridge.features import Client
 from mcp_bridge.management.base import TablesCommand, named_user
-from mcp_bridge.protocol import (
-    LATEST,
-    REVISIONS,
-    SUPPORTED_VERSIONS,
-    ProtocolError,
-    UnknownToolError,
-)
+from mcp_bridge.protocol import LATEST, REVISIONS, ProtocolError, UnknownToolError
 from mcp_bridge.protocol.jsonrpc import decode
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.server.tools import call_named
@@ -37,7 +31,7 @@ class Command(TablesCommand):
         parser.add_argument(
             "--revision",
             default=LATEST.version,
-            choices=SUPPORTED_VERSIONS,
+            choices=REVISIONS,
             help="The MCP revision of the result.",
         )
 

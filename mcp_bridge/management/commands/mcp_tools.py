@@ -49,7 +49,7 @@ class Command(TablesCommand):
             self._report(found, tools, getattr(checks, fail_level))
             return
         settings = read_settings()
-        statuses = [status_of(tool, settings.get(tool.name)) for tool in tools]
+        listed = [(tool, status_of(tool, settings.get(tool.name))) for tool in tools]
         if json:
             described = [
                 {
@@ -59,15 +59,14 @@ class Command(TablesCommand):
                     "permissions": list(tool.access.permissions),
                     "status": status,
                 }
-                for tool, status in zip(tools, statuses, strict=True)
+                for tool, status in listed
             ]
             self.stdout.write(dumps(described, indent=2))
             return
-        for tool, status in zip(tools, statuses, strict=True):
-            needs = [*tool.access.permissions] or ["authenticated users"]
-            if tool.access.public:
-                needs = ["everybody"]
-            if tool.access.predicate is not None:
+        for tool, status in listed:
+            rule = tool.access
+            needs = ["everybody"] if rule.public else [*rule.permissions] or ["authenticated users"]
+            if rule.predicate is not None:
                 needs.append("the procedure's own auth")
             self.stdout.write(self.style.MIGRATE_HEADING(tool.name))
             self.stdout.write(f"    source: {tool.source}\n    access: {' + '.join(needs)}")

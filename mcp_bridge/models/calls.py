@@ -1,8 +1,9 @@
-"""The records of calls, and how one is written."""
+"""The records of calls, and the calls that wait for a person's confirmation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
+from mcp_bridge.conf import conf
 
 
 class ToolCallRecord(models.Model):
@@ -31,8 +33,8 @@ class ToolCallRecord(models.Model):
     # deleted during the call make the record fail.
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,
+        models.SET_NULL,
         verbose_name=_("user"),
-        on_delete=models.SET_NULL,
         related_name="+",
         null=True,
         db_constraint=False,
@@ -52,8 +54,6 @@ class ToolCallRecord(models.Model):
     remote_address = models.CharField(_("remote address"), max_length=64, blank=True)
 
     class Meta:
-        # Found with the models of the app, which import it.
-        app_label = "mcp_bridge"
         verbose_name = _("call")
         verbose_name_plural = _("calls")
         ordering = ["-started_at", "-pk"]
@@ -73,10 +73,9 @@ class ToolCallRecord(models.Model):
     @classmethod
     def insert(cls, values: Mapping[str, object], using: str, *, keyed: bool) -> object:
         """
-        Write a record and return its primary key where ``keyed``, else None.
+        Write a record, given by column, and return its primary key where ``keyed``, else None.
 
-        ``values`` are by column, the time among them. One statement and no signals: the ORM takes
-        twice as long.
+        One statement and no signals: the ORM takes twice as long.
         """
         row = {**_BLANK, **values}
         connection = connections[using]
@@ -101,7 +100,7 @@ class ToolCallRecord(models.Model):
                 raise DatabaseError("The record is not there any more.")
 
 
-# The columns of a record but for its key, which the database gives, in the order of an INSERT.
+# The columns of a record but for its key, in the order of an INSERT.
 _COLUMNS: Final[Mapping[str, models.Field[Any, Any]]] = {
     each.attname: each for each in ToolCallRecord._meta.concrete_fields if not each.primary_key
 }
@@ -137,3 +136,95 @@ def _update_sql(using: str, *names: str) -> str:
     quote, meta = connections[using].ops.quote_name, ToolCallRecord._meta
     changes = ", ".join(f"{quote(str(_COLUMNS[name].column))} = %s" for name in names)
     return f"UPDATE {quote(meta.db_table)} SET {changes} WHERE {quote(str(meta.pk.column))} = %s"
+
+
+# A used state is remembered for this many times the age at which it expires anyway.
+_KEPT: Final = 10
+
+
+def _ago(times: int = 1) -> datetime:
+    """Return the moment that is CONFIRMATION_MAX_AGE, or some times that, in the past."""
+    return timezone.now() - times * timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
+
+
+class PendingCall(models.Model):
+    """
+    A call that runs only after a person has approved it.
+
+    ``key`` identifies the caller, the tool and the arguments; it is null once the call has run or
+    its decision has expired, so that the same call can wait again. ``arguments`` are for people to
+    read.
+    """
+
+    class Status(models.TextChoices):
+        WAITING = "waiting", _("waits for a decision")
+        APPROVED = "approved", _("approved, not repeated yet")
+        REFUSED = "refused", _("refused")
+        DONE = "done", _("has been run")
+
+    key = models.CharField(max_length=64, unique=True, null=True, editable=False)
+    tool = models.CharField(_("tool"), max_length=128, db_index=True)
+    fingerprint = models.CharField(max_length=64, editable=False)
+    arguments = models.TextField(_("arguments"))
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        verbose_name=_("asked by"),
+        related_name="+",
+        null=True,
+    )
+    client = models.CharField(_("client"), max_length=128, blank=True)
+    status = models.CharField(
+        _("status"), max_length=8, choices=Status.choices, default=Status.WAITING, db_index=True
+    )
+    asked_at = models.DateTimeField(_("asked"), default=timezone.now)
+    decided_at = models.DateTimeField(_("decided"), null=True)
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        verbose_name=_("decided by"),
+        related_name="+",
+        null=True,
+    )
+    reason = models.TextField(_("reason"), blank=True)
+    used_at = models.DateTimeField(_("run"), null=True)
+
+    class Meta:
+        verbose_name = _("pending call")
+        verbose_name_plural = _("pending calls")
+        ordering = ["-asked_at", "-pk"]
+        # Rows come from calls.
+        default_permissions = ("view", "change", "delete")
+
+    def __str__(self) -> str:
+        return f"{self.tool} ({self.pk})"
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the decision has expired, CONFIRMATION_MAX_AGE after it was made."""
+        return self.decided_at is not None and self.decided_at < _ago()
+
+    @classmethod
+    def settled(cls, before: datetime, *, using: str) -> models.QuerySet[PendingCall]:
+        """Return the calls that were decided before a time and whose decision has expired."""
+        return cls.objects.using(using).filter(decided_at__lt=min(before, _ago()))
+
+    def decide(self, *, using: str, **values: object) -> bool:
+        """Write a decision, by column, unless there is one; return whether it was written."""
+        waiting = PendingCall.objects.using(using).filter(pk=self.pk, status=self.Status.WAITING)
+        return bool(waiting.update(decided_at=timezone.now(), **values))
+
+
+class UsedState(models.Model):
+    """The nonce of a ``requestState`` that a client has sent back, which is accepted once."""
+
+    nonce = models.CharField(max_length=32, primary_key=True)
+    used_at = models.DateTimeField(default=timezone.now, db_index=True)
+
+    class Meta:
+        default_permissions = ()
+
+    @classmethod
+    def forget(cls, *, using: str) -> int:
+        """Delete those whose state has expired in any case; return how many there were."""
+        return cls.objects.using(using).filter(used_at__lt=_ago(_KEPT)).delete()[0]
