@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from pydantic import ValidationError
@@ -191,7 +192,9 @@ def _union(union: str, branches: Mapping[str, list[ArgumentError]]) -> list[Argu
         return branches[meant[0]]
     wanted: list[str] = []
     for branch, errors in branches.items():
-        text = "; ".join(error.message if error.path == union else str(error) for error in errors)
+        # The line begins with the path of the union, so that its members are named below it.
+        below = (replace(error, path=error.path.removeprefix(union)) for error in errors)
+        text = "; ".join(str(error) if error.path else error.message for error in below)
         if branch in meant:
             name = _CHECKED.sub(r"\1", branch)
             text = f"as {cut(name)}: {text}"
