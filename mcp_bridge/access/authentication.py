@@ -17,8 +17,8 @@ from rest_framework.request import ForcedAuthentication, Request
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
-from mcp_bridge.access.throttling import counters, throttles
-from mcp_bridge.access.throttling.throttles import ToolRateThrottle, retry_after_seconds
+from mcp_bridge.access import throttling
+from mcp_bridge.access.throttling import ToolRateThrottle, retry_after_seconds
 from mcp_bridge.calls.errors import uncounted
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
@@ -60,18 +60,17 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
     """
     authenticators = [import_string(path)() for path in conf.AUTHENTICATION_CLASSES]
     wrapped = MessageRequest(request, authenticators=authenticators, negotiator=_NO_NEGOTIATION)
-    user: User | AnonymousUser = AnonymousUser()
-    auth: object = None
     try:
         # Those of the request, since DRF's test tools put their own in the place of ours.
         for authenticator in wrapped.authenticators or ():
             found = authenticator.authenticate(wrapped)
             if found is not None:
-                user, auth = cast("tuple[User, object]", found)
+                # Sets those of ``request`` as well.
+                wrapped.user, wrapped.auth = cast("tuple[User, object]", found)
                 break
-        # Sets those of ``request`` as well.
-        wrapped.user, wrapped.auth = user, auth
-        if not anonymous and not user.is_authenticated:
+        else:
+            wrapped.user, wrapped.auth = AnonymousUser(), None
+        if not anonymous and not wrapped.user.is_authenticated:
             raise _unauthorized(wrapped)
     except APIException as exception:
         # Nobody is known, whom a middleware may think to know: throttles count the address.
@@ -90,9 +89,10 @@ def throttle(request: HttpRequest, view: View) -> None:
     cannot count and THROTTLE_WITHOUT_CACHE is "closed", and the error of its status for an
     APIException of a class. Any other error of a class is raised as it is.
     """
-    classes = map(import_string, conf.THROTTLE_CLASSES)
-    make = throttles.make_throttle
-    counting = [make(each) for each in classes if not issubclass(each, ToolRateThrottle)]
+    kinds = map(import_string, conf.THROTTLE_CLASSES)
+    counting = [
+        throttling.make_throttle(kind) for kind in kinds if not issubclass(kind, ToolRateThrottle)
+    ]
     if not counting:
         return
     wrapped = MessageRequest(request, negotiator=_NO_NEGOTIATION)
@@ -104,12 +104,12 @@ def throttle(request: HttpRequest, view: View) -> None:
         for each in counting:
             # A class may ask the view for its throttle_scope, and for no more of an APIView.
             count = partial(each.allow_request, wrapped, cast("APIView", view))
-            allowed = counters.count_or_none(each, count)
+            allowed = throttling.count_or_none(each, count)
             if allowed is None:
-                if throttles.is_closed():
+                if conf.THROTTLE_WITHOUT_CACHE != "open":
                     raise uncounted()
-                request.META[throttles.UNCOUNTED] = True
-                allowed = counters.count_locally(each, count)
+                request.META[throttling.UNCOUNTED] = True
+                allowed = throttling.count_locally(each, count)
             if not allowed:
                 refusing.append(each)
         if refusing:
@@ -152,7 +152,7 @@ def _too_many_requests(
     return TooManyRequestsError(
         "Too many requests: wait before the next.",
         retry_after_seconds(wait),
-        repeated=counters.is_repeated(refusing, ToolRateThrottle().get_caller(context)),
+        repeated=throttling.is_repeated(refusing, ToolRateThrottle().get_caller(context)),
     )
 
 

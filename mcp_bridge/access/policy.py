@@ -82,11 +82,6 @@ class LocalRequest(HttpRequest):
     session and no host, so that it returns addresses of this site as paths.
     """
 
-    def __init__(self, user: AbstractBaseUser | AnonymousUser) -> None:
-        super().__init__()
-        self.method = "POST"
-        self.user = cast("User", user)
-
     def build_absolute_uri(self, location: str | None = None) -> str:
         return location or self.get_full_path()
 
@@ -98,13 +93,9 @@ def context_for(
     client: Client = Client(),  # noqa: B008
 ) -> Context:
     """Return the context of calls by a user in this process, such as those of a command."""
-    return Context(
-        user=user,
-        request=LocalRequest(user),
-        revision=revision,
-        client=client,
-        language=get_language() or "",
-    )
+    request, language = LocalRequest(), get_language() or ""
+    request.method, request.user = "POST", cast("User", user)
+    return Context(user=user, request=request, revision=revision, client=client, language=language)
 
 
 def visible(user: AbstractBaseUser | AnonymousUser) -> list[Tool]:

@@ -2,32 +2,63 @@
 A person's confirmation of a call, and the questions that a tool asks its client.
 
 Nothing that a client sends confirms a call by itself: it takes a signed state that this server has
-given out for this very call and that was not used before, or a row of the approval queue.
+given out for this very call and that was not used before, or a row of the approval queue. See MCP,
+"Multi round-trip requests", "Security considerations".
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
 from typing import Final
 
 from django.contrib.auth import get_user_model
+from django.core import signing
+from django.db import IntegrityError, router, transaction
 from django.utils.translation import gettext
 
-from mcp_bridge.access.confirmation import approval_queue, request_state
-from mcp_bridge.access.confirmation.rendering import render_arguments
-from mcp_bridge.access.confirmation.request_state import RequestState
+from mcp_bridge.access import approval_queue
 from mcp_bridge.calls.outcomes import ErrorCode
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused, InputRequired
 from mcp_bridge.features import ToolCall
-from mcp_bridge.protocol import Answers, CallToolResult, InputRequiredResult
+from mcp_bridge.models import UsedState
+from mcp_bridge.protocol import (
+    Answers,
+    CallToolResult,
+    InputRequiredResult,
+    InvalidParamsError,
+    JSONObject,
+)
 from mcp_bridge.protocol.input_requests import FormElicitRequest, InputRequest, check_response
 
 # The key of the question whether a call may run.
 CONFIRM: Final = "confirm"
 # Longer arguments are not put into a client's form, where nobody would read them.
 MAX_FORM: Final = 4_000
+_SALT: Final = "mcp_bridge.confirmation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestState:
+    """
+    The content of MCP's ``requestState``, which the client keeps, and can read, until it answers.
+
+    ``binding`` is to the user (not to the credential), the tool, its definition and the arguments.
+    ``asked`` are the methods of the requests, by key; ``answers`` the responses to earlier
+    questions, by key; ``state`` is the tool's own. ``confirming`` says that the question was
+    whether the call may run, and ``confirmed`` that a person has agreed to it before.
+    """
+
+    binding: str
+    asked: dict[str, str]
+    answers: JSONObject
+    state: object
+    confirming: bool
+    confirmed: bool
+    nonce: str = field(default_factory=lambda: secrets.token_hex(16))
 
 
 def resume(call: ToolCall, answers: Answers | None) -> ToolCall:
@@ -39,11 +70,11 @@ def resume(call: ToolCall, answers: Answers | None) -> ToolCall:
     """
     agreed: Mapping[str, object] | None = None
     if answers is not None:
-        state = request_state.unsign(answers.state, call)
+        state = _unsign(answers.state, call)
         responses = {key: answers.responses[key] for key in state.asked if key in answers.responses}
         for key, response in responses.items():
             check_response(key, state.asked[key], response)
-        request_state.consume(state)
+        _consume(state)
         if state.confirming:
             agreed = responses.pop(CONFIRM, None)
         context = replace(
@@ -76,7 +107,7 @@ def ask_person(call: ToolCall) -> InputRequiredResult | CallToolResult:
             f"Nothing was run: {name} needs the approval of a person, which is given to a "
             "user. Call it with the credential of a user of this site."
         )
-    text = render_arguments(call.tool, call.sent)
+    text = approval_queue.render_arguments(call.tool, call.sent)
     values = {"tool": name, "title": str(call.tool.title or name), "arguments": text}
     message = gettext(
         "May the tool %(tool)s (%(title)s) be run, once, with these arguments?\n\n%(arguments)s"
@@ -117,10 +148,50 @@ def _question(
 ) -> InputRequiredResult:
     answered = call.context.input_responses.items()
     state = RequestState(
+        binding=approval_queue.binding(call),
         asked={key: each.method for key, each in requests.items()},
         answers={key: each for key, each in answered if key not in requests},
         state=tool_state,
         confirming=confirming,
         confirmed=call.confirmed,
     )
-    return InputRequiredResult(requests, request_state.sign(state, call))
+    return InputRequiredResult(requests, signing.dumps(asdict(state), salt=_SALT, compress=True))
+
+
+def _unsign(text: str, call: ToolCall) -> RequestState:
+    """Return the state that was signed for this call. Raises InvalidParamsError for any other."""
+    try:
+        age = timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
+        state = RequestState(**signing.loads(text, salt=_SALT, max_age=age))
+    except signing.SignatureExpired:
+        raise _invalid("it is too old") from None
+    except (signing.BadSignature, ValueError):
+        raise _invalid("it is not as this server has given it out") from None
+    if state.binding != approval_queue.binding(call):
+        raise _invalid(
+            "it belongs to another call: the user, the tool, its definition and the arguments "
+            "must all be the same"
+        )
+    return state
+
+
+def _consume(state: RequestState) -> None:
+    """
+    Write that the question was answered, before anything runs because of the answer.
+
+    Raises InvalidParamsError where it was answered before, in whichever process.
+    """
+    using = router.db_for_write(UsedState)
+    try:
+        with transaction.atomic(using):
+            UsedState._default_manager.using(using).create(nonce=state.nonce)
+    except IntegrityError:
+        raise _invalid("it was used before, which it can be once") from None
+    UsedState.forget(using=using)
+
+
+def _invalid(why: str) -> InvalidParamsError:
+    return InvalidParamsError(
+        f"Invalid requestState: {why}. Nothing was run. Call the tool without requestState and "
+        "inputResponses to begin anew."
+    )
