@@ -17,14 +17,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from traceback import walk_tb
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from django.core.cache import cache as default_cache
 from django.core.cache.backends.base import BaseCache
 from django.core.cache.backends.locmem import LocMemCache
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
-from django.dispatch import receiver
 from django.http import HttpRequest
 from django.utils.module_loading import import_string
 from rest_framework.request import Request
@@ -147,36 +146,33 @@ def make_throttle(kind: type[BaseThrottle]) -> BaseThrottle:
     reads it: methods that the class overrides stay. Raises what ``__init__`` raises, as
     ImproperlyConfigured for a scope without a rate.
     """
-    throttle = kind.__new__(kind)
+    throttle: Any = kind.__new__(kind)
     own: dict[str, object] = vars(throttle)
+
+    def count() -> bool:
+        allowed = _count(throttle, (kind, throttle.key), throttle.num_requests, throttle.duration)
+        throttle.wait = lambda: throttle._left
+        return allowed
+
+    def allow(request: Request, view: object) -> bool:
+        # As DRF's own, but for reading the history, which is always empty.
+        if throttle.rate is None:
+            return True
+        throttle.key = throttle.get_cache_key(request, view)
+        return throttle.key is None or count()
+
     if kind.get_ident is BaseThrottle.get_ident:
         own["get_ident"] = ToolRateThrottle().get_ident
-    if isinstance(throttle, SimpleRateThrottle):
+    if issubclass(kind, SimpleRateThrottle):
         own["THROTTLE_RATES"] = {**throttle.THROTTLE_RATES, **conf.THROTTLE_RATES}
         own["cache_format"] = f"mcp_{throttle.cache_format}"
         counting = ("throttle_success", "throttle_failure", "wait")
         if all(getattr(kind, name) is getattr(SimpleRateThrottle, name) for name in counting):
-            own["throttle_success"] = partial(_count_request, throttle)
+            own["throttle_success"] = count
             if kind.allow_request is SimpleRateThrottle.allow_request:
-                own["allow_request"] = partial(_allow_request, throttle)
-    kind.__init__(throttle)
-    return throttle
-
-
-def _allow_request(throttle: Any, request: Request, view: object) -> bool:
-    """Do what DRF's allow_request does, but for reading the history, which is always empty."""
-    if throttle.rate is None:
-        return True
-    throttle.key = throttle.get_cache_key(request, view)
-    return throttle.key is None or _count_request(throttle)
-
-
-def _count_request(throttle: Any) -> bool:
-    """Count a request under the key of one of DRF's throttles; return whether it may go on."""
-    about = (type(throttle), throttle.key)
-    allowed = _count(throttle, about, throttle.num_requests, throttle.duration)
-    throttle.wait = lambda: throttle._left
-    return allowed
+                own["allow_request"] = allow
+    throttle.__init__()
+    return cast("BaseThrottle", throttle)
 
 
 def _count(throttle: Any, about: tuple[object, ...], calls: int, seconds: int) -> bool:
@@ -300,9 +296,7 @@ def may_throttle(tool: Tool) -> bool:
     return own or any(each().get_rate(tool) is not None for each in tools)
 
 
-@receiver(setting_changed)
-def _forget_rates(**kwargs: object) -> None:
-    may_throttle.cache_clear()
+setting_changed.connect(lambda **changed: may_throttle.cache_clear(), weak=False)
 
 
 def throttled(tool: Tool, context: Context) -> CallToolResult | None:

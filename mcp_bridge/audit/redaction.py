@@ -4,7 +4,7 @@ The secrets in the arguments of a call, and the one walker that hides them.
 Secret are the values that a tool's schema marks (``writeOnly`` or ``format: password``, as
 SecretStr has them) and, unless all is wanted, those with the name of a secret, at any depth. A
 record is bounded text that any database takes; people who confirm a call
-(``mcp_bridge.access.approval_queue``) read all the rest, uncut.
+(``mcp_bridge.access.confirmation``) read all the rest, uncut.
 """
 
 from __future__ import annotations
@@ -169,8 +169,8 @@ class Redactor:
     def value(self, value: object, depth: int = 1, inside: int = 0) -> object:
         """Return a value without its secrets; it is ``depth`` deep, in ``inside`` texts of JSON."""
         self.left -= _BETWEEN
-        is_container = isinstance(value, Mapping | list | tuple)
-        if self.left <= 0 or (is_container and depth > self.max_depth):
+        is_too_deep = depth > self.max_depth and isinstance(value, (Mapping, list, tuple))
+        if self.left <= 0 or is_too_deep:
             return CUT
         if isinstance(value, Mapping):
             members: dict[str, object] = {}

@@ -9,7 +9,7 @@ from typing import Any, Final
 from django.http import HttpRequest
 
 import mcp_bridge
-from mcp_bridge.access.approval_queue import approve_own
+from mcp_bridge.access.confirmation import approve_own
 from mcp_bridge.features import Client
 from mcp_bridge.protocol import LATEST, JSONObject, ProtocolError, UnknownToolError
 from mcp_bridge.protocol.jsonrpc import decode, encode
