@@ -95,7 +95,14 @@ def resume(call: ToolCall, answers: Answers | None) -> ToolCall:
         responses = {key: answers.responses[key] for key in state.asked if key in answers.responses}
         for key, response in responses.items():
             check_response(key, state.asked[key], response)
-        _consume(state)
+        # Written before anything runs because of the answer.
+        rows = UsedState._default_manager.using(router.db_for_write(UsedState))
+        try:
+            with transaction.atomic(rows.db):
+                rows.create(nonce=state.nonce)
+        except IntegrityError:
+            raise _invalid("it was used before, which it can be once") from None
+        UsedState.forget(using=rows.db)
         if state.confirming:
             agreed = responses.pop(CONFIRM, None)
         context = replace(
@@ -104,6 +111,7 @@ def resume(call: ToolCall, answers: Answers | None) -> ToolCall:
         call = replace(call, context=context, confirmed=state.confirmed)
     if call.confirmed or not call.tool.options.confirm:
         return call
+    # The client answers for its own user.
     return _confirmed(call, None if conf.FOUR_EYES else agreed)
 
 
@@ -156,11 +164,8 @@ def ask_person(call: ToolCall) -> InputRequiredResult | CallToolResult:
 
 
 def render_arguments(tool: Tool, arguments: JSONObject) -> str:
-    """
-    Return the arguments as indented JSON in which every character shows, without secrets.
-
-    Unlike in a record nothing is cut: nobody can agree to arguments that are not there.
-    """
+    """Return the arguments as indented JSON in which every character shows, without secrets."""
+    # Nothing is cut, unlike in a record: nobody can agree to arguments that are not there.
     redactor = Redactor(sensitive_fields(tool), hidden=HIDDEN, max_inside=_MAX_INSIDE)
     text = json.dumps(redactor.value(arguments), indent=2, ensure_ascii=False)
     hidden = {each for each in set(text) if not each.isprintable() or _BLANK.match(each)}
@@ -220,21 +225,6 @@ def _unsign(text: str, call: ToolCall) -> RequestState:
             "must all be the same"
         )
     return state
-
-
-def _consume(state: RequestState) -> None:
-    """
-    Write that the question was answered, before anything runs because of the answer.
-
-    Raises InvalidParamsError where it was answered before, in whichever process.
-    """
-    using = router.db_for_write(UsedState)
-    try:
-        with transaction.atomic(using):
-            UsedState._default_manager.using(using).create(nonce=state.nonce)
-    except IntegrityError:
-        raise _invalid("it was used before, which it can be once") from None
-    UsedState.forget(using=using)
 
 
 def _invalid(why: str) -> InvalidParamsError:

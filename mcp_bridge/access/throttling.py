@@ -142,16 +142,16 @@ def make_throttle(kind: type[BaseThrottle]) -> BaseThrottle:
     It looks for its rate in THROTTLE_RATES first, and counts under other keys than in the site's
     own views, since two rates cannot share one history. Where the class leaves counting to DRF,
     it counts as ToolRateThrottle does: DRF reads a history and writes it back, so that of requests
-    at the same moment it counts one. All this is set on the instance, before DRF's ``__init__``
-    reads it: methods that the class overrides stay. Raises what ``__init__`` raises, as
-    ImproperlyConfigured for a scope without a rate.
+    at the same moment it counts one. Methods that the class overrides stay. Raises what its
+    ``__init__`` raises, as ImproperlyConfigured for a scope without a rate.
     """
+    # Without __init__, which reads what is set here.
     throttle: Any = kind.__new__(kind)
-    own: dict[str, object] = vars(throttle)
+    own = vars(throttle)
 
     def count() -> bool:
         allowed = _count(throttle, (kind, throttle.key), throttle.num_requests, throttle.duration)
-        throttle.wait = lambda: throttle._left
+        own["wait"] = lambda: throttle._left
         return allowed
 
     def allow(request: Request, view: object) -> bool:
@@ -177,15 +177,13 @@ def make_throttle(kind: type[BaseThrottle]) -> BaseThrottle:
 
 def _count(throttle: Any, about: tuple[object, ...], calls: int, seconds: int) -> bool:
     """
-    Add one to the throttle's count of this window; return whether it is within ``calls``.
+    Add one to a count, by what it is ``about``; return whether there are no more than ``calls``.
 
-    ``about`` identifies the count, ``seconds`` is the length of its windows. Sets the throttle's
-    ``repeated``, and ``_left``, the rest of the window. Raises what the cache raises.
+    Sets the throttle's ``repeated``, and ``_left``: the seconds that are left of the window.
     """
     cache, (window, passed) = throttle.cache, divmod(throttle.timer(), seconds)
     key = _key(*about, seconds, int(window))
-    # Kept for longer than the window, since Redis would make a key without an end of one that ends
-    # while it is counted.
+    # Longer than the window: Redis makes a key without an end of one that ends while it is counted.
     timeout = 2 * seconds
     try:
         count = int(cache.incr(key))
@@ -222,8 +220,8 @@ def count_or_none(throttle: BaseThrottle, count: Callable[[], bool]) -> bool | N
     """
     Return what ``count`` returns, or None while the throttle's cache does not answer.
 
-    After an error it is not asked for PAUSE seconds, and then by one request for all. Raises what
-    ``count`` raises, but for exceptions of a cache.
+    After an error it is not asked for PAUSE seconds, and then by one request for all. Any other
+    exception of ``count`` is raised.
     """
     breaker = _breakers[id(getattr(throttle, "cache", type(throttle)))]
     now = time.monotonic()
@@ -248,12 +246,9 @@ def count_or_none(throttle: BaseThrottle, count: Callable[[], bool]) -> bool | N
 
 
 def count_locally(throttle: BaseThrottle, count: Callable[[], bool]) -> bool:
-    """
-    Return what ``count`` returns when the throttle's cache is the memory of this process.
-
-    A throttle that names no cache is not asked: it would wait for the one that does not answer.
-    """
+    """Return what ``count`` returns when the throttle's cache is the memory of this process."""
     if not hasattr(throttle, "cache"):
+        # It names none, and would wait for the one that does not answer.
         return True
     throttle.cache = _local
     try:
@@ -265,23 +260,15 @@ def count_locally(throttle: BaseThrottle, count: Callable[[], bool]) -> bool:
 
 
 def _is_of_cache(exception: Exception) -> bool:
-    """
-    Return whether the exception left a method of a cache.
-
-    What caches raise has no class in common, and a throttle may use one that it does not name.
-    """
+    """Return whether it left a method of a cache: what these raise has no class in common."""
     frames = (frame for frame, _ in walk_tb(exception.__traceback__))
     return any(isinstance(frame.f_locals.get("self"), BaseCache) for frame in frames)
 
 
 def is_repeated(refusing: Iterable[BaseThrottle], caller: tuple[str, ...]) -> bool:
-    """
-    Return whether the caller was refused before in the same window, which needs no new record.
-
-    Throttles that count exactly know it; where none does, this process remembers its refusal of
-    ``caller`` for a minute.
-    """
+    """Return whether a refusal needs no record: the caller had one before in the same window."""
     known = {getattr(each, "repeated", None) for each in refusing} - {None}
+    # Only what counts exactly knows it: else this process remembers a refusal for a minute.
     return all(known) if known else not _local.add(_key("refusal", *caller), True, timeout=60)
 
 

@@ -40,10 +40,6 @@ logger = logging.getLogger("mcp_bridge.audit")
 # The key in a context's scratch space of whether its last refusal for too many calls repeats one of
 # the same window of time: the first is on record, so that many do not fill the table.
 REPEATED: Final = "mcp_bridge.repeated"
-_UNRECORDED: Final = (
-    "The tool {} was not run: this site keeps a record of what is done and could not write one "
-    "just now. The same call may succeed later."
-)
 # By the status of a tool that its caller does not see, which is answered as if it were not there.
 _UNSEEN: Final = {
     None: ErrorCode.UNKNOWN_TOOL,
@@ -82,8 +78,11 @@ def start(call: ToolCall) -> StartedCall:
     if (acts or conf.audit.WRITE_AHEAD) and not _write(record, keyed=True):
         record = None
     if record is None and acts and conf.audit.REQUIRED:
-        refusal = CallToolResult.error(_UNRECORDED.format(tool.name))
-        raise CallRefused(refusal, ErrorCode.UNRECORDED)
+        text = (
+            f"The tool {tool.name} was not run: this site keeps a record of what is done and could "
+            "not write one just now. The same call may succeed later."
+        )
+        raise CallRefused(CallToolResult.error(text), ErrorCode.UNRECORDED)
     tool_call_started.send_robust(Tool, call=call)
     return StartedCall(call=call, started=perf_counter(), record=record)
 
@@ -162,33 +161,24 @@ def _record(
     """Return a record that is not written yet; None where the site keeps none."""
     if conf.AUDIT is None or not has_database():
         return None
+    info = context.client.info
     values: dict[str, Any] = {
         "started_at": timezone.now(),
         "tool": name,
         "outcome": outcome,
         "revision": context.revision.version,
         "remote_address": _text(context.remote_address),
+        # A legacy client names itself in a header alone.
+        "client_name": _printable(info.get("name") or context.user_agent),
+        "client_version": _printable(info.get("version")),
     }
-    for part in (_client, _user, _credential, partial(_arguments, arguments, name, tool)):
+    for part in (_user, _credential, partial(_arguments, arguments, name, tool)):
         try:
             values |= part(context)
         except Exception:
             # A user or credential of the site's own may raise when it is looked at.
             logger.exception("The record of a call of %r is not complete", name)
     return _Record(values)
-
-
-def _client(context: Context) -> dict[str, object]:
-    """Return how a client names itself, in the message or, in legacy revisions, in a header."""
-    info = context.client.info
-    names = {
-        "client_name": info.get("name") or context.user_agent,
-        "client_version": info.get("version"),
-    }
-    return {
-        column: "".join(each if each.isprintable() else "\ufffd" for each in _text(name)[:100])
-        for column, name in names.items()
-    }
 
 
 def _user(context: Context) -> dict[str, object]:
@@ -227,6 +217,10 @@ def _arguments(
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _printable(value: object) -> str:
+    return "".join(each if each.isprintable() else "\ufffd" for each in _text(value)[:100])
 
 
 def _write(record: _Record | None, *, keyed: bool = False, **values: Any) -> bool:

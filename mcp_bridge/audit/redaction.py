@@ -44,11 +44,7 @@ _APART: Final = DEFINITIONS | {"properties"}
 
 
 def storable(value: object, length: int) -> str:
-    """
-    Return a text as any database takes it: no NUL, no lone surrogate, at most so many characters.
-
-    Anything but a text is the empty text.
-    """
+    """Return a text as any database takes it, cut to a length; of anything else the empty text."""
     text = value if isinstance(value, str) else ""
     return text[:length].encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
