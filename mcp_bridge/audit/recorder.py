@@ -49,21 +49,15 @@ _UNSEEN: Final = {
 }
 
 
-@dataclass(slots=True)
-class _Record:
-    """What a record says by column; ``key`` is the one that the database has given it."""
-
-    values: dict[str, Any]
-    key: object = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedCall:
     """A call that runs; ``record`` is None where there is none, or none could be written."""
 
     call: ToolCall
     started: float
-    record: _Record | None
+    record: dict[str, Any] | None
+    # Of its row, where that is written already.
+    key: object
 
 
 def start(call: ToolCall) -> StartedCall:
@@ -73,10 +67,11 @@ def start(call: ToolCall) -> StartedCall:
     Raises CallRefused where no record could be written and AUDIT["REQUIRED"] forbids the call.
     """
     tool = call.tool
-    record = _record(Outcome.STARTED, tool.name, call.sent, call.context, tool)
+    record, key = _record(Outcome.STARTED, tool.name, call.sent, call.context, tool), None
     acts = not tool.annotations.get("readOnlyHint", False)
-    if (acts or conf.audit.WRITE_AHEAD) and not _write(record, keyed=True):
-        record = None
+    if acts or conf.audit.WRITE_AHEAD:
+        key = _write(record, keyed=True)
+        record = None if key is None else record
     if record is None and acts and conf.audit.REQUIRED:
         text = (
             f"The tool {tool.name} was not run: this site keeps a record of what is done and could "
@@ -84,7 +79,7 @@ def start(call: ToolCall) -> StartedCall:
         )
         raise CallRefused(CallToolResult.error(text), ErrorCode.UNRECORDED)
     tool_call_started.send_robust(Tool, call=call)
-    return StartedCall(call=call, started=perf_counter(), record=record)
+    return StartedCall(call=call, started=perf_counter(), record=record, key=key)
 
 
 def finish(
@@ -103,7 +98,7 @@ def finish(
         "reference": reference,
         "result_bytes": result_bytes,
     }
-    _write(started.record, **ended, duration_ms=round(duration * 1000, 3))
+    _write(started.record, started.key, **ended, duration_ms=round(duration * 1000, 3))
     tool_call_finished.send_robust(Tool, call=started.call, duration=duration, **ended)
 
 
@@ -157,8 +152,8 @@ def request_refused(error: ProtocolError, request: HttpRequest) -> None:
 
 def _record(
     outcome: Outcome, name: str, arguments: object, context: Context, tool: Tool | None
-) -> _Record | None:
-    """Return a record that is not written yet; None where the site keeps none."""
+) -> dict[str, Any] | None:
+    """Return what a record says, by column; None where the site keeps none."""
     if conf.AUDIT is None or not has_database():
         return None
     info = context.client.info
@@ -178,7 +173,7 @@ def _record(
         except Exception:
             # A user or credential of the site's own may raise when it is looked at.
             logger.exception("The record of a call of %r is not complete", name)
-    return _Record(values)
+    return values
 
 
 def _user(context: Context) -> dict[str, object]:
@@ -223,38 +218,38 @@ def _printable(value: object) -> str:
     return "".join(each if each.isprintable() else "\ufffd" for each in _text(value)[:100])
 
 
-def _write(record: _Record | None, *, keyed: bool = False, **values: Any) -> bool:
+def _write(
+    record: dict[str, Any] | None, key: object = None, *, keyed: bool = False, **values: Any
+) -> object:
     """
     Write a record, if there is one, with these values as well, in no transaction of the tool's.
 
-    Returns whether it is written; a loss is logged.
+    Updates the row with the ``key``, if given. Returns the key of a new row where ``keyed``; None
+    also stands for a loss, which is logged.
     """
     if record is None:
-        return False
-    record.values.update(values)
+        return None
+    record.update(values)
+    write: Callable[[], object]
     try:
         using = router.db_for_write(ToolCallRecord)
         connection = connections[using]
-        write: Callable[[], object]
-        if record.key is None:
-            write = partial(ToolCallRecord.insert, record.values, using, keyed=keyed)
+        if key is None:
+            write = partial(ToolCallRecord.insert, record, using, keyed=keyed)
         else:
-            write = partial(ToolCallRecord.amend, record.key, values, using)
+            write = partial(ToolCallRecord.amend, key, values, using)
         if connection.in_atomic_block:
             # In one of somebody else's; a write that fails must leave the rest of it usable.
             with transaction.atomic(using=using):
-                record.key = write()
-            return True
+                return write()
         try:
-            record.key = write()
+            return write()
         except (OperationalError, InterfaceError):
             # It may have died while the tool ran.
             if connection.connection is None or connection.is_usable():
                 raise
-            connection.close()
-            record.key = write()
+        connection.close()
+        return write()
     except Exception:
-        name = record.values["tool"]
-        logger.exception("The record of a call of %r is lost: it was not written", name)
-        return False
-    return True
+        logger.exception("The record of a call of %r is lost: it was not written", record["tool"])
+        return None
