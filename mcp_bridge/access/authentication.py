@@ -19,7 +19,6 @@ from rest_framework.views import APIView
 
 from mcp_bridge.access import throttling
 from mcp_bridge.access.throttling import ToolRateThrottle, retry_after_seconds
-from mcp_bridge.calls.errors import uncounted
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
@@ -103,7 +102,8 @@ def throttle(request: HttpRequest, view: View) -> None:
             allowed = throttling.count_or_none(each, count)
             if allowed is None:
                 if conf.THROTTLE_WITHOUT_CACHE != "open":
-                    raise uncounted()
+                    text = "The server cannot count requests just now: try again later."
+                    raise UnavailableError(text)
                 request.META[throttling.UNCOUNTED] = True
                 allowed = throttling.count_locally(each, count)
             if not allowed:
