@@ -11,7 +11,7 @@ from django.core import checks
 from django.utils.module_loading import import_string
 from rest_framework.throttling import BaseThrottle, ScopedRateThrottle, SimpleRateThrottle
 
-from mcp_bridge.access.throttling.throttles import EVERY_TOOL, ToolRateThrottle, make_throttle
+from mcp_bridge.access.throttling import EVERY_TOOL, ToolRateThrottle, make_throttle
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from asgiref.sync import sync_to_async
 
 from mcp_bridge.access.confirmation import ask_client, ask_person, give_back, resume
-from mcp_bridge.access.throttling.throttles import may_throttle, throttled
+from mcp_bridge.access.throttling import may_throttle, throttled
 from mcp_bridge.audit import recorder
 from mcp_bridge.calls.cancellation import (
     ClientDisconnected,
