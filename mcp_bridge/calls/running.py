@@ -9,25 +9,62 @@ errors are still those of the tool.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Coroutine, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from operator import attrgetter
 from types import AsyncGeneratorType, GeneratorType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from asgiref.sync import async_to_sync, sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
 from django.db import connections
 
-from mcp_bridge.calls.cancellation import run_to_completion, shield_from_cancellation
 from mcp_bridge.calls.transactions import CallTransactions, may_need_transactions
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError, UnsendableResult
 from mcp_bridge.features import ToolCall
 from mcp_bridge.protocol import CallToolResult
 
+T = TypeVar("T")
+
 # Where the pointers to arguments that came as strings of JSON stand in a result's _meta.
 REPAIRED_KEY: Final = "mcp-bridge/repaired"
+
+
+class ClientDisconnected(asyncio.CancelledError):
+    """The client has disconnected while a thread worked: ``task`` holds how that ended."""
+
+    def __init__(self, task: asyncio.Future[Any]) -> None:
+        super().__init__()
+        self.task = task
+
+
+async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
+    """
+    Return what a thread returns, since no thread can be stopped.
+
+    Raises ClientDisconnected, after the thread has ended, where the client has gone meanwhile; and
+    RuntimeError where the work itself raised CancelledError.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError as raised:
+        if task.cancelled():
+            raise RuntimeError("The work was cancelled from inside.") from raised
+        with suppress(Exception):
+            await shield_from_cancellation(task)
+        raise ClientDisconnected(task) from None
+
+
+async def shield_from_cancellation(work: Awaitable[T]) -> T:
+    """Return what the work returns, however often it is cancelled: a server may cancel twice."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
+    return task.result()
 
 
 class ToolExit(Exception):
@@ -48,8 +85,8 @@ def run(call: ToolCall) -> CallToolResult:
     is_open = any(map(attrgetter("in_atomic_block"), connections.all(initialized_only=True)))
     if not is_open and not may_need_transactions(call.tool):
         return encode_result(call, _returned(call))
-    transactions = CallTransactions(call)
-    with transactions:
+    with CallTransactions(call) as transactions:
+        transactions.begin()
         result = encode_result(call, _returned(call))
         transactions.settle(result)
     return result
@@ -68,28 +105,17 @@ async def arun(call: ToolCall) -> CallToolResult:
         return await _aresult(call)
     # In the thread of the coroutine's queries, which is one for each request (asgiref's
     # ThreadSensitiveContext), so that nobody else's queries are in there.
-    opening = asyncio.ensure_future(sync_to_async(transactions.__enter__)())
-    leave = sync_to_async(transactions.__exit__)
     try:
-        await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        # The thread goes on all the same.
-        await shield_from_cancellation(opening)
-        await shield_from_cancellation(leave(None, None, None))
-        raise
-    try:
+        await run_to_completion(sync_to_async(transactions.begin)())
         result = await _aresult(call)
-        await sync_to_async(transactions.settle)(result)
     except BaseException as raised:
+        leave = sync_to_async(transactions.__exit__)
         await shield_from_cancellation(leave(type(raised), raised, raised.__traceback__))
+        if isinstance(raised, ClientDisconnected):
+            # What the thread has ended is no call.
+            raise asyncio.CancelledError from None
         raise
-    await run_to_completion(_left(transactions, result))
-    return result
-
-
-async def _left(transactions: CallTransactions, result: CallToolResult) -> CallToolResult:
-    await sync_to_async(transactions.__exit__)(None, None, None)
-    return result
+    return await run_to_completion(sync_to_async(transactions.finish)(result))
 
 
 def encode_result(call: ToolCall, value: object) -> CallToolResult:
@@ -99,9 +125,7 @@ def encode_result(call: ToolCall, value: object) -> CallToolResult:
     Raises UnsendableResult where it cannot be, and ToolError where it is too large.
     """
     try:
-        result = call.tool.encode(value)
-        if call.repaired:
-            result = mark_repaired(call, result)
+        result = mark_repaired(call, call.tool.encode(value))
         size = len(result.to_json(call.context.revision))
     except Exception as exception:
         raise UnsendableResult from exception
@@ -122,7 +146,7 @@ def mark_repaired(call: ToolCall, result: CallToolResult) -> CallToolResult:
 
 
 async def _aresult(call: ToolCall) -> CallToolResult:
-    value = await _areturned(call)
+    value = await _awaited(call.tool.invoke(call))
     if isinstance(value, Iterator):
         # It can be read only once, and may read from the database.
         return await sync_to_async(encode_result)(call, value)
@@ -139,24 +163,24 @@ async def _aresult(call: ToolCall) -> CallToolResult:
 
 
 def _returned(call: ToolCall) -> Any:
-    if call.tool.is_async:
-        return async_to_sync(_areturned)(call)
     try:
         value = call.tool.invoke(call)
-        if isinstance(value, GeneratorType):
-            return list(value)
-        if isinstance(value, AsyncGeneratorType):
-            return async_to_sync(_collected)(value)
-        return value
+        if call.tool.is_async or isinstance(value, AsyncGeneratorType):
+            return async_to_sync(_awaited)(value)
+        return list(value) if isinstance(value, GeneratorType) else value
     except (SystemExit, StopIteration, asyncio.CancelledError) as exit_:
         # None may leave a thread: the process would end, or the event loop hang.
         raise ToolExit(exit_) from exit_
 
 
-async def _areturned(call: ToolCall) -> Any:
+async def _awaited(value: Any) -> Any:
+    """Return what a coroutine returns, or all that an asynchronous generator yields."""
     try:
-        value = await call.tool.invoke(call)
-        return await _collected(value) if isinstance(value, AsyncGeneratorType) else value
+        if not isinstance(value, AsyncGeneratorType):
+            value = await value
+        if isinstance(value, AsyncGeneratorType):
+            value = [each async for each in value]
+        return value
     except SystemExit as exit_:
         raise ToolExit(exit_) from exit_
     except asyncio.CancelledError as exit_:
@@ -164,11 +188,4 @@ async def _areturned(call: ToolCall) -> Any:
         if task is not None and task.cancelling():
             # The call itself is cancelled: its client is gone.
             raise
-        raise ToolExit(exit_) from exit_
-
-
-async def _collected(values: AsyncGeneratorType[Any, None]) -> list[Any]:
-    try:
-        return [each async for each in values]
-    except SystemExit as exit_:
         raise ToolExit(exit_) from exit_

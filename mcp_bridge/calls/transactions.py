@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import lru_cache, partial
-from types import TracebackType
 from typing import Any, Final
 
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
@@ -24,7 +23,7 @@ def may_need_transactions(tool: Tool) -> bool:
     return tool.may_elicit or atomic or not read_only
 
 
-class CallTransactions:
+class CallTransactions(ExitStack):
     """
     Transactions around a call, or savepoints where a transaction is open.
 
@@ -32,11 +31,12 @@ class CallTransactions:
     ATOMIC_REQUESTS (the endpoint's views are in no transaction), and in every one that is in a
     transaction already. A tool that may ask its client has one in each other database from its
     first query there on, since what was written before the question has to be undone. The
-    databases of ``Tool.non_atomic`` have none. Enter and exit it in the thread of the tool's
+    databases of ``Tool.non_atomic`` have none. Begin and exit them in the thread of the tool's
     queries.
     """
 
     def __init__(self, call: ToolCall) -> None:
+        super().__init__()
         tool = call.tool
         configured = {
             alias: each
@@ -49,7 +49,6 @@ class CallTransactions:
         self._on_first_query: set[str] = set()
         if tool.may_elicit and call.context.client.capabilities:
             self._on_first_query = configured.keys() - self._aliases
-        self._stack = ExitStack()
         self._raised_before: dict[str, BaseException | None] = {}
 
     @property
@@ -57,28 +56,18 @@ class CallTransactions:
         """Whether the call has transactions of its own."""
         return bool(self._aliases or self._on_first_query)
 
-    def __enter__(self) -> CallTransactions:
+    def begin(self) -> None:
+        """Begin those that do not wait for a first query."""
         open_now = {
             each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block
         }
-        with ExitStack() as stack:
-            for alias in sorted(self._aliases | open_now):
-                self._begin(alias, stack)
-            for alias in self._on_first_query - open_now:
-                stack.enter_context(connections[alias].execute_wrapper(partial(self._used, alias)))
-            self._stack = stack.pop_all()
-        return self
+        for alias in sorted(self._aliases | open_now):
+            self._begin_in(alias)
+        for alias in self._on_first_query - open_now:
+            self.enter_context(connections[alias].execute_wrapper(partial(self._used, alias)))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, raised, traceback)
-
-    def _begin(self, alias: str, stack: ExitStack) -> None:
-        stack.enter_context(transaction.atomic(using=alias))
+    def _begin_in(self, alias: str) -> None:
+        self.enter_context(transaction.atomic(using=alias))
         self._raised_before[alias] = _database_error(alias)
 
     def _used(self, alias: str, execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
@@ -87,7 +76,7 @@ class CallTransactions:
         is_own = connections[alias].in_atomic_block or sql.startswith("BEGIN")
         if alias in self._on_first_query and not is_own:
             self._on_first_query.discard(alias)
-            self._begin(alias, self._stack)
+            self._begin_in(alias)
         return execute(sql, *rest)
 
     def settle(self, result: CallToolResult) -> None:
@@ -112,6 +101,12 @@ class CallTransactions:
                 # errors. In a savepoint the hooks are those of an outer transaction as well.
                 hooks: list[Any] = connection.run_on_commit
                 hooks[:] = [(*hook[:2], True) for hook in hooks]
+
+    def finish(self, result: CallToolResult) -> CallToolResult:
+        """Settle and exit them, and return the result."""
+        with self:
+            self.settle(result)
+        return result
 
 
 def _database_error(alias: str) -> BaseException | None:
