@@ -19,7 +19,6 @@ from rest_framework.views import APIView
 
 from mcp_bridge.access.throttling import counters, throttles
 from mcp_bridge.access.throttling.throttles import ToolRateThrottle, retry_after_seconds
-from mcp_bridge.calls.errors import uncounted
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
@@ -107,7 +106,8 @@ def throttle(request: HttpRequest, view: View) -> None:
             allowed = counters.count_or_none(each, count)
             if allowed is None:
                 if throttles.is_closed():
-                    raise uncounted()
+                    text = "The server cannot count requests just now: try again later."
+                    raise UnavailableError(text)
                 request.META[throttles.UNCOUNTED] = True
                 allowed = counters.count_locally(each, count)
             if not allowed:

@@ -176,28 +176,27 @@ def _merged(found: Iterable[_Located]) -> list[ArgumentError]:
         (union, branch), *rest = branches
         members = unions.setdefault(union, {}).setdefault(branch, [])
         members.append((error, tuple(rest)))
-    for union, members_of in unions.items():
-        merged += _union(union, {name: _merged(each) for name, each in members_of.items()})
+    for union, found_in in unions.items():
+        errors_of = {branch: _merged(each) for branch, each in found_in.items()}
+        meant = [
+            branch
+            for branch, errors in errors_of.items()
+            if not any(error.type in _OTHER_KIND or error.path == union for error in errors)
+        ]
+        if len(meant) == 1:
+            merged += errors_of[meant[0]]
+            continue
+        # A dict, since branches may want the same.
+        wanted: dict[str, None] = {}
+        for branch, errors in errors_of.items():
+            each = "; ".join(
+                error.message if error.path == union else str(error) for error in errors
+            )
+            name = cut(_CHECKED.sub(r"\1", branch))
+            wanted[f"as {name}: {each}" if branch in meant else each] = None
+        text = cut(" | or: ".join(wanted), 1000)
+        merged.append(ArgumentError(path=union, type="union", message=text))
     return merged
-
-
-def _union(union: str, branches: Mapping[str, list[ArgumentError]]) -> list[ArgumentError]:
-    meant = [
-        branch
-        for branch, errors in branches.items()
-        if not any(error.type in _OTHER_KIND or error.path == union for error in errors)
-    ]
-    if len(meant) == 1:
-        return branches[meant[0]]
-    wanted: list[str] = []
-    for branch, errors in branches.items():
-        text = "; ".join(error.message if error.path == union else str(error) for error in errors)
-        if branch in meant:
-            name = _CHECKED.sub(r"\1", branch)
-            text = f"as {cut(name)}: {text}"
-        if text not in wanted:
-            wanted.append(text)
-    return [ArgumentError(path=union, type="union", message=cut(" | or: ".join(wanted), 1000))]
 
 
 def _error(place: Iterable[str | int], kind: str, message: str) -> ArgumentError:

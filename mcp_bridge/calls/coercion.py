@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import InvalidArguments
@@ -23,6 +23,8 @@ from mcp_bridge.schemas.walk import SchemaDocument
 # Of more values than that the rest stays as it is: looking at them would cost seconds.
 MOST_READ: Final = 10_000
 _ANYTHING: Final = frozenset({"null", "boolean", "number", "string", "object", "array"})
+# The schema of values of which no schema says anything.
+_OPEN: Final[JSONSchema] = {}
 _KINDS: Final = {dict: "object", list: "array", str: "string", type(None): "null", bool: "boolean"}
 
 
@@ -36,17 +38,16 @@ def repair(
     InvalidArguments: ``refused`` where none was, or with advice where the site does not decode.
     """
     decoding = Decoding(_document(tool))
-    decoded = decoding.decode(arguments)
-    found = decoding.found
+    decoded, found = decoding.decode(arguments), decoding.found
     if not found:
         raise refused
     if not conf.COERCE_STRINGIFIED:
-        advice = {
-            path: f"; send the {kind} itself, not a string of JSON" for path, kind in found.items()
-        }
+        advice = "; send the {} itself, not a string of JSON"
         errors = [
-            replace(error, message=error.message + advice.get(error.path, ""))
-            for error in refused.errors
+            replace(each, message=each.message + advice.format(found[each.path]))
+            if each.path in found
+            else each
+            for each in refused.errors
         ]
         raise InvalidArguments(errors) from None
     repaired = tuple(found)
@@ -72,44 +73,46 @@ class Decoding:
         self.found: dict[str, str] = {}
         self._document = document
         self._left = MOST_READ
-        # By identity, so that schemas that hold themselves end, and no schema is read twice. The
-        # schemas are kept with their values: an id is one only while its object lives.
-        self._kinds: dict[int, tuple[object, frozenset[str]]] = {}
-        self._members: dict[tuple[int, str | int], tuple[object, object]] = {}
+        # By identity, so that schemas that hold themselves end, and no schema is read twice. All
+        # live as long: in the document, in _members, or as _OPEN.
+        self._kinds: dict[int, frozenset[str]] = {}
+        self._members: dict[tuple[int, str | int], object] = {}
 
-    def decode(self, arguments: JSONObject) -> dict[str, object]:
+    def decode(self, arguments: JSONObject) -> JSONObject:
         """Return the arguments, decoded where they have to be."""
-        root = self._document.root
-        return {name: self._within((), root, name, each) for name, each in arguments.items()}
+        decoded: JSONObject = self._decoded((), self._document.root, arguments)
+        return decoded
 
-    def _value(self, place: tuple[str | int, ...], schema: object, value: object) -> object:
+    def _decoded(self, place: tuple[str | int, ...], schema: object, value: object) -> Any:
         if isinstance(value, str):
-            value = self._decoded(place, schema, value)
+            value = self._read(place, schema, value)
+
+        def member(key: str | int, value: object) -> object:
+            if not isinstance(value, str | Mapping | list):
+                return value
+            self._left -= 1
+            if self._left < 0 or len(place) >= jsonrpc.MAX_DEPTH:
+                return value
+            return self._decoded((*place, key), self._member(schema, key), value)
+
         if isinstance(value, Mapping):
-            return {key: self._within(place, schema, key, each) for key, each in value.items()}
+            return {key: member(key, each) for key, each in value.items()}
         if isinstance(value, list):
-            return [self._within(place, schema, key, each) for key, each in enumerate(value)]
+            return [member(index, each) for index, each in enumerate(value)]
         return value
 
-    def _within(
-        self, place: tuple[str | int, ...], schema: object, key: str | int, value: object
-    ) -> object:
-        if not isinstance(value, str | Mapping | list):
-            return value
-        self._left -= 1
-        if self._left < 0 or len(place) >= jsonrpc.MAX_DEPTH:
-            return value
-        return self._value((*place, key), self._member(schema, key), value)
-
-    def _decoded(self, place: tuple[str | int, ...], schema: object, text: str) -> object:
-        if not text.lstrip().startswith(("{", "[")) or "string" in self._kinds_of(schema):
+    def _read(self, place: tuple[str | int, ...], schema: object, text: str) -> object:
+        if not text.lstrip().startswith(("{", "[")):
+            return text
+        kinds = self._kinds_of(schema)
+        if "string" in kinds:
             return text
         try:
             value: object = jsonrpc.decode(text.encode("utf-8"))
         except (ProtocolError, UnicodeError):
             return text
         kind = _KINDS[type(value)]
-        if kind not in self._kinds_of(schema):
+        if kind not in kinds:
             return text
         self.found[pointer(place)] = kind
         return value
@@ -119,9 +122,9 @@ class Decoding:
         if not isinstance(schema, Mapping):
             return frozenset() if schema is False else _ANYTHING
         if id(schema) in self._kinds:
-            return self._kinds[id(schema)][1]
+            return self._kinds[id(schema)]
         # What a schema that holds itself is, as long as it is being read.
-        self._kinds[id(schema)] = (schema, _ANYTHING)
+        self._kinds[id(schema)] = _ANYTHING
         kinds = _ANYTHING
         if "type" in schema:
             named = schema["type"]
@@ -131,31 +134,29 @@ class Decoding:
             kinds &= {_KINDS.get(type(each), "number") for each in values}
         for branches in self._choices(schema):
             kinds &= frozenset().union(*map(self._kinds_of, branches))
-        self._kinds[id(schema)] = (schema, kinds)
+        self._kinds[id(schema)] = kinds
         return kinds
 
     def _member(self, schema: object, key: str | int) -> object:
         """Return a schema of a member of an object, or an item of an array, of this schema."""
         if not isinstance(schema, Mapping):
-            return {}
+            return _OPEN
         known = (id(schema), key)
         if known in self._members:
-            return self._members[known][1]
-        self._members[known] = (schema, {})
+            return self._members[known]
+        self._members[known] = _OPEN
         first = schema.get("prefixItems", ())
-        own: object
         if isinstance(key, str):
             own = schema.get("properties", {}).get(key, schema.get("additionalProperties", {}))
         else:
             own = first[key] if key < len(first) else schema.get("items", {})
-        parts = [own]
+        parts: list[object] = [own]
         for branches in self._choices(schema):
             members = [self._member(each, key) for each in branches]
             parts.append(members[0] if len(members) == 1 else {"anyOf": members})
         meant = [each for each in parts if each or each is False]
-        member = meant[0] if len(meant) == 1 else {"allOf": meant}
-        self._members[known] = (schema, member)
-        return member
+        self._members[known] = meant[0] if len(meant) == 1 else {"allOf": meant}
+        return self._members[known]
 
     def _choices(self, schema: JSONSchema) -> Iterator[list[object]]:
         """Yield lists of schemas; the value has to fit one schema of each list."""

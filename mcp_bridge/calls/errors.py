@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-from dataclasses import dataclass
 from traceback import walk_tb
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
 from django.db import InterfaceError, OperationalError, ProgrammingError
@@ -23,13 +22,8 @@ from mcp_bridge.protocol import CallToolResult, ProtocolError, UnavailableError
 
 logger = logging.getLogger("mcp_bridge.calls")
 
-# What to do after an error that is not the model's.
-_NEVER = "repeating the call unchanged will not help"
-_LATER = "the same call may succeed later"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandledError:
+class HandledError(NamedTuple):
     """The result for the model; the error code and the reference into the log for the record."""
 
     result: CallToolResult
@@ -45,8 +39,8 @@ def handle_error(call: ToolCall, exception: Exception) -> HandledError:
     ProtocolError where that is what the tool, or its error handler, raised.
     """
     if isinstance(exception, UnsendableResult):
-        what, cause = "returned a result that cannot be sent", exception.__cause__
-        return log_error(call, what, cause, code=ErrorCode.UNSENDABLE)
+        what = "returned a result that cannot be sent"
+        return log_error(call, what, exception.__cause__, ErrorCode.UNSENDABLE)
     try:
         exception = call.tool.convert_error(exception, call)
     except Exception:
@@ -55,10 +49,10 @@ def handle_error(call: ToolCall, exception: Exception) -> HandledError:
         raise exception
     text = _mapped(exception, call) or _explained(exception, call)
     if text is not None:
-        return HandledError(result=mark_repaired(call, CallToolResult.error(text)))
+        return HandledError(mark_repaired(call, CallToolResult.error(text)))
     if is_database_unavailable(exception):
-        what, code = "could not use the site's database", ErrorCode.UNAVAILABLE
-        return log_error(call, what, exception, _LATER, code=code)
+        what = "could not use the site's database"
+        return log_error(call, what, exception, ErrorCode.UNAVAILABLE)
     return log_error(call, "failed", exception)
 
 
@@ -66,18 +60,19 @@ def log_error(
     call: ToolCall,
     what: str,
     cause: BaseException | None,
-    advice: str = _NEVER,
     code: str = ErrorCode.INTERNAL_ERROR,
 ) -> HandledError:
     """Log an error that is the site's own in full, and return one sentence on it for the model."""
     name, reference = call.tool.name, secrets.token_hex(6)
     logger.error("Tool %r %s (reference %s)", name, what, reference, exc_info=cause)
+    advice = "repeating the call unchanged will not help"
+    if code == ErrorCode.UNAVAILABLE:
+        advice = "the same call may succeed later"
     text = (
         f"The tool {name} {what}: the site's log says why under the reference {reference}, "
         f"and {advice}."
     )
-    result = mark_repaired(call, CallToolResult.error(text))
-    return HandledError(result=result, error_code=code, reference=reference)
+    return HandledError(mark_repaired(call, CallToolResult.error(text)), code, reference)
 
 
 def is_database_unavailable(exception: BaseException) -> bool:
@@ -102,21 +97,12 @@ def reraise(exception: Exception) -> NoReturn:
     """
     if is_database_unavailable(exception):
         logger.error("The database could not be asked", exc_info=exception)
-        raise unavailable() from exception
+        text = "The server cannot reach its database just now: try again later."
+        raise UnavailableError(text) from exception
     if isinstance(exception, StopIteration):
         # Without "from", by which contextlib would tell that it is the same.
         raise RuntimeError("The site's own code raised StopIteration.")
     raise exception
-
-
-def unavailable() -> UnavailableError:
-    """Return the error for a client where the site's database cannot be asked."""
-    return UnavailableError("The server cannot reach its database just now: try again later.")
-
-
-def uncounted() -> UnavailableError:
-    """Return the error for a client where requests have a rate and cannot be counted."""
-    return UnavailableError("The server cannot count requests just now: try again later.")
 
 
 def _mapped(exception: Exception, call: ToolCall) -> str | None:

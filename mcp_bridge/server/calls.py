@@ -184,8 +184,7 @@ def _checked(tool: Tool, arguments: JSONObject, context: Context) -> ToolCall:
         result = mark_repaired(replace(call, repaired=refused.repaired), result)
         raise CallRefused(result, ErrorCode.INVALID) from refused
     except Exception as exception:
-        handled = handle_error(call, exception)
-        raise CallRefused(handled.result, handled.error_code, handled.reference) from exception
+        raise CallRefused(*handle_error(call, exception)) from exception
     return replace(call, arguments=values, repaired=repaired)
 
 
