@@ -1,5 +1,5 @@
 """
-Running a tool, on the caller's thread or on its event loop, and encoding what it returned.
+Run a tool in its transactions, on the caller's thread or on its event loop, and encode its result.
 
 ``arun`` needs a thread for a coroutine function only to begin and end its transactions, and for a
 result that is still to be read from the database. A generator is read to its end here, where its
@@ -9,21 +9,21 @@ errors are still those of the tool.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Iterator
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Set
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import lru_cache, partial
 from operator import attrgetter
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any, Final, TypeVar
 
 from asgiref.sync import async_to_sync, sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
-from django.db import connections
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
-from mcp_bridge.calls.transactions import CallTransactions, may_need_transactions
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError, UnsendableResult
-from mcp_bridge.features import ToolCall
+from mcp_bridge.features import Tool, ToolCall
 from mcp_bridge.protocol import CallToolResult
 
 T = TypeVar("T")
@@ -38,6 +38,59 @@ class ClientDisconnected(asyncio.CancelledError):
     def __init__(self, task: asyncio.Future[Any]) -> None:
         super().__init__()
         self.task = task
+
+
+class ToolExit(Exception):
+    """A tool raised an exception that would end more than the tool; the cause is that one."""
+
+    def __init__(self, raised: BaseException) -> None:
+        super().__init__(f"The tool raised {raised!r}.")
+
+
+def run(call: ToolCall) -> CallToolResult:
+    """
+    Run the tool and return its result, which can be sent.
+
+    Raises what the tool raises (ToolExit for SystemExit, StopIteration and a CancelledError of its
+    own), UnsendableResult for a result that cannot be sent, ToolError for one that is too large,
+    and TransactionManagementError where the tool went on after an error of the database.
+    """
+    is_open = any(map(attrgetter("in_atomic_block"), connections.all(initialized_only=True)))
+    databases = _databases(call.tool, bool(call.context.client.capabilities))
+    if not is_open and not any(databases):
+        return encode_result(call, _returned(call))
+    with CallTransactions(*databases) as transactions:
+        transactions.begin()
+        result = encode_result(call, _returned(call))
+        transactions.settle(result)
+    return result
+
+
+async def arun(call: ToolCall) -> CallToolResult:
+    """
+    Do the same: a coroutine function is awaited here, any other function has a thread.
+
+    Raises ClientDisconnected for a call that was run to its end although its client has gone.
+    """
+    if not call.tool.is_async:
+        return await run_to_completion(sync_to_async(run)(call))
+    databases = _databases(call.tool, bool(call.context.client.capabilities))
+    if not any(databases):
+        return await _aresult(call)
+    transactions = CallTransactions(*databases)
+    # In the thread of the coroutine's queries, which is one for each request (asgiref's
+    # ThreadSensitiveContext), so that nobody else's queries are in there.
+    try:
+        await run_to_completion(sync_to_async(transactions.begin)())
+        result = await _aresult(call)
+    except BaseException as raised:
+        leave = sync_to_async(transactions.__exit__)
+        await shield_from_cancellation(leave(type(raised), raised, raised.__traceback__))
+        if isinstance(raised, ClientDisconnected):
+            # What the thread has ended is no call.
+            raise asyncio.CancelledError from None
+        raise
+    return await run_to_completion(sync_to_async(transactions.finish)(result))
 
 
 async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
@@ -65,57 +118,6 @@ async def shield_from_cancellation(work: Awaitable[T]) -> T:
         with suppress(asyncio.CancelledError):
             await asyncio.wait([task])
     return task.result()
-
-
-class ToolExit(Exception):
-    """A tool raised an exception that would end more than the tool; the cause is that one."""
-
-    def __init__(self, raised: BaseException) -> None:
-        super().__init__(f"The tool raised {raised!r}.")
-
-
-def run(call: ToolCall) -> CallToolResult:
-    """
-    Run the tool and return its result, which can be sent.
-
-    Raises what the tool raises (ToolExit for SystemExit, StopIteration and a CancelledError of its
-    own), UnsendableResult for a result that cannot be sent, ToolError for one that is too large,
-    and TransactionManagementError where the tool went on after an error of the database.
-    """
-    is_open = any(map(attrgetter("in_atomic_block"), connections.all(initialized_only=True)))
-    if not is_open and not may_need_transactions(call.tool):
-        return encode_result(call, _returned(call))
-    with CallTransactions(call) as transactions:
-        transactions.begin()
-        result = encode_result(call, _returned(call))
-        transactions.settle(result)
-    return result
-
-
-async def arun(call: ToolCall) -> CallToolResult:
-    """
-    Do the same: a coroutine function is awaited here, any other function has a thread.
-
-    Raises ClientDisconnected for a call that was run to its end although its client has gone.
-    """
-    if not call.tool.is_async:
-        return await run_to_completion(sync_to_async(run)(call))
-    transactions = CallTransactions(call)
-    if not transactions.are_needed:
-        return await _aresult(call)
-    # In the thread of the coroutine's queries, which is one for each request (asgiref's
-    # ThreadSensitiveContext), so that nobody else's queries are in there.
-    try:
-        await run_to_completion(sync_to_async(transactions.begin)())
-        result = await _aresult(call)
-    except BaseException as raised:
-        leave = sync_to_async(transactions.__exit__)
-        await shield_from_cancellation(leave(type(raised), raised, raised.__traceback__))
-        if isinstance(raised, ClientDisconnected):
-            # What the thread has ended is no call.
-            raise asyncio.CancelledError from None
-        raise
-    return await run_to_completion(sync_to_async(transactions.finish)(result))
 
 
 def encode_result(call: ToolCall, value: object) -> CallToolResult:
@@ -147,18 +149,17 @@ def mark_repaired(call: ToolCall, result: CallToolResult) -> CallToolResult:
 
 async def _aresult(call: ToolCall) -> CallToolResult:
     value = await _awaited(call.tool.invoke(call))
-    if isinstance(value, Iterator):
-        # It can be read only once, and may read from the database.
-        return await sync_to_async(encode_result)(call, value)
-    try:
-        return encode_result(call, value)
-    except Exception as exception:
-        # A queryset or a relation that is read on the event loop is read again in a thread.
-        cause: BaseException | None = exception
-        while cause is not None and not isinstance(cause, SynchronousOnlyOperation):
-            cause = cause.__cause__ or cause.__context__
-        if cause is None:
-            raise
+    # An iterator can be read only once, and may read from the database.
+    if not isinstance(value, Iterator):
+        try:
+            return encode_result(call, value)
+        except Exception as exception:
+            # A queryset or a relation that is read on the event loop is read again in a thread.
+            cause: BaseException | None = exception
+            while cause is not None and not isinstance(cause, SynchronousOnlyOperation):
+                cause = cause.__cause__ or cause.__context__
+            if cause is None:
+                raise
     return await sync_to_async(encode_result)(call, value)
 
 
@@ -189,3 +190,91 @@ async def _awaited(value: Any) -> Any:
             # The call itself is cancelled: its client is gone.
             raise
         raise ToolExit(exit_) from exit_
+
+
+@lru_cache(maxsize=4096)
+def _databases(tool: Tool, may_ask: bool) -> tuple[frozenset[str], frozenset[str]]:
+    """Return where calls have transactions of their own: at once, and from a first query."""
+    configured = {
+        alias: each
+        for alias, each in connections.settings.items()
+        if each["ENGINE"] != "django.db.backends.dummy" and alias not in tool.non_atomic
+    }
+    at_once = {alias for alias, each in configured.items() if each["ATOMIC_REQUESTS"]}
+    if not tool.annotations.get("readOnlyHint", False):
+        at_once |= {DEFAULT_DB_ALIAS} & configured.keys()
+    later = configured.keys() - at_once if tool.may_elicit and may_ask else ()
+    return frozenset(at_once), frozenset(later)
+
+
+class CallTransactions(ExitStack):
+    """
+    Transactions around a call, or savepoints where a transaction is open.
+
+    All that the call wrote is committed with its result, or nothing is. They are in the default
+    database for a tool that is not read-only, in those with ATOMIC_REQUESTS (the endpoint's views
+    are in no transaction), and in every one that is in a transaction already. A tool that may ask
+    its client has one in each other database from its first query there on, since what was written
+    before the question has to be undone. The databases of ``Tool.non_atomic`` have none. Begin and
+    exit them in the thread of the tool's queries.
+    """
+
+    def __init__(self, at_once: Set[str], later: Set[str]) -> None:
+        super().__init__()
+        self._at_once = at_once
+        self._on_first_query = set(later)
+        # The errors because of which the database could only roll back already.
+        self._raised_before: dict[str, BaseException | None] = {}
+
+    def begin(self) -> None:
+        """Begin those that do not wait for a first query."""
+        open_now = {
+            each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block
+        }
+        for alias in sorted(self._at_once | open_now):
+            self._begin_in(alias)
+        for alias in self._on_first_query - open_now:
+            self.enter_context(connections[alias].execute_wrapper(partial(self._used, alias)))
+
+    def _begin_in(self, alias: str) -> None:
+        self.enter_context(transaction.atomic(using=alias))
+        self._raised_before[alias] = getattr(connections[alias], "rollback_exc", None)
+
+    def _used(self, alias: str, execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        """Begin the transaction at a first query (Django, "Database instrumentation")."""
+        # A transaction that the tool itself begins is undone by a question that leaves it.
+        is_own = connections[alias].in_atomic_block or sql.startswith("BEGIN")
+        if alias in self._on_first_query and not is_own:
+            self._on_first_query.discard(alias)
+            self._begin_in(alias)
+        return execute(sql, *rest)
+
+    def settle(self, result: CallToolResult) -> None:
+        """
+        Decide what becomes of the transactions of a call that returned a result.
+
+        An error result undoes what the tool wrote. Raises TransactionManagementError where an error
+        of the database, which the tool has not passed on, has undone it.
+        """
+        for alias, before in self._raised_before.items():
+            connection = connections[alias]
+            raised = getattr(connection, "rollback_exc", None)
+            if result.is_error:
+                transaction.set_rollback(True, using=alias)
+            elif connection.needs_rollback and raised not in (None, before):
+                raise transaction.TransactionManagementError(
+                    "The tool went on after an error of the database, which has undone all that it "
+                    "wrote: what may fail belongs in a transaction.atomic() of its own, or the "
+                    "tool under transaction.non_atomic_requests()."
+                )
+            elif not connection.savepoint_ids:
+                # What on_commit() calls cannot fail a call that is committed: Django logs its
+                # errors. In a savepoint the hooks are those of an outer transaction as well.
+                hooks: list[Any] = connection.run_on_commit
+                hooks[:] = [(*hook[:2], True) for hook in hooks]
+
+    def finish(self, result: CallToolResult) -> CallToolResult:
+        """Settle and exit them, and return the result."""
+        with self:
+            self.settle(result)
+        return result
