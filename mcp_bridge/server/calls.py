@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 from mcp_bridge.access.confirmation import ask_client, ask_person, give_back, resume
 from mcp_bridge.access.throttling.throttles import may_throttle, throttled
 from mcp_bridge.audit import recorder
-from mcp_bridge.calls.coercion import repair
+from mcp_bridge.calls.arguments import repair
 from mcp_bridge.calls.errors import handle_error, is_database_unavailable, log_error, reraise
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.calls.running import (
