@@ -42,7 +42,12 @@ def elicit(context: Context, message: str, model: type[M]) -> M:
     TypeError for a model that no form can show (MCP, "Elicitation").
     """
     schema = form_schema(model)
-    key = _key(context, message, model, schema)
+    # A key that only this very question has, so that no answer counts for another one. The same
+    # question asked twice in a call is two questions.
+    key = f"{model.__name__}-{hashlib.sha256(encode([message, schema])).hexdigest()[:16]}"
+    times = context.scratch[elicit, key] = context.scratch.get((elicit, key), 0) + 1
+    if times > 1:
+        key += f"-{times}"
     response = context.input_responses.get(key)
     if response is not None:
         if response["action"] != "accept":
@@ -115,15 +120,3 @@ def _flat(document: SchemaDocument, schema: JSONSchema) -> JSONSchema:
 @lru_cache(maxsize=256)
 def _validator(model: type[BaseModel]) -> SchemaValidator:
     return strict_validator(TypeAdapter(model).core_schema)
-
-
-def _key(context: Context, message: str, model: type[BaseModel], schema: object) -> str:
-    """
-    Return a key that only this very question has, so that no answer counts for another one.
-
-    The same question asked twice in a call is two questions.
-    """
-    digest = hashlib.sha256(encode([message, schema])).hexdigest()[:16]
-    key = f"{model.__name__}-{digest}"
-    times = context.scratch[elicit, key] = context.scratch.get((elicit, key), 0) + 1
-    return key if times == 1 else f"{key}-{times}"

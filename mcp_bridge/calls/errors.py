@@ -47,7 +47,14 @@ def handle_error(call: ToolCall, exception: Exception) -> HandledError:
         logger.exception("The error handler of tool %r raised", call.tool.name)
     if isinstance(exception, ProtocolError):
         raise exception
-    text = _mapped(exception, call) or _explained(exception, call)
+    text: object = None
+    if conf.ERROR_MAPPER is not None:
+        try:
+            text = import_string(conf.ERROR_MAPPER)(exception, call)
+        except Exception:
+            logger.exception("ERROR_MAPPER %r raised", conf.ERROR_MAPPER)
+    if not isinstance(text, str) or not text:
+        text = _explained(exception, call)
     if text is not None:
         return HandledError(mark_repaired(call, CallToolResult.error(text)))
     if is_database_unavailable(exception):
@@ -57,10 +64,7 @@ def handle_error(call: ToolCall, exception: Exception) -> HandledError:
 
 
 def log_error(
-    call: ToolCall,
-    what: str,
-    cause: BaseException | None,
-    code: str = ErrorCode.INTERNAL_ERROR,
+    call: ToolCall, what: str, cause: BaseException | None, code: str = ErrorCode.INTERNAL_ERROR
 ) -> HandledError:
     """Log an error that is the site's own in full, and return one sentence on it for the model."""
     name, reference = call.tool.name, secrets.token_hex(6)
@@ -105,26 +109,8 @@ def reraise(exception: Exception) -> NoReturn:
     raise exception
 
 
-def _mapped(exception: Exception, call: ToolCall) -> str | None:
-    """Return what ERROR_MAPPER says; one that raises changes nothing."""
-    path = conf.ERROR_MAPPER
-    if path is None:
-        return None
-    try:
-        text = import_string(path)(exception, call)
-    except Exception:
-        logger.exception("ERROR_MAPPER %r raised", path)
-        return None
-    return text if isinstance(text, str) else None
-
-
 def _explained(exception: Exception, call: ToolCall) -> str | None:
-    """
-    Return the text of an exception that is meant for callers, or None.
-
-    These are the exceptions that Django and DRF themselves show to whoever made a request, and
-    those that a tool raises to be read.
-    """
+    """Return the text of an exception that Django, DRF or a tool means for callers, or None."""
     match exception:
         case ToolError() | ObjectDoesNotExist():
             return str(exception) or "The tool could not do that."
@@ -140,17 +126,14 @@ def _explained(exception: Exception, call: ToolCall) -> str | None:
             return str(exception) or "You do not have permission to do that."
         case Http404():
             return str(exception) or "There is no such thing."
-        case NotImplementedError() if _raised_by_tool(exception, call):
-            return str(exception) or "This tool is not implemented yet."
+        case NotImplementedError():
+            # One that a library has raised, which the tool has called, is not for callers.
+            frames = [frame for frame, _ in walk_tb(exception.__traceback__)]
+            if frames and frames[-1].f_code is call.tool.code:
+                return str(exception) or "This tool is not implemented yet."
         case APIException():
             return _detail(exception.detail)
     return None
-
-
-def _raised_by_tool(exception: Exception, call: ToolCall) -> bool:
-    """Return whether the tool's own function raised it, and not a library that it has called."""
-    frames = [frame for frame, _ in walk_tb(exception.__traceback__)]
-    return bool(frames) and frames[-1].f_code is call.tool.code
 
 
 def _detail(detail: object) -> str:
