@@ -2,8 +2,7 @@
 A call's arguments, checked and converted.
 
 All errors are found at once, each a line that a model can act on: where (a JSON pointer, RFC 6901),
-what is wrong, and what is wanted. A checker takes the arguments as JSON values and
-returns them by parameter name, or raises InvalidArguments.
+what is wrong, and what is wanted.
 
 Several clients send strings of JSON where the schema wants an object or an array. These are only
 looked for in arguments that were refused: with the setting COERCE_STRINGIFIED they are decoded and
@@ -31,7 +30,6 @@ from mcp_bridge.schemas import Inputs
 from mcp_bridge.schemas.validation.validator import SchemaValidator, UncheckableError
 from mcp_bridge.schemas.walk import SchemaDocument
 
-Checker = Callable[[JSONObject], dict[str, object]]
 # An error, and the branches of unions that it is in: a union's place, and the name of the branch.
 _Located = tuple[ArgumentError, Sequence[tuple[str, str]]]
 
@@ -51,10 +49,21 @@ _KINDS: Final = {dict: "object", list: "array", str: "string", type(None): "null
 _OPEN: Final[JSONSchema] = {}
 
 
-def typed_checker(inputs: Inputs) -> Checker:
-    """Return a checker that enforces type hints, and returns the Python values they name."""
+def typed_checker(
+    inputs: Inputs, schema: JSONSchema | None = None
+) -> Callable[[JSONObject], dict[str, object]]:
+    """
+    Return a checker that enforces type hints, after a JSON Schema (2020-12) given by hand.
+
+    It takes the arguments as JSON values, and returns the Python values that the hints name by
+    parameter name, or raises InvalidArguments. This raises ValueError for a schema that cannot be
+    enforced within bounds (SchemaValidator).
+    """
+    validator = None if schema is None else SchemaValidator(schema, "input_schema")
 
     def check(arguments: JSONObject) -> dict[str, object]:
+        if validator is not None:
+            _check_schema(validator, arguments)
         errors = [
             _error((name,), "extra_forbidden", "is filled by the server; leave it out")
             for name in sorted(inputs.hidden & arguments.keys())
@@ -70,25 +79,15 @@ def typed_checker(inputs: Inputs) -> Checker:
     return check
 
 
-def schema_checker(schema: JSONSchema, inputs: Inputs) -> Checker:
-    """
-    Return a checker that enforces a JSON Schema (2020-12) given by hand, then the type hints.
-
-    Raises ValueError for a schema that cannot be enforced within bounds (SchemaValidator).
-    """
-    validator = SchemaValidator(schema, "input_schema")
-    check_types = typed_checker(inputs)
-
-    def check(arguments: JSONObject) -> dict[str, object]:
-        try:
-            found = validator.errors(arguments)
-        except UncheckableError as why:
-            raise _refusal([_error((), "uncheckable", str(why))]) from why
-        if found:
-            raise _refusal([_error(each.path, each.keyword, each.message) for each in found])
-        return check_types(arguments)
-
-    return check
+def _check_schema(validator: SchemaValidator, arguments: JSONObject) -> None:
+    try:
+        errors = [
+            _error(each.path, each.keyword, each.message) for each in validator.errors(arguments)
+        ]
+    except UncheckableError as why:
+        errors = [_error((), "uncheckable", str(why))]
+    if errors:
+        raise _refusal(errors)
 
 
 def validate(inputs: Inputs, arguments: JSONObject) -> dict[str, object]:

@@ -37,7 +37,6 @@ def encoder(outputs: Outputs, schema: JSONSchema | None = None) -> Callable[[Any
         result = _as_content(value, outputs, media_type)
         if result is None:
             plain, structured = write(outputs, value)
-            _check_numbers(structured)
             result = CallToolResult(content=[TextContent(_text(plain))], structured=structured)
         elif is_promised and result.structured is None and not result.is_error:
             raise ValueError("the output schema promises a structured result, and there is none")
@@ -66,6 +65,7 @@ def write(outputs: Outputs, value: object) -> tuple[bytes, bytes]:
         plain = to_json((read,), warnings=False, by_alias=True)[1:-1]
     whole = b'{"result":' + plain + b"}"
     outputs.check(whole)
+    _check_numbers(whole)
     is_wrapped = outputs.is_wrapped
     if is_wrapped is None:
         is_wrapped = not plain.startswith(b"{")
@@ -113,9 +113,7 @@ def _block(value: Any, number: int, outputs: Outputs, media_type: str) -> Conten
     read = media.reader(kind)
     if read is not None:
         return media.block(read(value), number)
-    plain, structured = write(outputs, value)
-    _check_numbers(structured)
-    return TextContent(_text(plain))
+    return TextContent(_text(write(outputs, value)[0]))
 
 
 def _check_schema(validator: SchemaValidator, result: CallToolResult) -> None:

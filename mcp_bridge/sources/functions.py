@@ -9,7 +9,7 @@ from pathlib import Path
 
 from django.core import checks
 
-from mcp_bridge.calls.arguments import schema_checker, typed_checker
+from mcp_bridge.calls.arguments import typed_checker
 from mcp_bridge.calls.results import encoder
 from mcp_bridge.features import AccessRule, Tool, ToolCall, ToolOptions
 from mcp_bridge.protocol import LATEST
@@ -110,7 +110,7 @@ class MarkedFunction(ABC):
             annotations=options.annotations,
             icons=options.icons,
             meta=options.meta,
-            check=typed_checker(inputs) if given is None else schema_checker(given, inputs),
+            check=typed_checker(inputs, given),
             invoke=self.invoker(signature),
             encode=encoder(outputs, promised),
             convert_error=self.convert_error,

@@ -34,10 +34,7 @@ from mcp_bridge.sources.base import Source, first_line
 from mcp_bridge.sources.functions import MarkedFunction, location
 
 # The names that the large clients accept; a dot only where the site asked for dotted names.
-_NAMES: Final = {
-    "underscore": re.compile(r"[A-Za-z0-9_-]{1,64}"),
-    "dotted": re.compile(r"[A-Za-z0-9_.-]{1,64}"),
-}
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class ModernRPCSource(Source):
@@ -125,11 +122,10 @@ class ModernRPCSource(Source):
     def _tool(
         self, server: RpcServer, wrapper: ProcedureWrapper, options: ToolOptions
     ) -> Tool | None:
-        # A wrong style has a check of its own.
-        style = conf.TOOL_NAME_STYLE if conf.TOOL_NAME_STYLE in _NAMES else "underscore"
-        own = wrapper.name if style == "dotted" else wrapper.name.replace(".", "_")
+        is_dotted = conf.TOOL_NAME_STYLE == "dotted"
+        own = wrapper.name if is_dotted else wrapper.name.replace(".", "_")
         name = self.options.get("prefix", "") + (options.name or own)
-        if not _NAMES[style].fullmatch(name):
+        if not _NAME.fullmatch(name) or ("." in name and not is_dotted):
             self.messages.append(
                 checks.Error(
                     f"{name!r} ({location(wrapper.func_or_coro)}) is no name for a tool, so the "
@@ -153,8 +149,8 @@ class Procedure(MarkedFunction):
         self.server = server
         self.wrapper = wrapper
         self.skip = [wrapper.context_target] if wrapper.context_target else []
-        has_auth = wrapper.auth is not NOT_SET and wrapper.auth
-        predicate = self._is_permitted if has_auth else None
+        is_open = wrapper.auth is NOT_SET or not wrapper.auth
+        predicate = None if is_open else self._is_permitted
         self.access = AccessRule.of(options.public, options.permissions, predicate)
 
     def _is_permitted(self, context: Context) -> object:
@@ -170,7 +166,7 @@ class Procedure(MarkedFunction):
     def invoker(self, signature: Signature) -> Callable[[ToolCall], object]:
         function = self.function
 
-        def invoke(call: ToolCall) -> object:
+        def invoke(call: ToolCall) -> Any:
             values = dict(call.arguments)
             if signature.context:
                 values[signature.context] = call.context
@@ -182,18 +178,16 @@ class Procedure(MarkedFunction):
             return function(*positional, **keywords)
 
         async def ainvoke(call: ToolCall) -> object:
-            pending: Any = invoke(call)
-            return await pending
+            return await invoke(call)
 
         return ainvoke if iscoroutinefunction(function) else invoke
 
     def _rpc_context(self, context: Context) -> RpcRequestContext:
         # A server without a handler of JSON-RPC has no tools.
-        handler = next(each for each in self.server.handlers if each.protocol == Protocol.JSON_RPC)
+        kind = Protocol.JSON_RPC
+        handler = next(each for each in self.server.handlers if each.protocol == kind)
         granted = context.scratch.get(self, True)
-        return RpcRequestContext(
-            context.request, self.server, handler, Protocol.JSON_RPC, auth_result=granted
-        )
+        return RpcRequestContext(context.request, self.server, handler, kind, auth_result=granted)
 
     def convert_error(self, exception: Exception, call: ToolCall) -> Exception:
         if isinstance(exception, ToolError | ProtocolError):
