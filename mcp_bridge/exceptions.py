@@ -12,8 +12,7 @@ The exceptions of mcp_bridge.
     BaseException
     └── InputRequired             the client has to answer something first
 
-What the model can act on is a ToolError. What the client did wrong is a ProtocolError. Anything
-else that a tool raises is logged in full and reported in one plain sentence.
+Anything else that a tool raises is logged in full and reported in one plain sentence.
 """
 
 from __future__ import annotations

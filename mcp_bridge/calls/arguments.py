@@ -160,12 +160,9 @@ def _explained(
 def _located(
     location: Sequence[str | int], arguments: JSONObject, kind: str
 ) -> tuple[list[str | int], list[tuple[str, str]]]:
-    """
-    Return where an error is in the arguments, and in which branches of which unions.
-
-    pydantic puts the names of a union's branches into its locations; a key is one of them where it
-    is neither a member nor an index of the value at hand.
-    """
+    """Return where an error is in the arguments, and in which branches of which unions."""
+    # pydantic puts the names of a union's branches into its locations; a key is one of them where
+    # it is neither a member nor an index of the value at hand.
     place: list[str | int] = []
     branches: list[tuple[str, str]] = []
     value: object = arguments
@@ -251,7 +248,7 @@ class Decoding:
     """
     Decodes the strings in arguments that a JSON Schema wants as objects or arrays.
 
-    ``found`` has the kinds of those that were decoded, "object" or "array", by JSON pointer.
+    ``found`` has, by JSON pointer, which of the two each of them was.
     """
 
     def __init__(self, document: SchemaDocument) -> None:

@@ -80,13 +80,9 @@ def log_error(
 
 
 def is_database_unavailable(exception: BaseException) -> bool:
-    """
-    Return whether the database could not be asked: it is away, or its tables are missing.
-
-    SQLite raises OperationalError for a missing table; PostgreSQL and MySQL raise ProgrammingError
-    (SQLSTATE 42P01, error 1146).
-    """
+    """Return whether the database could not be asked: it is away, or its tables are missing."""
     if isinstance(exception, ProgrammingError):
+        # A missing table in PostgreSQL and MySQL; in SQLite that is an OperationalError.
         cause = exception.__cause__
         return getattr(cause, "sqlstate", None) == "42P01" or exception.args[:1] == (1146,)
     return isinstance(exception, OperationalError | InterfaceError)
@@ -114,14 +110,10 @@ def _explained(exception: Exception, call: ToolCall) -> str | None:
     match exception:
         case ToolError() | ObjectDoesNotExist():
             return str(exception) or "The tool could not do that."
-        case ValidationError() if hasattr(exception, "error_dict"):
-            return "\n".join(
-                f"{field}: {message}"
-                for field, messages in exception.message_dict.items()
-                for message in messages
-            )
         case ValidationError():
-            return "\n".join(exception.messages)
+            by_field = exception.message_dict if hasattr(exception, "error_dict") else {}
+            lines = [f"{field}: {each}" for field, found in by_field.items() for each in found]
+            return "\n".join(lines or exception.messages)
         case PermissionDenied():
             return str(exception) or "You do not have permission to do that."
         case Http404():

@@ -24,10 +24,9 @@ def encoder(outputs: Outputs, schema: JSONSchema | None = None) -> Callable[[Any
 
     Content blocks are sent as they are, and files and pictures as blocks; other values beside them
     become text. Any other value is written once: as the text block, and as ``structuredContent``,
-    wrapped as ``{"result": value}`` where it is no object. The encoder raises ValueError or
-    TypeError for a value that is no JSON, breaks hint or schema, or cannot be checked; this raises
-    ValueError for a hint that names several media types, and for a schema that cannot be enforced
-    within bounds (SchemaValidator).
+    wrapped as ``{"result": value}`` where it is no object. Raises ValueError for a hint that names
+    several media types, and for a schema that cannot be enforced within bounds; the encoder raises
+    ValueError or TypeError for a value that is no JSON, breaks one of the two, or is too complex.
     """
     media_type = media.media_type_in(outputs.returns)
     validator = None if schema is None else SchemaValidator(schema, "output_schema")
@@ -78,8 +77,9 @@ def _as_content(value: Any, outputs: Outputs, media_type: str) -> CallToolResult
         if value.structured is None:
             return value
         # Written once; read by a model as text where its revision has no structured content.
-        given = value.structured
-        written = given if isinstance(given, bytes) else jsonrpc.encode(given)
+        written = value.structured
+        if not isinstance(written, bytes):
+            written = jsonrpc.encode(written)
         _check_numbers(written)
         content = value.content or [TextContent(written.decode())]
         return replace(value, content=content, structured=written)

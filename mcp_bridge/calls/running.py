@@ -36,15 +36,11 @@ class ClientDisconnected(asyncio.CancelledError):
     """The client has disconnected while a thread worked: ``task`` holds how that ended."""
 
     def __init__(self, task: asyncio.Future[Any]) -> None:
-        super().__init__()
         self.task = task
 
 
 class ToolExit(Exception):
     """A tool raised an exception that would end more than the tool; the cause is that one."""
-
-    def __init__(self, raised: BaseException) -> None:
-        super().__init__(f"The tool raised {raised!r}.")
 
 
 def run(call: ToolCall) -> CallToolResult:
@@ -127,7 +123,9 @@ def encode_result(call: ToolCall, value: object) -> CallToolResult:
     Raises UnsendableResult where it cannot be, and ToolError where it is too large.
     """
     try:
-        result = mark_repaired(call, call.tool.encode(value))
+        result = call.tool.encode(value)
+        if call.repaired:
+            result = mark_repaired(call, result)
         size = len(result.to_json(call.context.revision))
     except Exception as exception:
         raise UnsendableResult from exception
@@ -171,7 +169,7 @@ def _returned(call: ToolCall) -> Any:
         return list(value) if isinstance(value, GeneratorType) else value
     except (SystemExit, StopIteration, asyncio.CancelledError) as exit_:
         # None may leave a thread: the process would end, or the event loop hang.
-        raise ToolExit(exit_) from exit_
+        raise ToolExit(f"The tool raised {exit_!r}.") from exit_
 
 
 async def _awaited(value: Any) -> Any:
@@ -183,13 +181,13 @@ async def _awaited(value: Any) -> Any:
             value = [each async for each in value]
         return value
     except SystemExit as exit_:
-        raise ToolExit(exit_) from exit_
+        raise ToolExit(f"The tool raised {exit_!r}.") from exit_
     except asyncio.CancelledError as exit_:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             # The call itself is cancelled: its client is gone.
             raise
-        raise ToolExit(exit_) from exit_
+        raise ToolExit(f"The tool raised {exit_!r}.") from exit_
 
 
 @lru_cache(maxsize=4096)
