@@ -63,7 +63,7 @@ class BridgeView(View):
         # What the decorators of these names set; as decorators they would cost every request.
         view.csrf_exempt = True  # type: ignore[attr-defined]
         view.login_required = False  # type: ignore[attr-defined]
-        # Under ATOMIC_REQUESTS each call has a transaction of its own (see calls.transactions):
+        # Under ATOMIC_REQUESTS each call has a transaction of its own (see calls.running):
         # Django's would end in HTML where it cannot begin, and asynchronous views have none.
         view._non_atomic_requests = set(connections)  # type: ignore[attr-defined]
         return view

@@ -13,15 +13,17 @@ from asgiref.sync import sync_to_async
 from mcp_bridge.access.confirmation import ask_client, ask_person, give_back, resume
 from mcp_bridge.access.throttling import may_throttle, throttled
 from mcp_bridge.audit import recorder
-from mcp_bridge.calls.cancellation import (
+from mcp_bridge.calls.arguments import repair
+from mcp_bridge.calls.errors import handle_error, is_database_unavailable, log_error, reraise
+from mcp_bridge.calls.outcomes import ErrorCode, Outcome
+from mcp_bridge.calls.running import (
     ClientDisconnected,
+    arun,
+    mark_repaired,
+    run,
     run_to_completion,
     shield_from_cancellation,
 )
-from mcp_bridge.calls.coercion import repair
-from mcp_bridge.calls.errors import handle_error, is_database_unavailable, log_error, reraise
-from mcp_bridge.calls.outcomes import ErrorCode, Outcome
-from mcp_bridge.calls.running import arun, mark_repaired, run
 from mcp_bridge.exceptions import CallRefused, InputRequired, InvalidArguments
 from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.protocol import (
@@ -182,8 +184,7 @@ def _checked(tool: Tool, arguments: JSONObject, context: Context) -> ToolCall:
         result = mark_repaired(replace(call, repaired=refused.repaired), result)
         raise CallRefused(result, ErrorCode.INVALID) from refused
     except Exception as exception:
-        handled = handle_error(call, exception)
-        raise CallRefused(handled.result, handled.error_code, handled.reference) from exception
+        raise CallRefused(*handle_error(call, exception)) from exception
     return replace(call, arguments=values, repaired=repaired)
 
 

@@ -8,8 +8,8 @@ from asgiref.sync import sync_to_async
 from django.utils.functional import Promise
 
 from mcp_bridge.access.policy import AccessPolicy, load_policy
-from mcp_bridge.calls.cancellation import run_to_completion
 from mcp_bridge.calls.errors import reraise
+from mcp_bridge.calls.running import run_to_completion
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import JSONObject, MethodNotFoundError, Request, Result
