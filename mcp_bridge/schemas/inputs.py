@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import SchemaValidator
 
 from mcp_bridge.schemas.adapters import adapt
-from mcp_bridge.schemas.core_schemas import CoreNode, change_root
+from mcp_bridge.schemas.core_schemas import CoreNode
 from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
 from mcp_bridge.schemas.hints import TypeHint, description_in, split_annotated
-from mcp_bridge.schemas.members import model_schema
+from mcp_bridge.schemas.members import reuse, with_adapted
 from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature, UnsupportedSignature
 from mcp_bridge.schemas.strictness import strict_validator, takes_paths
 
@@ -77,18 +77,33 @@ class Inputs:
         return parameter
 
 
+@ignore_readonly_warnings()
 def _built(parameters: tuple[Parameter, ...], extra: TypeHint) -> tuple[CoreNode, JsonSchemaValue]:
     """Return the core schema of some parameters, and their JSON Schema."""
     fields: dict[str, tuple[TypeHint, FieldInfo]] = {}
-    with ignore_readonly_warnings():
-        for index, parameter in enumerate(parameters):
-            hint = adapt(parameter.hint, "parameter")
-            fields[f"p{index}"] = (hint, _field(parameter, hint))
-        if extra is not MISSING:
-            fields[_REST] = (dict[str, adapt(extra, "parameter")], Field())  # type: ignore[misc]
-        core = model_schema("Arguments", CONFIG, fields, "parameter")
+    for index, parameter in enumerate(parameters):
+        hint = adapt(parameter.hint, "parameter")
+        fields[f"p{index}"] = (hint, _field(parameter, hint))
     if extra is not MISSING:
-        core = change_root(core, _opened)
+        hint = dict[str, adapt(extra, "parameter")]  # type: ignore[misc]
+        fields[_REST] = (hint, Field())
+
+    def build(config: ConfigDict) -> CoreNode:
+        given: dict[str, Any] = {
+            name: (reuse(hint, config), field) for name, (hint, field) in fields.items()
+        }
+        model = create_model("Arguments", __config__=config, **given)
+        # Where a name is not known, this says which; else it does nothing.
+        model.model_rebuild()
+        return cast(CoreNode, TypeAdapter(model).core_schema)
+
+    core = with_adapted(build, CONFIG, "parameter")
+    if extra is not MISSING:
+        # Not by the config of the model, which those of nested classes follow.
+        root = core["schema"] if core["type"] == "definitions" else core
+        rest = root["schema"]["fields"].pop(_REST)["schema"]
+        root["schema"]["extras_schema"] = rest["values_schema"]
+        root["config"]["extra_fields_behavior"] = "allow"
     if takes_paths(core):
         # With several, each was tried by itself before, and it is none of them.
         it = f"its parameter {parameters[0].name!r}" if extra is MISSING else "what it takes by **"
@@ -117,12 +132,3 @@ def _field(parameter: Parameter, adapted: TypeHint) -> FieldInfo:
         options["description"] = description
     field: FieldInfo = Field(alias=parameter.name, **options)
     return field
-
-
-def _opened(schema: CoreNode) -> CoreNode:
-    """Return the core schema of a model that takes other members too, all of one type."""
-    fields = dict(schema["schema"]["fields"])
-    rest = fields.pop(_REST)["schema"]["values_schema"]
-    inner = {**schema["schema"], "fields": fields, "extras_schema": rest}
-    config = {**schema["config"], "extra_fields_behavior": "allow"}
-    return {**schema, "schema": inner, "config": config}
