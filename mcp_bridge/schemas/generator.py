@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.core_schemas import CoreNode
-from mcp_bridge.schemas.walk import LISTED, NAMED, SINGLE
+from mcp_bridge.schemas.walk import subschemas
 
 # The key of a core schema's metadata that holds a description for its JSON Schema.
 DESCRIPTION: Final = "mcp_bridge_description"
@@ -35,13 +35,6 @@ _REFERENCE: Final = "#/$defs/"
 # How Python writes a Decimal that is a number.
 _WRITTEN: Final = r"^-?[0-9]+(\.[0-9]+)?(E[+-][0-9]+)?$"
 _NAIVE: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?$"
-
-
-# The name of the method that describes each type of core schema.
-_METHODS: Final = {
-    kind: method.__name__
-    for kind, method in GenerateJsonSchema().build_schema_type_to_method().items()
-}
 
 
 class SchemaGenerator(GenerateJsonSchema):
@@ -73,10 +66,6 @@ class SchemaGenerator(GenerateJsonSchema):
             taken = name in self._names.values()
             self._names[core_mode_ref] = DefsRef(f"{len(self._names)}__{name}" if taken else name)
         return self._names[core_mode_ref]
-
-    def build_schema_type_to_method(self) -> dict[Any, Any]:
-        # The same table as pydantic's, which takes longer to look for each name.
-        return {kind: getattr(self, name) for kind, name in _METHODS.items()}
 
     def field_title_should_be_set(self, schema: object) -> bool:
         return False
@@ -149,13 +138,32 @@ def simplify(schema: JSONSchema) -> JsonSchemaValue:
         for name, each in schema.get("$defs", {}).items()
     }
     root = {key: value for key, value in schema.items() if key not in ("$defs", "title")}
-    graph = {name: _references(each) for name, each in definitions.items()}
-    recursive = {name for name in graph if name in _reached(graph, graph[name])}
-    used = recursive & _reached(graph, _references(root))
-    short = _short_names(used)
+    graph = {name: set(_references(each)) for name, each in definitions.items()}
+    used = {
+        name for name in _reached(graph, _references(root)) if name in _reached(graph, graph[name])
+    }
+    # The names without the prefixes by which a SchemaGenerator tells them apart.
+    short: dict[str, str] = {}
+    for name in sorted(used):
+        wanted = last = name.rsplit("__", 1)[-1]
+        number = 1
+        while wanted in short.values():
+            number += 1
+            wanted = f"{last}{number}"
+        short[name] = wanted
 
-    def inline(part: JsonSchemaValue) -> JsonSchemaValue:
-        result = _with_subschemas(part, inline)
+    def inline(part: Any) -> Any:
+        if not isinstance(part, dict):
+            return part
+        result = dict(part)
+        for keyword, key, subschema in subschemas(part):
+            if key is None:
+                result[keyword] = inline(subschema)
+            else:
+                values = part[keyword]
+                if result[keyword] is values:
+                    result[keyword] = list(values) if isinstance(values, list) else dict(values)
+                result[keyword][key] = inline(subschema)
         # OpenAPI's discriminator is no JSON Schema, and refers to definitions.
         result.pop("discriminator", None)
         name = str(result.get("$ref", "")).removeprefix(_REFERENCE)
@@ -166,7 +174,7 @@ def simplify(schema: JSONSchema) -> JsonSchemaValue:
             result = {**inline(definitions[name]), **result}
         return _nullable(result)
 
-    inlined = inline(root)
+    inlined: JsonSchemaValue = inline(root)
     if used:
         inlined["$defs"] = {short[name]: inline(definitions[name]) for name in sorted(used)}
     return inlined
@@ -180,32 +188,17 @@ def _names_itself(name: str, key: str, value: object) -> bool:
     return re.search(rf"{title}$|(^|__){title}_", name) is not None
 
 
-def _short_names(names: Iterable[str]) -> dict[str, str]:
-    """Return the names without the prefixes by which a SchemaGenerator tells them apart."""
-    short: dict[str, str] = {}
-    for name in sorted(names):
-        last = wanted = name.rsplit("__", 1)[-1]
-        number = 1
-        while wanted in short.values():
-            number += 1
-            wanted = f"{last}{number}"
-        short[name] = wanted
-    return short
-
-
-def _references(schema: object) -> set[str]:
-    """Return the names of all definitions to which a schema refers directly."""
-    found: set[str] = set()
+def _references(schema: object) -> Iterator[str]:
+    """Yield the name of each definition to which a schema refers directly."""
     waiting = [schema]
     while waiting:
         each = waiting.pop()
         if isinstance(each, dict):
             if isinstance(each.get("$ref"), str):
-                found.add(each["$ref"].removeprefix(_REFERENCE))
+                yield each["$ref"].removeprefix(_REFERENCE)
             waiting.extend(each.values())
         elif isinstance(each, list):
             waiting.extend(each)
-    return found
 
 
 def _reached(graph: Mapping[str, set[str]], names: Iterable[str]) -> set[str]:
@@ -219,25 +212,6 @@ def _reached(graph: Mapping[str, set[str]], names: Iterable[str]) -> set[str]:
     return found
 
 
-def _with_subschemas(
-    schema: JSONSchema, change: Callable[[JsonSchemaValue], JsonSchemaValue]
-) -> JsonSchemaValue:
-    """Return the schema with ``change`` applied to each schema directly inside it."""
-
-    def changed(value: object) -> object:
-        return change(value) if isinstance(value, dict) else value
-
-    result: JsonSchemaValue = {}
-    for key, value in schema.items():
-        if key in NAMED:
-            result[key] = {name: changed(each) for name, each in value.items()}
-        elif key in LISTED:
-            result[key] = [changed(each) for each in value]
-        else:
-            result[key] = changed(value) if key in SINGLE else value
-    return result
-
-
 def _nullable(schema: JsonSchemaValue) -> JsonSchemaValue:
     """Write ``anyOf: [X, null]`` as X with one more type, where X has one type."""
     branches = schema.get("anyOf")
@@ -246,8 +220,8 @@ def _nullable(schema: JsonSchemaValue) -> JsonSchemaValue:
     other: JsonSchemaValue = next((each for each in branches if each != {"type": "null"}), {})
     if not isinstance(other.get("type"), str):
         return schema
-    merged = {**other, **{key: value for key, value in schema.items() if key != "anyOf"}}
-    merged["type"] = [other["type"], "null"]
+    merged = {**other, **schema, "type": [other["type"], "null"]}
+    del merged["anyOf"]
     if "const" in merged:
         merged["enum"] = [merged.pop("const")]
     if "enum" in merged:

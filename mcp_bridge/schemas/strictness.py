@@ -9,6 +9,7 @@ that the schema refuses must not reach a procedure.
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import os
 import re
@@ -33,6 +34,7 @@ Convert = Callable[[object], object]
 _DAY: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})?"
 # The text forms of RFC 3339 and RFC 9562 that the schema's formats name; times may be naive.
+# A decimal may be sent as a number too.
 _TEXTS: Final = {
     "date": (re.compile(_DAY), "a date such as 2024-02-29"),
     "time": (re.compile(_CLOCK), "a time such as 14:30:00"),
@@ -42,8 +44,11 @@ _TEXTS: Final = {
         re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
         "a UUID such as 123e4567-e89b-12d3-a456-426614174000",
     ),
+    "decimal": (
+        re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?"),
+        "a number, or a text like 1.10",
+    ),
 }
-_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 # For definitions, which stand beside the model and have nothing of its config.
 _DEFINITIONS: Final = CoreConfig(strict=True, allow_inf_nan=False, val_json_bytes="base64")
 # By the type of a core schema, the function that converts its values for a procedure.
@@ -77,10 +82,8 @@ def serializer(schema: CoreNode, config: CoreConfig) -> SchemaSerializer:
 
     pydantic's own writes the url-safe alphabet of section 5.
     """
-    if any(map(_is_bytes, parts(schema))):
-        schema = _encoded(schema)
     # The prebuilt serializers of nested classes write the other alphabet.
-    return SchemaSerializer(cast(CoreSchema, schema), config, _use_prebuilt=False)
+    return SchemaSerializer(cast(CoreSchema, _encoded(schema)), config, _use_prebuilt=False)
 
 
 def on_receipt(kind: str, convert: Callable[[Any], object]) -> None:
@@ -115,14 +118,10 @@ def has_own_code(schema: CoreNode) -> bool:
 
 def _encoded(schema: CoreNode) -> CoreNode:
     inner = with_parts(schema, _encoded)
-    if _is_bytes(inner):
+    if inner.get("type") == "bytes" and "serialization" not in inner:
         function = {"type": "function-plain", "function": _base64, "when_used": "json"}
         inner["serialization"] = function
     return inner
-
-
-def _is_bytes(schema: CoreNode) -> bool:
-    return schema.get("type") == "bytes" and "serialization" not in schema
 
 
 def _base64(data: object) -> str:
@@ -150,15 +149,15 @@ def _tightened(schema: CoreNode, converters: Mapping[str, Convert]) -> CoreNode:
         inner = {"type": "tuple", "items_schema": [each["schema"] for each in inner["fields"]]}
         inner = _with_function("after", lambda items: make(*items), inner)
     elif kind in ("set", "frozenset"):
-        collect = _distinct(frozenset if kind == "frozenset" else set)
+        collect = functools.partial(_distinct, frozenset if kind == "frozenset" else set)
         inner = _with_function("after", collect, {**inner, "type": "list"})
     else:
-        guard = _guard(kind, inner)
-        if guard is not None and (kind in _TEXTS or kind == "decimal"):
+        if kind in _TEXTS:
             # The guard passes texts of the one right form only.
             inner["strict"] = False
         if kind in converters and "tz_constraint" not in inner:
             inner = _with_function("after", converters[kind], inner)
+        guard = _guard(kind, schema)
         if guard is not None:
             inner = _with_function("before", guard, inner)
     return {**inner, **reference}
@@ -193,53 +192,36 @@ def _with_function(when: str, function: Callable[..., object], schema: CoreNode)
 
 def _guard(kind: str, schema: CoreNode) -> Convert | None:
     if kind in _TEXTS:
-        return _text_guard(*_TEXTS[kind], kind)
-    if kind == "decimal":
-        return _check_decimal
-    if kind == "literal":
-        return _choice_guard(schema["expected"])
-    return _choice_guard(schema["members"]) if kind == "enum" else None
-
-
-def _text_guard(pattern: re.Pattern[str], wanted: str, kind: str) -> Convert:
-    def check(value: object) -> object:
-        if isinstance(value, str) and pattern.fullmatch(value):
-            return value
-        raise PydanticCustomError(f"{kind}_format", "Input should be {wanted}", {"wanted": wanted})
-
-    return check
-
-
-def _check_decimal(value: object) -> object:
-    text = isinstance(value, str) and _NUMBER.fullmatch(value)
-    if text or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
-    raise PydanticCustomError("decimal_format", "Input should be a number, or a text like 1.10")
-
-
-def _distinct(
-    kind: Callable[[list[object]], Collection[object]],
-) -> Callable[[list[object]], object]:
-    def collect(items: list[object]) -> object:
-        distinct = kind(items)
-        if len(distinct) != len(items):
-            raise PydanticCustomError("unique_items", "Input should not hold an item twice")
-        return distinct
-
-    return collect
-
-
-def _choice_guard(members: Collection[object]) -> Convert | None:
-    """Return a guard for choices with numbers or booleans, which Python finds equal."""
-    choices = [(each.value if isinstance(each, Enum) else each, each) for each in members]
-    if not any(isinstance(choice, int | float) for choice, _ in choices):
+        return functools.partial(_check_text, kind, *_TEXTS[kind])
+    if kind not in ("literal", "enum"):
         return None
+    members = schema["expected" if kind == "literal" else "members"]
+    choices = [(each.value if isinstance(each, Enum) else each, each) for each in members]
+    # Python finds numbers and booleans equal.
+    is_needed = any(isinstance(choice, int | float) for choice, _ in choices)
+    return functools.partial(_check_choice, choices) if is_needed else None
 
-    def check(value: object) -> object:
-        for choice, member in choices:
-            if isinstance(choice, bool) is isinstance(value, bool) and choice == value:
-                return member
-        wanted = ", ".join(json.dumps(choice) for choice, _ in choices)
-        raise PydanticCustomError("literal_error", "Input should be {wanted}", {"wanted": wanted})
 
-    return check
+def _check_text(kind: str, pattern: re.Pattern[str], wanted: str, value: object) -> object:
+    if isinstance(value, str):
+        fits = pattern.fullmatch(value) is not None
+    else:
+        fits = kind == "decimal" and type(value) in (int, float)
+    if fits:
+        return value
+    raise PydanticCustomError(f"{kind}_format", "Input should be {wanted}", {"wanted": wanted})
+
+
+def _check_choice(choices: list[tuple[object, object]], value: object) -> object:
+    for choice, member in choices:
+        if isinstance(choice, bool) is isinstance(value, bool) and choice == value:
+            return member
+    wanted = ", ".join(json.dumps(choice) for choice, _ in choices)
+    raise PydanticCustomError("literal_error", "Input should be {wanted}", {"wanted": wanted})
+
+
+def _distinct(kind: Callable[[list[object]], Collection[object]], items: list[object]) -> object:
+    distinct = kind(items)
+    if len(distinct) != len(items):
+        raise PydanticCustomError("unique_items", "Input should not hold an item twice")
+    return distinct
