@@ -55,7 +55,7 @@ class Inputs:
         # Fields have names of their own, since a parameter may be called what no field may.
         self.names = {f"p{index}": each.name for index, each in enumerate(parameters)}
         # A default inside a hint is one that the function does not know of.
-        self.given = {f"p{index}" for index, each in enumerate(parameters) if each.required}
+        self.given = {f"p{i}" for i, each in enumerate(parameters) if each.default is MISSING}
         self.hidden = signature.hidden if signature.extra is not MISSING else frozenset()
 
     @cached_property
@@ -119,7 +119,6 @@ def _built(parameters: tuple[Parameter, ...], extra: TypeHint) -> tuple[CoreNode
 
 
 def _field(parameter: Parameter, adapted: TypeHint) -> FieldInfo:
-    options: dict[str, Any] = {} if parameter.required else {"default": parameter.default}
     description = parameter.description
     metadata = split_annotated(parameter.hint)[1]
     if any(isinstance(each, FieldInfo) and each.description for each in metadata):
@@ -128,7 +127,8 @@ def _field(parameter: Parameter, adapted: TypeHint) -> FieldInfo:
     brought = description_in(adapted) if adapted is not parameter.hint else ""
     if description and brought:
         description += ("" if description.endswith((".", "!", "?")) else ".") + f" {brought}"
-    if description:
-        options["description"] = description
+    options: dict[str, Any] = {"description": description} if description else {}
+    if parameter.default is not MISSING:
+        options["default"] = parameter.default
     field: FieldInfo = Field(alias=parameter.name, **options)
     return field
