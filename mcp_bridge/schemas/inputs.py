@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, cast
@@ -12,12 +13,12 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import SchemaValidator
 
 from mcp_bridge.schemas.adapters import adapt
-from mcp_bridge.schemas.core_schemas import CoreNode
+from mcp_bridge.schemas.core_schemas import CoreNode, parts
 from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
 from mcp_bridge.schemas.hints import TypeHint, description_in, split_annotated
 from mcp_bridge.schemas.members import reuse, with_adapted
 from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature, UnsupportedSignature
-from mcp_bridge.schemas.strictness import strict_validator, takes_paths
+from mcp_bridge.schemas.strictness import strict_validator
 
 # Strict JSON mode, so that the schema is enforced as it reads.
 CONFIG = ConfigDict(
@@ -104,7 +105,8 @@ def _built(parameters: tuple[Parameter, ...], extra: TypeHint) -> tuple[CoreNode
         rest = root["schema"]["fields"].pop(_REST)["schema"]
         root["schema"]["extras_schema"] = rest["values_schema"]
         root["config"]["extra_fields_behavior"] = "allow"
-    if takes_paths(core):
+    kinds = [each["cls"] for each in parts(core) if each.get("type") == "is-instance"]
+    if any(isinstance(kind, type) and issubclass(kind, os.PathLike) for kind in kinds):
         # With several, each was tried by itself before, and it is none of them.
         it = f"its parameter {parameters[0].name!r}" if extra is MISSING else "what it takes by **"
         raise UnsupportedSignature(

@@ -18,18 +18,13 @@ from referencing import Registry
 
 from mcp_bridge.protocol import CallToolResult, ContentBlock
 from mcp_bridge.schemas.adapters import ADAPTERS, adapt
-from mcp_bridge.schemas.core_schemas import CoreNode, change_root
+from mcp_bridge.schemas.core_schemas import CoreNode, change_root, parts
 from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
 from mcp_bridge.schemas.hints import UNIONS, TypeHint, members_of, origin_of, without_metadata
 from mcp_bridge.schemas.inputs import CONFIG
 from mcp_bridge.schemas.members import core_schema_of
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.schemas.strictness import (
-    has_own_code,
-    plain_validator,
-    serializer,
-    strict_validator,
-)
+from mcp_bridge.schemas.strictness import plain_validator, serializer, strict_validator
 from mcp_bridge.schemas.validation.keywords import Linear
 
 # The member that holds a result which is no object (decided for every revision alike).
@@ -106,10 +101,17 @@ class Outputs:
         if self._built is None:
             return bytes
         core, schema = self._built
+        # Code of the site may read in another way than it writes, or do more than look.
+        has_own_code = any(
+            "serialization" in each
+            or each.get("init") is False
+            or each.get("computed_fields")
+            or str(each.get("type")).startswith("function-")
+            for each in parts(core)
+        )
         try:
-            # pydantic is fast, but cannot where a result is written in another way than an argument
-            # is read (aliases), or where reading it would run validators of the site's own again.
-            if not has_own_code(core) and (
+            # pydantic is fast, but cannot where a result is written in another way than it is read.
+            if not has_own_code and (
                 _comparable(generate(core, "validation")) == _comparable(schema)
             ):
                 return strict_validator(core).validate_json

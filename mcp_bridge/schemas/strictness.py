@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import functools
 import json
-import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
@@ -27,7 +26,7 @@ from pydantic_core import (
     SchemaValidator,
 )
 
-from mcp_bridge.schemas.core_schemas import CoreNode, parts, with_parts
+from mcp_bridge.schemas.core_schemas import CoreNode, with_parts
 
 Convert = Callable[[object], object]
 
@@ -64,10 +63,8 @@ def strict_validator(
     With ``receives`` its values go through the functions given to on_receipt(). With
     ``whole_numbers``, which costs time, 2.0 is an integer too, as JSON Schema has it.
     """
-    tightened = _tightened({**schema}, _CONVERTERS if receives else {})
-    if whole_numbers:
-        tightened = _with_whole_numbers(tightened)
-    return plain_validator(tightened, _DEFINITIONS)
+    converters = _CONVERTERS if receives else {}
+    return plain_validator(_tightened({**schema}, converters, whole_numbers), _DEFINITIONS)
 
 
 def plain_validator(schema: CoreNode, config: CoreConfig | None = None) -> SchemaValidator:
@@ -95,27 +92,6 @@ def on_receipt(kind: str, convert: Callable[[Any], object]) -> None:
     _CONVERTERS[kind] = convert
 
 
-def takes_paths(schema: CoreNode) -> bool:
-    """Return whether a core schema makes paths of its input, anywhere in it."""
-    kinds = [each.get("cls") for each in parts(schema) if each.get("type") == "is-instance"]
-    return any(isinstance(kind, type) and issubclass(kind, os.PathLike) for kind in kinds)
-
-
-def has_own_code(schema: CoreNode) -> bool:
-    """
-    Return whether a core schema runs code of the site: validators, serializers, computed fields.
-
-    Such a type may read in another way than it is written, or do more than look.
-    """
-    return any(
-        "serialization" in each
-        or each.get("init") is False
-        or each.get("computed_fields")
-        or str(each.get("type")).startswith("function-")
-        for each in parts(schema)
-    )
-
-
 def _encoded(schema: CoreNode) -> CoreNode:
     inner = with_parts(schema, _encoded)
     if inner.get("type") == "bytes" and "serialization" not in inner:
@@ -130,9 +106,14 @@ def _base64(data: object) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def _tightened(schema: CoreNode, converters: Mapping[str, Convert]) -> CoreNode:
+def _tightened(
+    schema: CoreNode, converters: Mapping[str, Convert], whole_numbers: bool
+) -> CoreNode:
     """Return a core schema with a guard in front of every part that needs one."""
-    inner = with_parts(schema, lambda part: _tightened(part, converters))
+    inner = with_parts(schema, lambda part: _tightened(part, converters, whole_numbers))
+    if whole_numbers and "keys_schema" in schema:
+        # The keys of JSON objects are texts, which are read as integers in JSON alone.
+        inner["keys_schema"] = _tightened(schema["keys_schema"], converters, False)
     kind = str(inner.get("type"))
     if "strict" in inner:
         inner["strict"] = True
@@ -152,28 +133,17 @@ def _tightened(schema: CoreNode, converters: Mapping[str, Convert]) -> CoreNode:
         collect = functools.partial(_distinct, frozenset if kind == "frozenset" else set)
         inner = _with_function("after", collect, {**inner, "type": "list"})
     else:
-        if kind in _TEXTS:
-            # The guard passes texts of the one right form only.
+        is_lax = kind in _TEXTS or (kind == "int" and whole_numbers)
+        if is_lax:
+            # The guard passes values of the right form only. In a union, only the lax mode lets a
+            # float go to the branch of floats first.
             inner["strict"] = False
         if kind in converters and "tz_constraint" not in inner:
             inner = _with_function("after", converters[kind], inner)
-        guard = _guard(kind, schema)
+        guard = _check_whole if kind == "int" and is_lax else _guard(kind, schema)
         if guard is not None:
             inner = _with_function("before", guard, inner)
     return {**inner, **reference}
-
-
-def _with_whole_numbers(schema: CoreNode) -> CoreNode:
-    """Return a core schema in which every integer may be sent as a float without a fraction."""
-    changed = with_parts(schema, _with_whole_numbers)
-    if "keys_schema" in schema:
-        # The keys of JSON objects are texts, which are read as integers in JSON alone.
-        changed["keys_schema"] = schema["keys_schema"]
-    if schema.get("type") != "int":
-        return changed
-    reference = {"ref": changed.pop("ref")} if "ref" in changed else {}
-    # In a union, only the lax mode lets a float go to the branch of floats first.
-    return {**_with_function("before", _check_whole, {**changed, "strict": False}), **reference}
 
 
 def _check_whole(value: object) -> object:
