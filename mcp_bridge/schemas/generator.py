@@ -25,11 +25,8 @@ from pydantic.json_schema import (
 from pydantic_core import CoreSchema, core_schema
 
 from mcp_bridge.protocol import JSONSchema
-from mcp_bridge.schemas.core_schemas import CoreNode
+from mcp_bridge.schemas.core_schemas import DESCRIPTION, CoreNode
 from mcp_bridge.schemas.walk import subschemas
-
-# The key of a core schema's metadata that holds a description for its JSON Schema.
-DESCRIPTION: Final = "mcp_bridge_description"
 
 _REFERENCE: Final = "#/$defs/"
 # How Python writes a Decimal that is a number.

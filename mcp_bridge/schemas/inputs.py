@@ -13,10 +13,9 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import SchemaValidator
 
 from mcp_bridge.schemas.adapters import adapt
-from mcp_bridge.schemas.core_schemas import CoreNode, parts
+from mcp_bridge.schemas.core_schemas import CoreNode, parts, reuse, with_adapted
 from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
 from mcp_bridge.schemas.hints import TypeHint, description_in, split_annotated
-from mcp_bridge.schemas.members import reuse, with_adapted
 from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature, UnsupportedSignature
 from mcp_bridge.schemas.strictness import strict_validator
 

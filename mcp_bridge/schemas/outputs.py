@@ -18,11 +18,10 @@ from referencing import Registry
 
 from mcp_bridge.protocol import CallToolResult, ContentBlock
 from mcp_bridge.schemas.adapters import ADAPTERS, adapt
-from mcp_bridge.schemas.core_schemas import CoreNode, change_root, parts
+from mcp_bridge.schemas.core_schemas import CoreNode, change_root, core_schema_of, parts
 from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
 from mcp_bridge.schemas.hints import UNIONS, TypeHint, members_of, origin_of, without_metadata
 from mcp_bridge.schemas.inputs import CONFIG
-from mcp_bridge.schemas.members import core_schema_of
 from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.schemas.strictness import plain_validator, serializer, strict_validator
 from mcp_bridge.schemas.validation.keywords import Linear
