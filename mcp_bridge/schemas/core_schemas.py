@@ -83,11 +83,6 @@ def _changed(value: object, change: Callable[[CoreNode], CoreNode]) -> object:
     return value
 
 
-def copy_schema(schema: CoreNode) -> CoreNode:
-    """Return a core schema that shares nothing with the given one but its values."""
-    return with_parts(schema, copy_schema)
-
-
 def change_root(schema: CoreNode, change: Callable[[CoreNode], CoreNode]) -> CoreNode:
     """Return a core schema with its root changed, beside the same definitions."""
     if schema["type"] == "definitions":
@@ -96,11 +91,7 @@ def change_root(schema: CoreNode, change: Callable[[CoreNode], CoreNode]) -> Cor
 
 
 def gather_definitions(schema: CoreNode) -> CoreNode:
-    """
-    Return the same core schema with all definitions at its root, each of them once.
-
-    The parts that hold definitions were made one by one, of types that may be the same.
-    """
+    """Return the same core schema with all definitions at its root, each of them once."""
     found: dict[str, CoreNode] = {}
 
     def without_definitions(part: CoreNode) -> CoreNode:
@@ -124,11 +115,7 @@ def gather_definitions(schema: CoreNode) -> CoreNode:
 def with_adapted(
     build: Callable[[ConfigDict], CoreNode], config: ConfigDict, side: Side
 ) -> CoreNode:
-    """
-    Return the core schema that ``build`` makes with a config, adapted types at any depth replaced.
-
-    Raises any exception of pydantic and of adapters.
-    """
+    """Return the core schema that ``build`` makes with a config, with adapted types replaced."""
     schema = build(ConfigDict(**{**config, "arbitrary_types_allowed": True}))
     # Equal hints are adapted once, since adapters may make classes of their own.
     adapted = functools.cache(functools.partial(adapt, side=side))
@@ -169,7 +156,11 @@ class _ReusedDataclass:
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreNode:
         # pydantic changes the schema that it is given.
-        return copy_schema(cls.schema)
+        return _copy(cls.schema)
+
+
+def _copy(schema: CoreNode) -> CoreNode:
+    return with_parts(schema, _copy)
 
 
 def reuse(hint: TypeHint, config: ConfigDict) -> TypeHint:
@@ -187,11 +178,6 @@ def _reused_dataclass(kind: type, config: tuple[tuple[str, Any], ...]) -> type[_
 
 
 def _swap_adapted(schema: CoreNode, adapted: _Adapt) -> CoreNode:
-    """
-    Return a core schema with that of its adapter in place of every adapted class.
-
-    Raises TypeError for a bound beside such a class, which would be applied to the instance.
-    """
     hint = _hint(schema)
     found = adapted(hint)
     if found == hint:

@@ -57,9 +57,7 @@ class SchemaGenerator(GenerateJsonSchema):
     def get_defs_ref(self, core_mode_ref: CoreModeRef) -> DefsRef:
         if core_mode_ref not in self._names:
             # Of "module.Box:1[module.Item:2]" the name is "Box[Item]".
-            parts = re.split(r"([\][,])", core_mode_ref[0])
-            words = "".join(each.rsplit(":", 1)[0].rsplit(".", 1)[-1] for each in parts)
-            name = self.normalize_name(words)
+            name = self.normalize_name(re.sub(r"[^\][,]*\.|:\d+", "", core_mode_ref[0]))
             taken = name in self._names.values()
             self._names[core_mode_ref] = DefsRef(f"{len(self._names)}__{name}" if taken else name)
         return self._names[core_mode_ref]
@@ -77,13 +75,12 @@ class SchemaGenerator(GenerateJsonSchema):
         return {**result, "description": description} if description else result
 
     def encode_default(self, dft: object) -> object:
-        if dft is None or type(dft) in (str, int, bool):
-            # pydantic's own would make a serializer for each.
-            return dft
         if isinstance(dft, bytes):
             # pydantic's own is in the url-safe alphabet.
             return base64.b64encode(dft).decode("ascii")
-        return super().encode_default(dft)
+        # pydantic's own would make a serializer for each.
+        is_plain = dft is None or type(dft) in (str, int, bool)
+        return dft if is_plain else super().encode_default(dft)
 
     def field_is_present(
         self,
@@ -125,11 +122,7 @@ def ignore_readonly_warnings() -> Iterator[None]:
 
 
 def simplify(schema: JSONSchema) -> JsonSchemaValue:
-    """
-    Return the same schema with ``$defs`` only for recursion, and without generated titles.
-
-    Its references are to ``#/$defs/NAME``.
-    """
+    """Return a schema that refers to ``$defs`` only for recursion, and without generated titles."""
     definitions = {
         name: {key: value for key, value in each.items() if not _names_itself(name, key, value)}
         for name, each in schema.get("$defs", {}).items()
@@ -179,9 +172,9 @@ def simplify(schema: JSONSchema) -> JsonSchemaValue:
 
 def _names_itself(name: str, key: str, value: object) -> bool:
     """Return whether it is a title made of a class's name, which arguments may follow."""
-    if key != "title" or not isinstance(value, str):
+    if key != "title":
         return False
-    title = re.escape(re.sub(r"\W", "_", value))
+    title = re.escape(re.sub(r"\W", "_", str(value)))
     return re.search(rf"{title}$|(^|__){title}_", name) is not None
 
 
@@ -211,12 +204,11 @@ def _reached(graph: Mapping[str, set[str]], names: Iterable[str]) -> set[str]:
 
 def _nullable(schema: JsonSchemaValue) -> JsonSchemaValue:
     """Write ``anyOf: [X, null]`` as X with one more type, where X has one type."""
-    branches = schema.get("anyOf")
-    if not isinstance(branches, list) or len(branches) != 2 or {"type": "null"} not in branches:
+    branches = schema.get("anyOf", ())
+    others = [each for each in branches if each != {"type": "null"}]
+    if not (len(branches) == 2 and len(others) == 1 and isinstance(others[0].get("type"), str)):
         return schema
-    other: JsonSchemaValue = next((each for each in branches if each != {"type": "null"}), {})
-    if not isinstance(other.get("type"), str):
-        return schema
+    other = others[0]
     merged = {**other, **schema, "type": [other["type"], "null"]}
     del merged["anyOf"]
     if "const" in merged:

@@ -31,19 +31,14 @@ WRAPPER: Final = "result"
 _UNTYPED: Final = (MISSING, Any, None, type(None), object)
 # Results that are collected before they are written.
 _GENERATED: Final = (
-    *(abc.Iterator, abc.Generator),
-    *(abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator),
+    *(abc.Iterator, abc.Generator, abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator),
 )
 _ABSENT: Final = object()
 _CONTENT: Final[list[Callable[[TypeHint], bool]]] = []
 
 
 def register_content(predicate: Callable[[TypeHint], bool]) -> None:
-    """
-    Say which hints promise content blocks besides the block types themselves.
-
-    ``predicate`` is called with each part of a hint: a type, or the metadata of an ``Annotated``.
-    """
+    """Have ``predicate`` say which parts of hints, metadata too, promise content blocks as well."""
     _CONTENT.append(predicate)
 
 
@@ -143,21 +138,17 @@ def _in_wrapper(core: CoreNode) -> CoreNode:
 
 
 def _unwrapped(whole: JsonSchemaValue, description: str) -> tuple[JsonSchemaValue, bool]:
-    """
-    Return the schema of the result itself where that is an object, else of its wrapper.
-
-    The description is for a hint that has none. The second value says whether it is wrapped.
-    """
-    inner = dict(whole["properties"][WRAPPER])
+    """Return the schema of the result itself if that is an object (False), else of its wrapper."""
+    inner = whole["properties"][WRAPPER]
     if description:
         inner = {"description": description, **inner}
-    definitions = whole.get("$defs", {})
+    definitions = {"$defs": whole["$defs"]} if "$defs" in whole else {}
     name = str(inner.get("$ref", "")).removeprefix("#/$defs/")
-    opened = {**definitions[name], **inner} if name else {**inner}
+    opened = {**whole["$defs"][name], **inner} if name else {**inner}
     opened.pop("$ref", None)
     if opened.get("type") != "object":
         return {**whole, "properties": {WRAPPER: inner}}, True
-    return {**opened, **({"$defs": definitions} if definitions else {})}, False
+    return {**opened, **definitions}, False
 
 
 def _is_content(hint: TypeHint) -> bool:
@@ -206,9 +197,9 @@ def _as_branch(branches: tuple[TypeHint, ...], value: object) -> object:
             read = _conform(branch, value)
         except ValueError as exception:
             error = exception
-            continue
-        if read is not value:
-            return read
+        else:
+            if read is not value:
+                return read
     if error is not None:
         raise error
     return value

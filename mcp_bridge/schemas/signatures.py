@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
@@ -121,11 +122,9 @@ def _is_context(hint: TypeHint) -> bool:
 
 def _hints(function: Callable[..., object]) -> tuple[Mapping[str, TypeHint], list[str]]:
     """Return every hint that can be resolved, and a sentence for each that cannot."""
-    try:
+    # One that cannot be resolved is found below.
+    with suppress(Exception):
         return typing.get_type_hints(function, include_extras=True), []
-    except Exception:
-        # One that cannot be resolved: it is found below.
-        pass
     hints: dict[str, TypeHint] = {}
     errors: list[str] = []
     names = getattr(function, "__globals__", {})
@@ -139,11 +138,7 @@ def _hints(function: Callable[..., object]) -> tuple[Mapping[str, TypeHint], lis
 
 
 def _read_docstring(function: Callable[..., object]) -> tuple[str, dict[str, str], str]:
-    """
-    Return the text on a function, on each parameter, and on the result.
-
-    It may be in reST, Google or NumPy style; a docstring that follows no style is all text.
-    """
+    """Return the text on a function, on each parameter (in any known style), and on the result."""
     text = inspect.getdoc(function) or ""
     if "\n" not in text and ":" not in text:
         # No style has anything but text in such a line, and to try them all takes its time.

@@ -74,21 +74,13 @@ def plain_validator(schema: CoreNode, config: CoreConfig | None = None) -> Schem
 
 
 def serializer(schema: CoreNode, config: CoreConfig) -> SchemaSerializer:
-    """
-    Return a serializer that writes bytes as the base64 of RFC 4648, section 4, as schemas promise.
-
-    pydantic's own writes the url-safe alphabet of section 5.
-    """
+    """Return a serializer that writes bytes as the base64 of RFC 4648, section 4, not section 5."""
     # The prebuilt serializers of nested classes write the other alphabet.
     return SchemaSerializer(cast(CoreSchema, _encoded(schema)), config, _use_prebuilt=False)
 
 
 def on_receipt(kind: str, convert: Callable[[Any], object]) -> None:
-    """
-    Convert every value of a core type, such as "datetime", before a procedure receives it.
-
-    Types that demand or refuse a time zone themselves are left alone.
-    """
+    """Convert the values of a core type that demands no time zone before a procedure has them."""
     _CONVERTERS[kind] = convert
 
 

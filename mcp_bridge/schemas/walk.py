@@ -1,8 +1,7 @@
 """
 JSON Schemas (2020-12) as documents: the subschemas they hold, and the targets of their references.
 
-References are resolved by the library ``referencing`` within the document alone: by JSON pointer,
-``$anchor``, ``$dynamicAnchor`` (as a plain anchor) and ``$id``. Nothing is ever fetched.
+The library ``referencing`` resolves these within the document alone; nothing is ever fetched.
 """
 
 from __future__ import annotations
@@ -44,10 +43,9 @@ class Part(NamedTuple):
 
 def subschemas(schema: JSONSchema) -> Iterator[Part]:
     """
-    Yield the direct subschemas of a schema, objects and booleans.
+    Yield the direct subschemas of a schema, objects and booleans; ``items`` may be a list of them.
 
-    Raises TypeError or AttributeError for a keyword that holds no subschemas though it has to. A
-    list in place of one subschema, as ``items`` had before 2020-12, is read as a list of them.
+    Raises TypeError or AttributeError for a keyword that holds no subschemas though it has to.
     """
     for keyword, value in schema.items():
         if keyword in NAMED:
