@@ -180,15 +180,11 @@ def _names_itself(name: str, key: str, value: object) -> bool:
 
 def _references(schema: object) -> Iterator[str]:
     """Yield the name of each definition to which a schema refers directly."""
-    waiting = [schema]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):
-            if isinstance(each.get("$ref"), str):
-                yield each["$ref"].removeprefix(_REFERENCE)
-            waiting.extend(each.values())
-        elif isinstance(each, list):
-            waiting.extend(each)
+    if isinstance(schema, dict):
+        if "$ref" in schema:
+            yield schema["$ref"].removeprefix(_REFERENCE)
+        for part in subschemas(schema):
+            yield from _references(part.schema)
 
 
 def _reached(graph: Mapping[str, set[str]], names: Iterable[str]) -> set[str]:

@@ -56,15 +56,10 @@ def change_arguments(hint: TypeHint, change: Callable[[TypeHint], TypeHint]) -> 
 
 def without_metadata(hint: TypeHint) -> TypeHint:
     """Return the hint under Annotated, type aliases and NewType."""
-    while True:
-        if origin_of(hint) is Annotated:
-            hint = get_args(hint)[0]
-        elif hasattr(hint, "__value__"):
-            hint = hint.__value__
-        elif hasattr(hint, "__supertype__"):
-            hint = hint.__supertype__
-        else:
-            return hint
+    if origin_of(hint) is Annotated:
+        return without_metadata(get_args(hint)[0])
+    inner = getattr(hint, "__value__", getattr(hint, "__supertype__", hint))
+    return hint if inner is hint else without_metadata(inner)
 
 
 def description_in(hint: TypeHint) -> str:
