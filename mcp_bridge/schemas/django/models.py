@@ -18,9 +18,9 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 
 from mcp_bridge.protocol.text import cut, quoted
 from mcp_bridge.schemas.adapters import Adapter
+from mcp_bridge.schemas.core_schemas import BESIDE
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.hints import annotate
-from mcp_bridge.schemas.members import BESIDE
 
 _HINTS: Final[Mapping[type, object]] = {
     models.CharField: str,
