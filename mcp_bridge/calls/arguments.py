@@ -19,7 +19,8 @@ from mcp_bridge.exceptions import ArgumentError, InvalidArguments
 from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import cut, pointer
 from mcp_bridge.schemas import Inputs
-from mcp_bridge.schemas.validation.validator import SchemaValidator, UncheckableError
+from mcp_bridge.schemas.validation.keywords import UncheckableError
+from mcp_bridge.schemas.validation.validator import SchemaValidator
 
 Checker = Callable[[JSONObject], dict[str, object]]
 # A union's place, as a JSON pointer, and the name of one of its branches.

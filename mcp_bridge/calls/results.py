@@ -11,7 +11,8 @@ from mcp_bridge.calls import media
 from mcp_bridge.protocol import CallToolResult, ContentBlock, TextContent, jsonrpc
 from mcp_bridge.protocol.text import pointer
 from mcp_bridge.schemas import Outputs
-from mcp_bridge.schemas.validation.validator import SchemaValidator, UncheckableError
+from mcp_bridge.schemas.validation.keywords import UncheckableError
+from mcp_bridge.schemas.validation.validator import SchemaValidator
 
 Encoder = Callable[[Any], CallToolResult]
 

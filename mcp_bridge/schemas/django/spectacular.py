@@ -24,7 +24,8 @@ from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.generator import simplify
 from mcp_bridge.schemas.hints import annotate
-from mcp_bridge.schemas.validation.validator import SchemaValidator, UncheckableError
+from mcp_bridge.schemas.validation.keywords import UncheckableError
+from mcp_bridge.schemas.validation.validator import SchemaValidator
 
 Direction: TypeAlias = Literal["request", "response"]
 T = TypeVar("T")

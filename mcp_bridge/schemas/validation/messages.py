@@ -42,21 +42,23 @@ _TYPES: Final = {
 }
 
 
-class _Object(dict[str, object]):
-    def __repr__(self) -> str:
-        return "{…}"
-
-
-class _Array(list[object]):
-    def __repr__(self) -> str:
-        return "[…]"
-
-
-class _Text(str):
+class _Quiet:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return repr(self[:_LONG] + "…")
+        return "…"
+
+
+class _Object(_Quiet, dict[str, object]):
+    pass
+
+
+class _Array(_Quiet, list[object]):
+    pass
+
+
+class _Text(_Quiet, str):
+    __slots__ = ()
 
 
 def quiet(value: object) -> object:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import logging
-from contextvars import copy_context
+from collections.abc import Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from typing import Any, Final
 
@@ -21,10 +22,16 @@ from referencing import Registry
 
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.text import cut, pointer
-from mcp_bridge.schemas.validation.keywords import FORMATS, Bounded, TooMuchWork, allow, matcher
+from mcp_bridge.schemas.validation.keywords import (
+    BUDGET,
+    FORMATS,
+    Bounded,
+    Budget,
+    UncheckableError,
+    matcher,
+)
 from mcp_bridge.schemas.validation.messages import explain, quiet
-from mcp_bridge.schemas.validation.structure import depth_of, is_circular, size_of
-from mcp_bridge.schemas.walk import SchemaDocument
+from mcp_bridge.schemas.walk import SchemaDocument, subschemas
 
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
@@ -35,12 +42,12 @@ MAX_ERRORS: Final = 1000
 MAX_STEPS: Final = 50_000
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+# Keywords whose subschemas apply to the very value that the schema itself applies to.
+_IN_PLACE: Final = frozenset(
+    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"}
+)
 
 logger = logging.getLogger("mcp_bridge.schemas")
-
-
-class UncheckableError(Exception):
-    """An instance cannot be checked; the text is a sentence for its sender."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +73,8 @@ class SchemaValidator:
         try:
             plain = _read(schema)
             document = SchemaDocument(plain)
-            _check_structure(document)
-            _check_patterns(document)
+            _check_parts(document)
+            _check_patterns(document.subschemas)
         except ValueError as exception:
             raise ValueError(f"its {name} {exception}") from exception
         document.localize()
@@ -82,11 +89,7 @@ class SchemaValidator:
         Raises UncheckableError where checking it takes too many steps, or the libraries fail on it;
         that is logged once for each schema.
         """
-        # A context of its own, so that the steps of one check are counted for no other.
-        return copy_context().run(self._errors, instance)
-
-    def _errors(self, instance: object) -> list[InstanceError]:
-        allow(MAX_STEPS, self._validators)
+        token = BUDGET.set(Budget(MAX_STEPS, self._validators))
         try:
             errors = islice(self._validator.iter_errors(quiet(instance)), MAX_ERRORS)
             found = [
@@ -98,11 +101,28 @@ class SchemaValidator:
                 self._has_logged = True
                 text = cut(f"{type(exception).__name__}: {exception}", 300)
                 logger.warning("A value could not be checked against %s: %r", self.name, text)
-            if isinstance(exception, TooMuchWork):
-                advice = "cannot be checked: it is too large or too deep; send less"
-                raise UncheckableError(advice) from None
+            if isinstance(exception, UncheckableError):
+                raise
             raise UncheckableError("could not be checked; send simpler values") from exception
+        finally:
+            BUDGET.reset(token)
         return sorted(found, key=lambda each: [str(key) for key in each.path])
+
+
+def size_of(value: object) -> int:
+    """Return the number of bytes of a JSON value, written as short as it can be."""
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def depth_of(value: object) -> int:
+    """Return how many objects and arrays of a JSON value stand inside each other."""
+    depth, level = 0, [value]
+    while containers := [each for each in level if isinstance(each, Mapping | list)]:
+        depth += 1
+        level = []
+        for each in containers:
+            level += each.values() if isinstance(each, Mapping) else each
+    return depth
 
 
 def _read(schema: JSONSchema) -> dict[str, Any]:
@@ -134,7 +154,7 @@ def _read(schema: JSONSchema) -> dict[str, Any]:
     return plain
 
 
-def _check_structure(document: SchemaDocument) -> None:
+def _check_parts(document: SchemaDocument) -> None:
     parts = document.subschemas
     if len(parts) > MAX_SUBSCHEMAS:
         raise ValueError(f"has {len(parts)} subschemas, and at most {MAX_SUBSCHEMAS} are allowed")
@@ -149,12 +169,18 @@ def _check_structure(document: SchemaDocument) -> None:
     anchors = [each["$dynamicAnchor"] for each in parts if "$dynamicAnchor" in each]
     if len(set(anchors)) < len(anchors) and any("$dynamicRef" in each for each in parts):
         raise ValueError("has a $dynamicAnchor twice, so that a $dynamicRef has no one target")
-    if is_circular(document):
-        raise ValueError("has a $ref that leads back to itself")
+    edges: dict[int, list[int]] = {}
+    for schema in parts:
+        in_place = [each.schema for each in subschemas(schema) if each.keyword in _IN_PLACE]
+        # Booleans, whose ids are all the same, lead nowhere.
+        edges[id(schema)] = [id(each) for each in (*in_place, *document.targets(schema).values())]
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError:
+        raise ValueError("has a $ref that leads back to itself") from None
 
 
-def _check_patterns(document: SchemaDocument) -> None:
-    parts = document.subschemas
+def _check_patterns(parts: list[JSONSchema]) -> None:
     patterns = [each["pattern"] for each in parts if "pattern" in each]
     names = [name for each in parts for name in each.get("patternProperties", ())]
     if names and any("unevaluatedProperties" in each for each in parts):
