@@ -12,6 +12,7 @@ from mcp_bridge.protocol.text import cut
 _LONG: Final = 100
 _MANY: Final = 50
 _SENTENCES: Final = {
+    None: "is not allowed here",
     "minimum": "must be at least {}",
     "maximum": "must be at most {}",
     "exclusiveMinimum": "must be more than {}",
@@ -30,6 +31,7 @@ _SENTENCES: Final = {
     "not": "must not be as this schema's 'not' says",
     "contains": "does not hold as many items as 'contains' wants, of the kind it describes",
     "anyOf": "fits none of the schemas that are allowed here",
+    "oneOf": "fits more than one schema",
     "unevaluatedItems": "holds items that are not allowed",
     "unevaluatedProperties": "holds members that are not allowed",
     "items": "holds more items than are allowed",
@@ -81,8 +83,6 @@ def explain(error: ValidationError) -> str:
     """Return an error as a sentence of at most 300 characters, without the value itself."""
     wanted: Any = error.validator_value
     match error.validator:
-        case None:
-            return "is not allowed here"
         case "type":
             names = [wanted] if isinstance(wanted, str) else wanted
             return f"must be {' or '.join(_TYPES.get(name, f'a {name}') for name in names)}"
@@ -91,8 +91,6 @@ def explain(error: ValidationError) -> str:
             return cut(f"must be one of {', '.join(map(_json, wanted[:_MANY]))}{more}", 300)
         case "oneOf" if error.context:
             return "fits none of the schemas in 'oneOf'"
-        case "oneOf":
-            return "fits more than one schema"
         case keyword if keyword in _SENTENCES:
             return cut(_SENTENCES[keyword].format(_json(wanted)), 300)
     # The other keywords name members: those of this package, and the ones of the schema's own.
