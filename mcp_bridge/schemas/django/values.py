@@ -1,4 +1,4 @@
-"""Times as Django's forms take them: aware where the site uses time zones, and naive where not."""
+"""Django's choices as ``enum`` with their labels, and times as its forms take them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,25 @@ import datetime
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.db.models import Choices
 from django.forms.utils import from_current_timezone
 from django.utils import timezone
+from pydantic import Field
 from pydantic_core import PydanticCustomError
+
+from mcp_bridge.schemas.adapters import Adapter
+from mcp_bridge.schemas.django.hints import labels
+from mcp_bridge.schemas.hints import annotate
+
+
+class ChoicesAdapter(Adapter):
+    """TextChoices, IntegerChoices, and other subclasses of Choices."""
+
+    def parameter(self, hint: object, metadata: tuple[object, ...]) -> object:
+        if not (isinstance(hint, type) and issubclass(hint, Choices) and list(hint)):
+            return None
+        text = labels((each.value, each.label) for each in hint)
+        return annotate(hint, Field(description=text), *metadata)
 
 
 def in_site_time(value: datetime.datetime) -> datetime.datetime:
