@@ -1,15 +1,24 @@
-"""A form class as a parameter: a caller sends its fields, the procedure gets the valid form."""
+"""
+A form class as a parameter, and times as forms take them.
+
+A caller sends the fields of the form, the procedure gets the valid form.
+"""
 
 from __future__ import annotations
 
+import datetime
 import json
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal
 
 from django import forms
+from django.conf import settings
+from django.forms.utils import from_current_timezone
+from django.utils import timezone
 from django.utils.choices import BaseChoiceIterator, flatten_choices
 from pydantic import AfterValidator, BaseModel
+from pydantic_core import PydanticCustomError
 
 from mcp_bridge.schemas.adapters import Adapter
 from mcp_bridge.schemas.django import hints
@@ -101,3 +110,27 @@ def _choices(field: forms.Field) -> Sequence[tuple[object, object]]:
         return []
     flat: Iterator[tuple[object, object]] = flatten_choices(choices)
     return [each for each in flat if each[0] not in ("", None)]
+
+
+def in_site_time(value: datetime.datetime) -> datetime.datetime:
+    """
+    Return a time as the site keeps it.
+
+    With USE_TZ one without an offset is of the current time zone; without USE_TZ one with an offset
+    becomes the naive one of the default time zone. Raises pydantic's error for a time that the zone
+    skips or has twice, and for one that Python cannot hold.
+    """
+    if not settings.USE_TZ and timezone.is_aware(value):
+        default = timezone.get_default_timezone()
+        try:
+            return timezone.make_naive(value, default)
+        except OverflowError as exception:
+            text = "is before the year 1 or after the year 9999 in the time zone {zone}"
+            raise PydanticCustomError("datetime_range", text, {"zone": str(default)}) from exception
+    try:
+        aware: datetime.datetime = from_current_timezone(value)
+    except forms.ValidationError as exception:
+        text = "is skipped or ambiguous in the time zone {zone}; send it with an offset"
+        zone = timezone.get_current_timezone_name()
+        raise PydanticCustomError("datetime_zone", text, {"zone": zone}) from exception
+    return aware

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from django.conf import settings
 from django.utils.encoding import force_str
 from django.utils.translation import override
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.config import JsonDict
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
@@ -20,6 +20,7 @@ from mcp_bridge.schemas.hints import TypeHint, annotate
 from mcp_bridge.schemas.inputs import CONFIG
 
 T = TypeVar("T")
+_ANY: Final[TypeAdapter[Any]] = TypeAdapter(Any)
 # The code of an error, its text, and its path below the argument.
 FieldError = tuple[str | None, str, tuple[str | int, ...]]
 
@@ -120,15 +121,7 @@ def model_with(
 
 def sent_values(value: object) -> Any:
     """Return the values that were sent for a model, by alias, at any depth."""
-    if isinstance(value, BaseModel):
-        fields = type(value).model_fields
-        sent = value.model_fields_set
-        return {fields[name].alias: sent_values(getattr(value, name)) for name in sent}
-    if isinstance(value, list):
-        return [sent_values(each) for each in value]
-    if isinstance(value, dict):
-        return {key: sent_values(each) for key, each in value.items()}
-    return value
+    return _ANY.dump_python(value, by_alias=True, exclude_unset=True)
 
 
 def validation_error(name: str, errors: Iterable[FieldError]) -> ValidationError:

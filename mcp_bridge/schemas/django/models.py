@@ -1,4 +1,4 @@
-"""A model class as a parameter: a caller sends an id, the procedure gets the instance."""
+"""A model class as a parameter: a caller sends an id, the procedure gets the instance; choices."""
 
 from __future__ import annotations
 
@@ -98,6 +98,16 @@ class ModelAdapter(Adapter):
 
     def has_members(self, value: object) -> bool:
         return isinstance(value, models.Model)
+
+
+class ChoicesAdapter(Adapter):
+    """TextChoices, IntegerChoices, and other subclasses of Choices."""
+
+    def parameter(self, hint: object, metadata: tuple[object, ...]) -> object:
+        if not (isinstance(hint, type) and issubclass(hint, models.Choices) and list(hint)):
+            return None
+        text = hints.labels((each.value, each.label) for each in hint)
+        return annotate(hint, Field(description=text), *metadata)
 
 
 def _finder(

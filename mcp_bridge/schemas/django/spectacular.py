@@ -9,7 +9,7 @@ drf-spectacular is not in INSTALLED_APPS, there are no such hints.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
@@ -20,7 +20,6 @@ from rest_framework import serializers
 from rest_framework.settings import api_settings
 from rest_framework.views import APIView
 
-from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.generator import simplify
 from mcp_bridge.schemas.hints import TypeHint, annotate
@@ -55,7 +54,7 @@ def override_hint(field: object, direction: Direction) -> TypeHint | None:
     with _collected_warnings():
         extension = getattr(extensions, kind).get_match(field)
     if whole:
-        return extension and _mapped(extension.map_serializer, direction)
+        return extension and inferred_hint(field, direction, extension)
     if isinstance(field, serializers.SerializerMethodField):
         method = getattr(field.parent, field.method_name or "", None)
         described = described or has_override(method, "field")
@@ -72,18 +71,14 @@ def override_value(serializer: object, name: str, default: T) -> T:
     return value
 
 
-def inferred_hint(field: object, direction: Direction) -> TypeHint | None:
-    """Return the hint of drf-spectacular's schema for a field; None where it would only guess."""
+def inferred_hint(field: object, direction: Direction, extension: Any = None) -> TypeHint | None:
+    """
+    Return the hint of drf-spectacular's schema for a field; None where it would only guess.
+
+    ``extension`` is that of the serializer, where the field is one that has such an extension.
+    """
     if not apps.is_installed("drf_spectacular"):
         return None
-    # Its name is private, though the documentation of extensions has them call it.
-    return _mapped(lambda schema, side: schema._map_serializer_field(field, side), direction)
-
-
-def _mapped(
-    mapping: Callable[[Any, Direction], JSONSchema | None], direction: Direction
-) -> TypeHint | None:
-    """Return the hint of the schema that a method makes with an AutoSchema, or None."""
     from drf_spectacular.openapi import AutoSchema
     from drf_spectacular.plumbing import ComponentRegistry
 
@@ -93,7 +88,12 @@ def _mapped(
     auto_schema.registry = ComponentRegistry()
     auto_schema.path, auto_schema.method = "/", "POST"
     with _collected_warnings() as warnings:
-        schema = mapping(auto_schema, direction)
+        # Its name is private, though the documentation of extensions has them call it.
+        schema = (
+            extension.map_serializer(auto_schema, direction)
+            if extension
+            else auto_schema._map_serializer_field(field, direction)
+        )
     if warnings or not schema:
         return None
     whole = {**schema, "$defs": auto_schema.registry.build({}).get("schemas", {})}

@@ -44,32 +44,15 @@ _TYPES: Final = {
 }
 
 
-class _Quiet:
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "…"
-
-
-class _Object(_Quiet, dict[str, object]):
-    pass
-
-
-class _Array(_Quiet, list[object]):
-    pass
-
-
-class _Text(_Quiet, str):
-    __slots__ = ()
+# jsonschema puts the repr of a value into each message: with a large one, that is most of the work
+# of a check.
+_Text, _Object, _Array = (
+    type(kind.__name__, (kind,), {"__repr__": lambda value: "…"}) for kind in (str, dict, list)
+)
 
 
 def quiet(value: object) -> object:
-    """
-    Return the same JSON value, with a short repr at every level.
-
-    jsonschema puts the repr of a value into each message: with a large one, that is most of the
-    work of a check.
-    """
+    """Return the same JSON value, with a short repr at every level."""
     if isinstance(value, str):
         return value if len(value) <= _LONG else _Text(value)
     if isinstance(value, dict):
