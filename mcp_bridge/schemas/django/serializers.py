@@ -151,33 +151,34 @@ def _shape(serializer: _Serializer, direction: Direction) -> TypeHint:
     text = spectacular.override_value(serializer, "description", kind.__dict__.get("__doc__"))
     doc = None if text is None else str(text)
     excluded = spectacular.override_value(serializer, "exclude_fields", ())
-    fields = {key: each for key, each in serializer.fields.items() if key not in excluded}
+    deprecated = spectacular.override_value(serializer, "deprecate_fields", ())
+    members: dict[str, Any] = {}
+    for name, field in serializer.fields.items():
+        unsent = field.read_only or isinstance(field, serializers.HiddenField)
+        if name in excluded or (unsent if direction == "request" else field.write_only):
+            continue
+        choices = field.choices.items() if isinstance(field, serializers.ChoiceField) else ()
+        options: dict[str, Any] = {"description": hints.describe([field.help_text], choices)}
+        if name in deprecated:
+            options["json_schema_extra"] = {"deprecated": True}
+        if direction == "response":
+            members[name] = _read(field, options)
+            continue
+        if not field.required:
+            # The schema shows no default where there is only a factory; the value is never used.
+            simple = isinstance(field.default, str | int | float | bool)
+            options |= {"default": field.default} if simple else {"default_factory": lambda: None}
+        members[name] = _nullable_hint(field, direction), options
     if direction == "request":
-        taken = {
-            key: _written(key, field)
-            for key, field in fields.items()
-            if not field.read_only and not isinstance(field, serializers.HiddenField)
-        }
-        return hints.model_with(kind.__name__, doc, taken)
-    shown = {key: _read(key, each) for key, each in fields.items() if not each.write_only}
+        return hints.model_with(kind.__name__, doc, members)
     make: Any = TypedDict
-    shape = make(kind.__name__, shown)
+    shape = make(kind.__name__, members)
     shape.__pydantic_config__ = hints.FIELDS_CONFIG
     shape.__doc__ = doc
     return shape
 
 
-def _written(name: str, field: _Field) -> tuple[TypeHint, dict[str, Any]]:
-    """Return a field that may be written as a hint and the options of pydantic's ``Field``."""
-    options = _options(name, field)
-    if not field.required:
-        # The schema shows no default where there is only a factory; the value is never used.
-        simple = isinstance(field.default, str | int | float | bool)
-        options |= {"default": field.default} if simple else {"default_factory": lambda: None}
-    return _nullable_hint(field, "request"), options
-
-
-def _read(name: str, field: _Field) -> TypeHint:
+def _read(field: _Field, options: dict[str, Any]) -> TypeHint:
     """Return the hint of a field that may be read, as a member of a TypedDict."""
     hint = _hint(field, "response")
     model = getattr(getattr(field.parent, "Meta", None), "model", None)
@@ -185,16 +186,8 @@ def _read(name: str, field: _Field) -> TypeHint:
     never_null = field.source in columns and not columns[field.source].null
     if field.allow_null or (field.read_only and not never_null):
         hint = hint | None
-    hint = annotate(hint, Field(**_options(name, field)))
+    hint = annotate(hint, Field(**options))
     return hint if field.required or field.read_only else NotRequired[hint]
-
-
-def _options(name: str, field: _Field) -> dict[str, Any]:
-    choices = field.choices.items() if isinstance(field, serializers.ChoiceField) else ()
-    options: dict[str, Any] = {"description": hints.describe([field.help_text], choices)}
-    if name in spectacular.override_value(field.parent, "deprecate_fields", ()):
-        options["json_schema_extra"] = {"deprecated": True}
-    return options
 
 
 def _written_value(field: _Field) -> TypeHint:

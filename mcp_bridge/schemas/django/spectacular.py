@@ -23,7 +23,6 @@ from rest_framework.views import APIView
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.generator import simplify
 from mcp_bridge.schemas.hints import TypeHint, annotate
-from mcp_bridge.schemas.validation.keywords import UncheckableError
 from mcp_bridge.schemas.validation.validator import SchemaValidator
 from mcp_bridge.schemas.walk import SchemaDocument
 
@@ -135,13 +134,9 @@ def _hint(schema: dict[str, Any], direction: Direction) -> TypeHint:
     validator = SchemaValidator(whole, "schema by drf-spectacular")
 
     def conform(value: object) -> object:
-        try:
-            found = validator.errors(value)
-        except UncheckableError as exception:
-            raise ValueError(str(exception)) from exception
+        found = validator.errors(value)
         if found:
-            errors = ((each.keyword, each.message, each.path) for each in found)
-            raise hints.validation_error("schema", errors)
+            raise hints.validation_error("schema", found)
         return value
 
     hint = annotate(Any, AfterValidator(conform), WithJsonSchema(whole))

@@ -42,7 +42,7 @@ _GO_THROUGH: Final = (
 )
 
 
-class UncheckableError(Exception):
+class UncheckableError(ValueError):
     """An instance cannot be checked; the text is a sentence for its sender."""
 
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jsonschema import Draft202012Validator, FormatChecker
-from jsonschema.exceptions import SchemaError
+from jsonschema.exceptions import SchemaError, ValidationError
 from referencing import Registry
 
 from mcp_bridge.protocol import JSONSchema
@@ -30,7 +29,6 @@ from mcp_bridge.schemas.validation.keywords import (
     UncheckableError,
     matcher,
 )
-from mcp_bridge.schemas.validation.messages import explain, quiet
 from mcp_bridge.schemas.walk import SchemaDocument, subschemas
 
 MAX_BYTES: Final = 64 * 1024
@@ -47,16 +45,54 @@ _IN_PLACE: Final = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"}
 )
 
+_LONG: Final = 100
+_MANY: Final = 50
+_SENTENCES: Final = {
+    None: "is not allowed here",
+    "minimum": "must be at least {}",
+    "maximum": "must be at most {}",
+    "exclusiveMinimum": "must be more than {}",
+    "exclusiveMaximum": "must be less than {}",
+    "multipleOf": "must be a multiple of {}",
+    "minLength": "must have at least {} characters",
+    "maxLength": "must have at most {} characters",
+    "minItems": "must have at least {} items",
+    "maxItems": "must have at most {} items",
+    "minProperties": "must have at least {} members",
+    "maxProperties": "must have at most {} members",
+    "const": "must be {}",
+    "pattern": "must match the pattern {}",
+    "format": "must be of the format {}",
+    "uniqueItems": "must not hold the same item twice",
+    "not": "must not be as this schema's 'not' says",
+    "contains": "does not hold as many items as 'contains' wants, of the kind it describes",
+    "anyOf": "fits none of the schemas that are allowed here",
+    "oneOf": "fits more than one schema",
+    "unevaluatedItems": "holds items that are not allowed",
+    "unevaluatedProperties": "holds members that are not allowed",
+    "items": "holds more items than are allowed",
+}
+_TYPES: Final = {
+    "array": "an array",
+    "integer": "an integer",
+    "null": "null",
+    "object": "an object",
+}
+# jsonschema puts the repr of a value into each message: with a large one, that is most of the work
+# of a check.
+_Text, _Object, _Array = (
+    type(kind.__name__, (kind,), {"__repr__": lambda value: "…"}) for kind in (str, dict, list)
+)
+
 logger = logging.getLogger("mcp_bridge.schemas")
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceError:
-    """One value that breaks a schema: its path, the keyword that refuses it, and a sentence."""
+class InstanceError(NamedTuple):
+    """One value that breaks a schema: the keyword that refuses it, a sentence, and its path."""
 
-    path: tuple[str | int, ...]
     keyword: str
     message: str
+    path: tuple[str | int, ...]
 
 
 class SchemaValidator:
@@ -74,7 +110,7 @@ class SchemaValidator:
             plain = _read(schema)
             document = SchemaDocument(plain)
             _check_parts(document)
-            _check_patterns(document.subschemas)
+            _check_patterns(document)
         except ValueError as exception:
             raise ValueError(f"its {name} {exception}") from exception
         document.localize()
@@ -91,9 +127,9 @@ class SchemaValidator:
         """
         token = BUDGET.set(Budget(MAX_STEPS, self._validators))
         try:
-            errors = islice(self._validator.iter_errors(quiet(instance)), MAX_ERRORS)
+            errors = islice(self._validator.iter_errors(_quiet(instance)), MAX_ERRORS)
             found = [
-                InstanceError(tuple(each.absolute_path), each.validator or "false", explain(each))
+                InstanceError(each.validator or "false", _explain(each), tuple(each.absolute_path))
                 for each in errors
             ]
         except Exception as exception:
@@ -146,8 +182,7 @@ def _read(schema: JSONSchema) -> dict[str, Any]:
         raise ValueError(f"is of the dialect {cut(str(dialect), 200)}, not {_DIALECT}")
     try:
         # Without formats: patterns are read below, by the engine that matches them.
-        no_formats = FormatChecker(formats=())
-        Draft202012Validator.check_schema(plain, format_checker=no_formats)
+        Draft202012Validator.check_schema(plain, format_checker=FormatChecker(formats=()))
     except SchemaError as error:
         place, text = pointer(error.absolute_path) or "/", cut(error.message, 200)
         raise ValueError(f"is not valid at {place}: {text}") from error
@@ -180,7 +215,8 @@ def _check_parts(document: SchemaDocument) -> None:
         raise ValueError("has a $ref that leads back to itself") from None
 
 
-def _check_patterns(parts: list[JSONSchema]) -> None:
+def _check_patterns(document: SchemaDocument) -> None:
+    parts = document.subschemas
     patterns = [each["pattern"] for each in parts if "pattern" in each]
     names = [name for each in parts for name in each.get("patternProperties", ())]
     if names and any("unevaluatedProperties" in each for each in parts):
@@ -196,3 +232,36 @@ def _check_patterns(parts: list[JSONSchema]) -> None:
                 f"has the pattern {cut(pattern, 100)!r}, which cannot be matched in linear time: "
                 f"{exception}"
             ) from exception
+
+
+def _quiet(value: object) -> object:
+    """Return the same JSON value, with a short repr at every level."""
+    if isinstance(value, str):
+        return value if len(value) <= _LONG else _Text(value)
+    if isinstance(value, dict):
+        return _Object({key: _quiet(each) for key, each in value.items()})
+    if isinstance(value, list | tuple):
+        return _Array([_quiet(each) for each in value])
+    return value
+
+
+def _explain(error: ValidationError) -> str:
+    """Return an error as a sentence of at most 300 characters, without the value itself."""
+    wanted: Any = error.validator_value
+    match error.validator:
+        case "type":
+            names = [wanted] if isinstance(wanted, str) else wanted
+            return f"must be {' or '.join(_TYPES.get(name, f'a {name}') for name in names)}"
+        case "enum":
+            more = ", …" if len(wanted) > _MANY else ""
+            return cut(f"must be one of {', '.join(map(_json, wanted[:_MANY]))}{more}", 300)
+        case "oneOf" if error.context:
+            return "fits none of the schemas in 'oneOf'"
+        case keyword if keyword in _SENTENCES:
+            return cut(_SENTENCES[keyword].format(_json(wanted)), 300)
+    # The other keywords name members: those of this package, and the ones of the schema's own.
+    return cut(error.message, 300)
+
+
+def _json(value: object) -> str:
+    return cut(json.dumps(value, ensure_ascii=False), 200)
