@@ -1,8 +1,4 @@
-"""
-A form class as a parameter, and times as forms take them.
-
-A caller sends the fields of the form, the procedure gets the valid form.
-"""
+"""A form class as a parameter, of which the procedure gets the valid form; times as forms do."""
 
 from __future__ import annotations
 
@@ -114,11 +110,9 @@ def _choices(field: forms.Field) -> Sequence[tuple[object, object]]:
 
 def in_site_time(value: datetime.datetime) -> datetime.datetime:
     """
-    Return a time as the site keeps it.
+    Return a time as the site keeps it: with USE_TZ aware, and else naive, in its time zone.
 
-    With USE_TZ one without an offset is of the current time zone; without USE_TZ one with an offset
-    becomes the naive one of the default time zone. Raises pydantic's error for a time that the zone
-    skips or has twice, and for one that Python cannot hold.
+    Raises pydantic's error for one that the zone skips or has twice, or that Python cannot hold.
     """
     if not settings.USE_TZ and timezone.is_aware(value):
         default = timezone.get_default_timezone()
@@ -128,9 +122,8 @@ def in_site_time(value: datetime.datetime) -> datetime.datetime:
             text = "is before the year 1 or after the year 9999 in the time zone {zone}"
             raise PydanticCustomError("datetime_range", text, {"zone": str(default)}) from exception
     try:
-        aware: datetime.datetime = from_current_timezone(value)
+        return from_current_timezone(value)
     except forms.ValidationError as exception:
         text = "is skipped or ambiguous in the time zone {zone}; send it with an offset"
         zone = timezone.get_current_timezone_name()
         raise PydanticCustomError("datetime_zone", text, {"zone": zone}) from exception
-    return aware

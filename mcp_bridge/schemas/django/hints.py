@@ -13,7 +13,6 @@ from django.conf import settings
 from django.utils.encoding import force_str
 from django.utils.translation import override
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
-from pydantic.config import JsonDict
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from mcp_bridge.schemas.hints import TypeHint, annotate
@@ -25,12 +24,10 @@ _ANY: Final[TypeAdapter[Any]] = TypeAdapter(Any)
 FieldError = tuple[str | None, str, tuple[str | int, ...]]
 
 
-def _drop_title(schema: JsonDict) -> None:
-    schema.pop("title", None)
-
-
 # pydantic makes a title of the name of a form or a serializer, which tells callers nothing.
-FIELDS_CONFIG: Final = ConfigDict(**{**CONFIG, "json_schema_extra": _drop_title})
+FIELDS_CONFIG: Final = ConfigDict(
+    **{**CONFIG, "json_schema_extra": lambda schema: schema.pop("title", None)}
+)
 
 
 def formatted(name: str) -> TypeHint:

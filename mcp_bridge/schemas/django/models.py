@@ -114,10 +114,9 @@ def _finder(
     model: type[models.Model], name: str, several: bool
 ) -> tuple[TypeHint, Callable[[Any], object]]:
     """
-    Return the hint of a unique field's values, and a function from one of them to its instance.
+    Return the hint of a unique field's values, and what finds the instance, or those of a list.
 
-    With ``several`` it is one from a list of them to the instances. Raises TypeError for a field
-    that does not tell instances apart, or is of no known type.
+    Raises TypeError for a field that is not unique, or of no known type.
     """
     field = model._meta.get_field(name)
     if not (isinstance(field, models.Field) and field.unique):

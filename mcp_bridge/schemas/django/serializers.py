@@ -103,10 +103,9 @@ def _errors(errors: object, path: tuple[str | int, ...]) -> Iterator[hints.Field
 
 def _hint(field: Any, direction: Direction) -> TypeHint:
     """
-    Return the hint of the values that a field takes ("request") or represents ("response").
+    Return the hint of the values that a field takes or represents; Any where it is not known.
 
-    It is Any where that is not known. Raises TypeError for a field to be written that no JSON value
-    fills.
+    Raises TypeError for a field to be written that no JSON value fills.
     """
     hint = spectacular.override_hint(field, direction) or _structured(field, direction)
     if hint is None:

@@ -1,9 +1,8 @@
 """
 The hints of serializers and fields that a site describes to drf-spectacular.
 
-This uses the site's AutoSchema, or drf-spectacular's own, with what decorators and extensions say.
-The OpenAPI schema, 3.0 or 3.1, is made JSON Schema 2020-12, which is then enforced. Where
-drf-spectacular is not in INSTALLED_APPS, there are no such hints.
+The OpenAPI schema, 3.0 or 3.1, of the site's AutoSchema is made JSON Schema 2020-12, and enforced.
+Where drf-spectacular is not in INSTALLED_APPS, there are no such hints.
 """
 
 from __future__ import annotations
@@ -37,11 +36,7 @@ _LEFT_OUT: Final = frozenset(
 
 
 def override_hint(field: object, direction: Direction) -> TypeHint | None:
-    """
-    Return the hint of a field or serializer that the site describes itself, or None.
-
-    It does so by ``@extend_schema_field``, or by an extension for serializers or their fields.
-    """
+    """Return the hint that the site gives by ``@extend_schema_field`` or an extension, or None."""
     if not apps.is_installed("drf_spectacular"):
         return None
     from drf_spectacular import extensions
@@ -71,11 +66,7 @@ def override_value(serializer: object, name: str, default: T) -> T:
 
 
 def inferred_hint(field: object, direction: Direction, extension: Any = None) -> TypeHint | None:
-    """
-    Return the hint of drf-spectacular's schema for a field; None where it would only guess.
-
-    ``extension`` is that of the serializer, where the field is one that has such an extension.
-    """
+    """Return the hint of drf-spectacular's schema for a field; None where it would only guess."""
     if not apps.is_installed("drf_spectacular"):
         return None
     from drf_spectacular.openapi import AutoSchema
@@ -155,7 +146,7 @@ def _convert(schema: dict[str, Any], direction: Direction) -> None:
     dropped = {name for name, each in properties.items() if each.get(other, False)}
     for name in dropped:
         del properties[name]
-    if "required" in schema:
+    if dropped and "required" in schema:
         schema["required"] = [each for each in schema["required"] if each not in dropped]
     if "$ref" in schema:
         schema["$ref"] = schema["$ref"].replace(_COMPONENTS, "#/$defs/")

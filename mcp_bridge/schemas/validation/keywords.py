@@ -73,9 +73,8 @@ def _descend(
     """
     Yield the errors of a part of an instance, as jsonschema's own method does.
 
-    The validator of a subschema is made once, and not for each value. The resolver in ``rest`` is
-    not needed, since every reference is a pointer from the root (SchemaDocument.localize), and
-    nobody reads the path of the schema.
+    The validator of a subschema is made once, and not for each value. A resolver is not needed,
+    since every reference is a pointer from the root (SchemaDocument.localize), nor a schema_path.
     """
     budget = BUDGET.get()
     known = {} if budget is None else budget.validators
@@ -105,10 +104,9 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
 @lru_cache(maxsize=2048)
 def matcher(pattern: str) -> Callable[[str], bool]:
     """
-    Return a function that searches a text for a pattern, in time linear in the text's length.
+    Return pydantic's search for a pattern, which takes time linear in the length of a text.
 
-    The engine is the one that pydantic has for patterns in hints. Raises ValueError for a pattern
-    that it cannot read, such as one with look-around or back-references.
+    Raises ValueError for a pattern that it cannot read, such as one with look-around.
     """
     try:
         return SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python

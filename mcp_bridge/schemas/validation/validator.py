@@ -21,14 +21,7 @@ from referencing import Registry
 
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.text import cut, pointer
-from mcp_bridge.schemas.validation.keywords import (
-    BUDGET,
-    FORMATS,
-    Bounded,
-    Budget,
-    UncheckableError,
-    matcher,
-)
+from mcp_bridge.schemas.validation import keywords
 from mcp_bridge.schemas.walk import SchemaDocument, subschemas
 
 MAX_BYTES: Final = 64 * 1024
@@ -72,12 +65,7 @@ _SENTENCES: Final = {
     "unevaluatedProperties": "holds members that are not allowed",
     "items": "holds more items than are allowed",
 }
-_TYPES: Final = {
-    "array": "an array",
-    "integer": "an integer",
-    "null": "null",
-    "object": "an object",
-}
+_TYPES: Final = {"null": "null"} | {kind: f"an {kind}" for kind in ("array", "integer", "object")}
 # jsonschema puts the repr of a value into each message: with a large one, that is most of the work
 # of a check.
 _Text, _Object, _Array = (
@@ -97,7 +85,7 @@ class InstanceError(NamedTuple):
 
 class SchemaValidator:
     """
-    A JSON Schema (2020-12) that somebody wrote, ready to be enforced; ``format`` is asserted.
+    A JSON Schema (2020-12), ready to be enforced; ``format`` is asserted.
 
     Raises ValueError, with a sentence that begins with ``name``, for a schema that is not valid,
     of another dialect, larger than the bounds, or refers to schemas that it does not hold itself.
@@ -110,22 +98,22 @@ class SchemaValidator:
             plain = _read(schema)
             document = SchemaDocument(plain)
             _check_parts(document)
-            _check_patterns(document)
         except ValueError as exception:
             raise ValueError(f"its {name} {exception}") from exception
         document.localize()
         # By the id of a subschema, which the validator that is kept for it holds.
         self._validators: dict[int, Any] = {}
-        self._validator = Bounded(plain, registry=Registry(), format_checker=FORMATS)
+        self._validator = keywords.Bounded(
+            plain, registry=Registry(), format_checker=keywords.FORMATS
+        )
 
     def errors(self, instance: object) -> list[InstanceError]:
         """
-        Return the errors of a JSON value, in the order of their paths; at most a thousand.
+        Return the errors of a JSON value, in the order of their paths; at most MAX_ERRORS.
 
-        Raises UncheckableError where checking it takes too many steps, or the libraries fail on it;
-        that is logged once for each schema.
+        Raises UncheckableError where checking takes too many steps or fails, which is logged once.
         """
-        token = BUDGET.set(Budget(MAX_STEPS, self._validators))
+        token = keywords.BUDGET.set(keywords.Budget(MAX_STEPS, self._validators))
         try:
             errors = islice(self._validator.iter_errors(_quiet(instance)), MAX_ERRORS)
             found = [
@@ -137,11 +125,13 @@ class SchemaValidator:
                 self._has_logged = True
                 text = cut(f"{type(exception).__name__}: {exception}", 300)
                 logger.warning("A value could not be checked against %s: %r", self.name, text)
-            if isinstance(exception, UncheckableError):
+            if isinstance(exception, keywords.UncheckableError):
                 raise
-            raise UncheckableError("could not be checked; send simpler values") from exception
+            raise keywords.UncheckableError(
+                "could not be checked; send simpler values"
+            ) from exception
         finally:
-            BUDGET.reset(token)
+            keywords.BUDGET.reset(token)
         return sorted(found, key=lambda each: [str(key) for key in each.path])
 
 
@@ -162,11 +152,7 @@ def depth_of(value: object) -> int:
 
 
 def _read(schema: JSONSchema) -> dict[str, Any]:
-    """
-    Return a copy of a schema as JSON has it, without the name of its dialect.
-
-    Raises ValueError for one that is not valid, of another dialect, too large or too deep.
-    """
+    """Return a copy of a schema as JSON has it, without the name of its dialect."""
     try:
         plain: dict[str, Any] = json.loads(json.dumps(schema, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as exception:
@@ -195,12 +181,10 @@ def _check_parts(document: SchemaDocument) -> None:
         raise ValueError(f"has {len(parts)} subschemas, and at most {MAX_SUBSCHEMAS} are allowed")
     if any("$schema" in each for each in parts):
         raise ValueError("names a dialect ($schema) below its root")
-    for references, why in (
-        (document.external, "and nothing is fetched"),
-        (document.unresolved, "which it does not hold"),
-    ):
-        if references:
-            raise ValueError(f"refers to {cut(references[0], 200)}, {why}")
+    if document.external:
+        raise ValueError(f"refers to {cut(document.external[0], 200)}, and nothing is fetched")
+    if document.unresolved:
+        raise ValueError(f"refers to {cut(document.unresolved[0], 200)}, which it does not hold")
     anchors = [each["$dynamicAnchor"] for each in parts if "$dynamicAnchor" in each]
     if len(set(anchors)) < len(anchors) and any("$dynamicRef" in each for each in parts):
         raise ValueError("has a $dynamicAnchor twice, so that a $dynamicRef has no one target")
@@ -213,10 +197,6 @@ def _check_parts(document: SchemaDocument) -> None:
         TopologicalSorter(edges).prepare()
     except CycleError:
         raise ValueError("has a $ref that leads back to itself") from None
-
-
-def _check_patterns(document: SchemaDocument) -> None:
-    parts = document.subschemas
     patterns = [each["pattern"] for each in parts if "pattern" in each]
     names = [name for each in parts for name in each.get("patternProperties", ())]
     if names and any("unevaluatedProperties" in each for each in parts):
@@ -226,7 +206,7 @@ def _check_patterns(document: SchemaDocument) -> None:
         )
     for pattern in patterns + names:
         try:
-            matcher(pattern)
+            keywords.matcher(pattern)
         except ValueError as exception:
             raise ValueError(
                 f"has the pattern {cut(pattern, 100)!r}, which cannot be matched in linear time: "
