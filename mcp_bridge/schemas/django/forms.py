@@ -1,4 +1,4 @@
-"""A form class as a parameter, of which the procedure gets the valid form; times as forms do."""
+"""A form class as a parameter: the procedure gets the valid form; and times as forms take them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from mcp_bridge.schemas.adapters import Adapter
 from mcp_bridge.schemas.django import hints
-from mcp_bridge.schemas.django.models import related_key_hint
+from mcp_bridge.schemas.django.models import key_hint
 from mcp_bridge.schemas.hints import TypeHint, annotate
 
 _HINTS: Final = hints.by_class(forms)
@@ -80,11 +80,12 @@ def _declared(name: str, field: forms.Field) -> tuple[TypeHint, dict[str, Any]]:
 
 def _hint(name: str, field: forms.Field) -> TypeHint:
     if isinstance(field, forms.ModelChoiceField):
-        key = related_key_hint(field, field.to_field_name)
+        key = key_hint(field.queryset, field.to_field_name)
         return hints.list_of(key) if isinstance(field, forms.ModelMultipleChoiceField) else key
     least = 1 if field.required else None
     if isinstance(field, forms.ChoiceField):
-        choice = hints.one_of((value for value, _ in _choices(field)), str)
+        values = tuple(value for value, _ in _choices(field))
+        choice: TypeHint = Literal[values] if values else str
         several = isinstance(field, forms.MultipleChoiceField)
         return hints.list_of(choice, field, least) if several else choice
     hint = hints.nearest(_HINTS, field)

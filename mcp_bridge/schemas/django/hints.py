@@ -7,7 +7,7 @@ import decimal
 import types
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from django.conf import settings
 from django.utils.encoding import force_str
@@ -80,12 +80,6 @@ def with_bounds(hint: TypeHint, field: object, least: int | None = None) -> Type
 def list_of(hint: TypeHint, field: object = None, least: int | None = None) -> TypeHint:
     """Return ``list[hint]``, with the bounds of a field as of with_bounds()."""
     return with_bounds(types.GenericAlias(list, hint), field, least)
-
-
-def one_of(values: Iterable[Any], otherwise: TypeHint) -> TypeHint:
-    """Return the ``Literal`` of the values, or the other hint where there are none."""
-    known = tuple(values)
-    return Literal[known] if known else otherwise
 
 
 def labels(choices: Iterable[tuple[object, object]]) -> str:

@@ -144,23 +144,24 @@ def _finder(
             raise hints.validation_error(noun, missing)
         return [found[key] for key in keys] if several else found[sent]
 
-    return annotate(key_hint(field), Field(description=f"The {words} of {article} {noun}.")), find
+    description = f"The {words} of {article} {noun}."
+    return annotate(key_hint(model._default_manager, name), Field(description=description)), find
 
 
-def key_hint(field: Any) -> TypeHint:
-    """Return the hint of a model field's values; raises TypeError where JSON has none."""
-    if field.remote_field is not None:
-        return key_hint(field.target_field)
+def key_hint(queryset: Any, name: str | None) -> TypeHint:
+    """
+    Return the hint of a field of a queryset's model, by default the primary key.
+
+    Raises TypeError for a field whose values JSON has no type for.
+    """
+    options = queryset.model._meta
+    field = options.get_field(name or options.pk.name)
+    while field.remote_field is not None:
+        field = field.target_field
     hint = hints.nearest(_HINTS, field)
     if hint is None:
         raise TypeError(f"{field.model.__name__}.{field.name} has no type that JSON can name")
     return hints.with_bounds(str, field) if hint is str else hint
-
-
-def related_key_hint(field: Any, name: str | None) -> TypeHint:
-    """Return the hint of the column, by default the primary key, that names a related row."""
-    options = field.queryset.model._meta
-    return key_hint(options.get_field(name or options.pk.name))
 
 
 def _is_model(hint: object) -> TypeGuard[type[models.Model]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NotRequired, TypeAlias, get_args, get_origin
+from typing import Any, Final, Literal, NotRequired, TypeAlias, get_args, get_origin
 
 from pydantic import AfterValidator, Field, PlainSerializer
 from pydantic_core import PydanticSerializationUnexpectedValue
@@ -20,11 +20,9 @@ from typing_extensions import TypedDict
 
 from mcp_bridge.schemas.adapters import Adapter
 from mcp_bridge.schemas.django import hints, spectacular
-from mcp_bridge.schemas.django.models import related_key_hint
-from mcp_bridge.schemas.django.spectacular import Direction
+from mcp_bridge.schemas.django.models import key_hint
 from mcp_bridge.schemas.hints import TypeHint, annotate
 
-_Serializer: TypeAlias = "serializers.Serializer[Any]"
 _Field: TypeAlias = "serializers.Field[Any, Any, Any, Any]"
 
 _WRITTEN: Final = {**hints.by_class(serializers), serializers.URLField: hints.formatted("uri")}
@@ -79,7 +77,7 @@ class SerializerAdapter(Adapter):
         return annotate(Any, PlainSerializer(represented, return_type=shape), *metadata)
 
 
-def _kind(hint: object) -> tuple[type[_Serializer] | None, bool]:
+def _kind(hint: object) -> tuple[type[serializers.Serializer[Any]] | None, bool]:
     """Return the serializer class of a hint, if it is of one, and whether it is a list."""
     many = get_origin(hint) is list
     kind: Any = get_args(hint)[0] if many else hint
@@ -101,26 +99,35 @@ def _errors(errors: object, path: tuple[str | int, ...]) -> Iterator[hints.Field
         yield getattr(errors, "code", None), str(errors), path
 
 
-def _hint(field: Any, direction: Direction) -> TypeHint:
+def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
     """
     Return the hint of the values that a field takes or represents; Any where it is not known.
 
     Raises TypeError for a field to be written that no JSON value fills.
     """
     hint = spectacular.override_hint(field, direction) or _structured(field, direction)
+    if direction == "response":
+        if hint is None:
+            return _read_value(field)
+        return (spectacular.inferred_hint(field, direction) or Any) if hint is Any else hint
+    if hint is not None:
+        return hint
+    hint = hints.nearest(_WRITTEN, field)
+    if hint is None and not isinstance(field, serializers.FileField):
+        hint = spectacular.inferred_hint(field, direction)
     if hint is None:
-        return _written_value(field) if direction == "request" else _read_value(field)
-    if hint is Any and direction == "response":
-        return spectacular.inferred_hint(field, direction) or Any
-    return hint
+        kind = type(field).__name__
+        raise TypeError(f"the field {field.field_name!r} is a {kind}: no JSON fills it")
+    blank = not isinstance(field, serializers.CharField) or field.allow_blank
+    return hints.with_bounds(hint, field, None if blank else 1)
 
 
-def _nullable_hint(field: Any, direction: Direction) -> TypeHint:
+def _nullable_hint(field: Any, direction: spectacular.Direction) -> TypeHint:
     hint = _hint(field, direction)
     return hint | None if field.allow_null else hint
 
 
-def _structured(field: Any, direction: Direction) -> TypeHint | None:
+def _structured(field: Any, direction: spectacular.Direction) -> TypeHint | None:
     """Return the hint of a field that is alike in both directions but for its items, or None."""
     least = None if getattr(field, "allow_empty", True) else 1
     if isinstance(field, serializers.ListSerializer | serializers.ListField):
@@ -132,19 +139,19 @@ def _structured(field: Any, direction: Direction) -> TypeHint | None:
     if isinstance(field, serializers.DictField):
         return types.GenericAlias(dict, (str, _nullable_hint(field.child, direction)))
     if isinstance(field, serializers.ChoiceField):
-        blank = [""] if field.allow_blank and field.choices else []
-        choice = hints.one_of([*field.choices, *blank], Any)
+        values = (*field.choices, *([""] if field.allow_blank else []))
+        choice: TypeHint = Literal[values] if field.choices else Any
         several = isinstance(field, serializers.MultipleChoiceField)
         return hints.list_of(choice, field, least) if several else choice
     if isinstance(field, serializers.PrimaryKeyRelatedField | serializers.SlugRelatedField):
         name = getattr(field, "slug_field", None)
         # The type at the end of a path through relations is left to the database.
-        unknown = getattr(field, "queryset", None) is None or "__" in (name or "")
-        return Any if unknown else related_key_hint(field, name)
+        queryset = getattr(field, "queryset", None)
+        return Any if queryset is None or "__" in (name or "") else key_hint(queryset, name)
     return Any if isinstance(field, _UNTYPED) else None
 
 
-def _shape(serializer: _Serializer, direction: Direction) -> TypeHint:
+def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direction) -> TypeHint:
     """Return a model of what a serializer takes, or a TypedDict, since pydantic writes it as is."""
     kind = type(serializer)
     text = spectacular.override_value(serializer, "description", kind.__dict__.get("__doc__"))
@@ -187,17 +194,6 @@ def _read(field: _Field, options: dict[str, Any]) -> TypeHint:
         hint = hint | None
     hint = annotate(hint, Field(**options))
     return hint if field.required or field.read_only else NotRequired[hint]
-
-
-def _written_value(field: _Field) -> TypeHint:
-    hint = hints.nearest(_WRITTEN, field)
-    if hint is None and not isinstance(field, serializers.FileField):
-        hint = spectacular.inferred_hint(field, "request")
-    if hint is None:
-        kind = type(field).__name__
-        raise TypeError(f"the field {field.field_name!r} is a {kind}: no JSON fills it")
-    blank = not isinstance(field, serializers.CharField) or field.allow_blank
-    return hints.with_bounds(hint, field, None if blank else 1)
 
 
 def _read_value(field: _Field) -> TypeHint:
