@@ -66,7 +66,7 @@ def override_value(serializer: object, name: str, default: T) -> T:
 
 
 def inferred_hint(field: object, direction: Direction, extension: Any = None) -> TypeHint | None:
-    """Return the hint of drf-spectacular's schema for a field; None where it would only guess."""
+    """Return drf-spectacular's hint of a field or a serializer's extension; None for a guess."""
     if not apps.is_installed("drf_spectacular"):
         return None
     from drf_spectacular.openapi import AutoSchema
@@ -78,12 +78,11 @@ def inferred_hint(field: object, direction: Direction, extension: Any = None) ->
     auto_schema.registry = ComponentRegistry()
     auto_schema.path, auto_schema.method = "/", "POST"
     with _collected_warnings() as warnings:
-        # Its name is private, though the documentation of extensions has them call it.
-        schema = (
-            extension.map_serializer(auto_schema, direction)
-            if extension
-            else auto_schema._map_serializer_field(field, direction)
-        )
+        if extension:
+            schema = extension.map_serializer(auto_schema, direction)
+        else:
+            # Its name is private, though the documentation of extensions has them call it.
+            schema = auto_schema._map_serializer_field(field, direction)
     if warnings or not schema:
         return None
     whole = {**schema, "$defs": auto_schema.registry.build({}).get("schemas", {})}

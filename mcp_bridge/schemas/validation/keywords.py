@@ -163,11 +163,9 @@ def _required(validator: Validator, names: list[str], instance: object, *rest: o
                 yield ValidationError("is required and was not given", path=[name])
 
 
-def _property_names(
-    validator: Validator, wanted: object, instance: object, *rest: object
-) -> Errors:
+def _property_names(validator: Validator, names: object, instance: object, *rest: object) -> Errors:
     for name in instance if isinstance(instance, dict) else ():
-        if any(validator.descend(name, wanted)):
+        if any(validator.descend(name, names)):
             yield ValidationError(f"has a member with a name it may not have: {quoted(name)}")
 
 
