@@ -161,6 +161,5 @@ def _convert(schema: dict[str, Any], direction: Direction) -> None:
         if "enum" in schema:
             schema["enum"] = [*schema["enum"], None]
     elif nullable and schema:
-        inner = {**schema}
-        schema.clear()
+        inner = {key: schema.pop(key) for key in list(schema) if key != "$defs"}
         schema["anyOf"] = [inner, {"type": "null"}]
