@@ -27,7 +27,8 @@ from mcp_bridge.features import Tool
 from mcp_bridge.protocol import JSONObject, JSONSchema, ProtocolError, jsonrpc
 from mcp_bridge.protocol.text import cut, pointer
 from mcp_bridge.schemas import Inputs
-from mcp_bridge.schemas.validation.validator import SchemaValidator, UncheckableError
+from mcp_bridge.schemas.validation.keywords import UncheckableError
+from mcp_bridge.schemas.validation.validator import SchemaValidator
 from mcp_bridge.schemas.walk import SchemaDocument
 
 # An error, and the branches of unions that it is in: a union's place, and the name of the branch.

@@ -11,7 +11,8 @@ from mcp_bridge.calls import media
 from mcp_bridge.protocol import CallToolResult, ContentBlock, JSONSchema, TextContent, jsonrpc
 from mcp_bridge.protocol.text import pointer
 from mcp_bridge.schemas import Outputs
-from mcp_bridge.schemas.validation.validator import SchemaValidator, UncheckableError
+from mcp_bridge.schemas.validation.keywords import UncheckableError
+from mcp_bridge.schemas.validation.validator import SchemaValidator
 
 # Every digit as 0, to find a run of them without a pattern.
 _ZEROS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))

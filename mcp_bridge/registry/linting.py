@@ -21,8 +21,7 @@ from mcp_bridge.features import Tool
 from mcp_bridge.protocol import LATEST, JSONSchema
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.validation.keywords import FORMATS, Bounded
-from mcp_bridge.schemas.validation.structure import depth_of, size_of
-from mcp_bridge.schemas.validation.validator import MAX_BYTES, MAX_DEPTH
+from mcp_bridge.schemas.validation.validator import MAX_BYTES, MAX_DEPTH, depth_of, size_of
 from mcp_bridge.schemas.walk import SchemaDocument
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
