@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help demo test fuzz stress browser services lint conformance bench tox clean
+.PHONY: help demo test fuzz stress browser services lint conformance sites bench tox clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -40,6 +40,9 @@ lint: $(VENV)/.demo $(VENV)/.test $(VENV)/.lint  ## Check format, style, types a
 conformance: $(VENV)/.demo $(VENV)/.test  ## Official conformance suite, MCP Inspector, mcpcheck
 	$(BIN)/python tests/conformance/run.py
 
+sites: $(VENV)/.test  ## Install the bridge into Wagtail, django CMS, helpdesk, djoser, knox and sites with own users
+	$(BIN)/python -m tests.sites $(ARGS)
+
 bench:  ## Measure side by side with an empty view and django-mcpz
 	test -d .venv-bench || $(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install -q -e . -r benchmarks/requirements.txt
@@ -49,7 +52,7 @@ tox: $(VENV)/.tox  ## Run the tests, with coverage, on every supported pair of P
 	$(BIN)/tox $(ARGS)
 
 clean:  ## Remove what the targets made
-	rm -rf $(VENV) .venv-bench .tox .conformance build dist *.egg-info
+	rm -rf $(VENV) .venv-bench .venv-sites .tox .conformance build dist *.egg-info
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11+ is needed")'

@@ -6,7 +6,6 @@ from django.core.signals import setting_changed
 from django.db.models.signals import post_migrate
 from django.utils.module_loading import import_string
 
-from mcp_bridge.schemas.django import register_adapters
 from mcp_bridge.signals import tools_changed
 
 
@@ -16,10 +15,12 @@ class MCPBridgeConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        # These import models, which Django has loaded only now.
+        # These import models, and DRF's views, which import the classes of the site's settings:
+        # both can be imported only now, when Django has loaded every model.
         from mcp_bridge.checks.settings import check_settings
         from mcp_bridge.checks.tools import check_tools
         from mcp_bridge.registry.registry import registry
+        from mcp_bridge.schemas.django import register_adapters
 
         register_adapters()
         # By its name, since extras stand above the core; it imports no library of its own.

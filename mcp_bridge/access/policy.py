@@ -53,7 +53,9 @@ class AccessPolicy:
                     context.scratch[_GROUPS] = frozenset(keys)
                 if rule.groups.isdisjoint(context.scratch[_GROUPS]):
                     return False
-            if rule.permissions and not user.has_perms(rule.permissions):
+            # A user model without permissions has no has_perm(), and one of its own no has_perms().
+            has_perm = getattr(user, "has_perm", None)
+            if rule.permissions and not (has_perm and all(map(has_perm, rule.permissions))):
                 return False
         try:
             return rule.predicate is None or bool(rule.predicate(context))

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from django.contrib import admin, messages
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractBaseUser, PermissionsMixin
 from django.core.exceptions import ValidationError
 from django.db.models import ForeignKey, QuerySet
 from django.forms import ModelChoiceField, ModelForm
@@ -16,22 +17,25 @@ from mcp_bridge.tokens.models import Token
 FOR_OTHERS: Final = "mcp_bridge_tokens.issue_for_others"
 
 
-def may_issue(request: HttpRequest, user: AbstractUser) -> bool:
+def may_issue(request: HttpRequest, user: AbstractBaseUser) -> bool:
     """
     Return whether the administrator may issue tokens that act as the user.
 
     Always for themselves. For others with the permission to issue for others, where those are
     active, are no superusers, and have no permission and no group that the administrator lacks:
-    tools may be limited to groups.
+    tools may be limited to groups. Where the site's user model has no list of permissions to
+    compare, for themselves alone.
     """
-    issuer = cast(AbstractUser, request.user)
+    issuer = request.user
     if user == issuer:
         return True
     # Django says of inactive users that they have no permissions; they may have them again.
+    if not isinstance(user, PermissionsMixin) or not isinstance(issuer, PermissionsMixin):
+        return False
     if user.is_superuser or not user.is_active or not issuer.has_perm(FOR_OTHERS):
         return False
     return issuer.is_superuser or (
-        user.is_staff <= issuer.is_staff
+        getattr(user, "is_staff", False) <= getattr(issuer, "is_staff", False)
         and user.get_all_permissions() <= issuer.get_all_permissions()
         and not user.groups.exclude(pk__in=issuer.groups.values("pk")).exists()
     )
@@ -44,10 +48,17 @@ class TokenAdmin(admin.ModelAdmin):
     list_display = ["name", "user", "hint", "is_valid", "last_used_at", "expires_at", "created_at"]
     list_filter = ["expires_at", "revoked_at"]
     list_select_related = ["user"]
-    search_fields = ["name", "hint", "user__username"]
-    autocomplete_fields = ["user"]
+    raw_id_fields = ["user"]
     readonly_fields = ["hint", "created_at", "revoked_at", "last_used_at"]
     actions = ["revoke"]
+
+    def get_search_fields(self, request: HttpRequest) -> list[str]:
+        return ["name", "hint", f"user__{get_user_model().USERNAME_FIELD}"]
+
+    def get_autocomplete_fields(self, request: HttpRequest) -> list[str]:
+        # Only where the site's user model is in the same admin, and can be searched there.
+        users = self.admin_site._registry.get(get_user_model())
+        return ["user"] if users is not None and users.get_search_fields(request) else []
 
     def has_change_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
         # To prolong a token is to issue it anew.
@@ -68,7 +79,7 @@ class TokenAdmin(admin.ModelAdmin):
     ) -> ModelChoiceField | None:
         field = super().formfield_for_foreignkey(db_field, request, **kwargs)
 
-        def check_user(user: AbstractUser) -> None:
+        def check_user(user: AbstractBaseUser) -> None:
             if not may_issue(request, user):
                 text = gettext("A token for this user would give rights that you do not have.")
                 raise ValidationError(text)

@@ -1,0 +1,1 @@
+"""Real sites, unedited, with the bridge installed into them: ``make sites``."""

@@ -1,0 +1,81 @@
+"""A site with a user model of its own: keys are UUIDs, names are addresses, groups do not exist."""
+
+from __future__ import annotations
+
+import os
+
+from tests.sites import notes
+from tests.sites.site import STARTPROJECT, USERS, Site
+
+SETTINGS = """
+INSTALLED_APPS += ["people"]
+AUTH_USER_MODEL = "people.Person"
+"""
+POSTGRESQL = """
+import os
+import dj_database_url
+INSTALLED_APPS += ["corsheaders", "debug_toolbar", "silk", "whitenoise"]
+MIDDLEWARE = [
+    "corsheaders.middleware.CorsMiddleware",
+    "debug_toolbar.middleware.DebugToolbarMiddleware",
+    "silk.middleware.SilkyMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    *MIDDLEWARE[1:3],
+    "django.middleware.locale.LocaleMiddleware",
+    *MIDDLEWARE[3:],
+]
+DATABASES = {"default": dj_database_url.parse(os.environ["SITE_DATABASE_URL"])}
+DATABASES["default"] |= {"NAME": "mcp_bridge_site", "ATOMIC_REQUESTS": True}
+CORS_ALLOWED_ORIGINS = ["https://inspector.example"]
+STATIC_ROOT = BASE_DIR / "static"
+"""
+TOOLBAR_URLS = """
+from django.urls import include
+from debug_toolbar.toolbar import debug_toolbar_urls
+urlpatterns += [path("silk/", include("silk.urls", namespace="silk")), *debug_toolbar_urls()]
+"""
+NEW_DATABASE = """
+import os
+import psycopg
+
+with psycopg.connect(os.environ["SITE_DATABASE_URL"], autocommit=True) as connection:
+    connection.execute("DROP DATABASE IF EXISTS mcp_bridge_site WITH (FORCE)")
+    connection.execute("CREATE DATABASE mcp_bridge_site")
+"""
+
+
+def accounts(
+    database: str,
+    own_settings: str = "",
+    own_urls: str = "",
+    create: tuple[tuple[str, ...], ...] = (),
+    **env: str,
+) -> Site:
+    return Site(
+        name=f"accounts-{database}",
+        create=STARTPROJECT + create,
+        own_settings=notes.SETTINGS + SETTINGS + own_settings,
+        own_urls=notes.URLS + own_urls,
+        seed="accounts/seed.py",
+        apps={"people": "accounts/models.py", "notes": notes.MODELS},
+        procedures=notes.PROCEDURES,
+        names={user: f"{user}@example.com" for user in USERS},
+        pages=("/notes/", "/admin/jsi18n/"),
+        listed=notes.LISTED,
+        calls=notes.CALLS,
+        publish=notes.PUBLISH,
+        env=env,
+    )
+
+
+SITES = [
+    accounts("sqlite"),
+    accounts(
+        "postgresql",
+        POSTGRESQL,
+        TOOLBAR_URLS,
+        (("python", "-c", NEW_DATABASE),),
+        SITE_DATABASE_URL=os.environ.get("MCP_BRIDGE_TEST_DATABASE_URL", ""),
+    ),
+]

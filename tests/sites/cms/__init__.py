@@ -1,0 +1,52 @@
+"""django CMS without pages of its own, read through djangocms-rest, with versions of pages."""
+
+from __future__ import annotations
+
+from tests.sites.site import STARTPROJECT, Call, Site
+
+READING = {"pages_list", "page_read", "pages_search", "languages_list", "menu", "page_versions"}
+WRITING = {"page_create", "page_rename", "page_publish"}
+
+SITE = Site(
+    name="cms",
+    create=STARTPROJECT,
+    own_settings="""
+INSTALLED_APPS += [
+    "django.contrib.sites", "cms", "menus", "treebeard", "sekizai", "djangocms_versioning",
+    "djangocms_rest", "rest_framework",
+]
+SITE_ID = 1
+CMS_CONFIRM_VERSION4 = True
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("de", "Deutsch")]
+CMS_TEMPLATES = (("page.html", "Page"),)
+CMS_PLACEHOLDERS = (("page", ["content"], "Page"),)
+TEMPLATES[0]["DIRS"] = [BASE_DIR]
+TEMPLATES[0]["OPTIONS"]["context_processors"] += [
+    "cms.context_processors.cms_settings", "sekizai.context_processors.sekizai"
+]
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+X_FRAME_OPTIONS = "SAMEORIGIN"
+""",
+    own_urls="""
+from django.urls import include
+urlpatterns.append(path("api/", include("djangocms_rest.urls")))
+""",
+    files={"page.html": "{% load cms_tags sekizai_tags %}{% placeholder 'content' %}"},
+    seed="cms/seed.py",
+    procedures="cms/procedures.py",
+    pages=("/api/languages/", "/api/en/pages-list/", "/api/en/pages/news/", "/api/en/pages-tree/"),
+    listed={
+        "reader": READING,
+        "editor": READING | WRITING,
+        "admin": READING | WRITING | {"users_list"},
+    },
+    calls=(
+        Call("reader", "pages_list", {}, "News"),
+        Call("reader", "page_read", {"slug": "news", "language": "en"}, "News"),
+        Call("reader", "languages_list", {}, "Deutsch"),
+        Call("editor", "page_create", {"title": "Harvest"}, "harvest"),
+        Call("editor", "page_versions", {"slug": "harvest"}, "draft"),
+    ),
+    publish=Call("editor", "page_publish", {"slug": "harvest"}, "published"),
+)

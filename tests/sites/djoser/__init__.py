@@ -1,0 +1,34 @@
+"""A site whose accounts are djoser's and whose credentials are simplejwt's, here as well."""
+
+from __future__ import annotations
+
+from tests.sites import notes
+from tests.sites.site import STARTPROJECT, Site
+
+AUTHENTICATION = ["rest_framework_simplejwt.authentication.JWTAuthentication"]
+
+SITE = Site(
+    name="djoser",
+    create=STARTPROJECT,
+    own_settings=notes.SETTINGS
+    + f"""
+INSTALLED_APPS += ["rest_framework", "djoser", "rest_framework_simplejwt"]
+REST_FRAMEWORK = {{"DEFAULT_AUTHENTICATION_CLASSES": {AUTHENTICATION}}}
+SECRET_KEY = "a key that is long enough for the signature of a token of simplejwt"
+""",
+    own_urls=notes.URLS
+    + """
+from django.urls import include
+urlpatterns += [path("auth/", include("djoser.urls")), path("auth/", include("djoser.urls.jwt"))]
+""",
+    apps={"notes": notes.MODELS},
+    seed="notes/seed.py",
+    procedures=notes.PROCEDURES,
+    bridge={"AUTHENTICATION_CLASSES": AUTHENTICATION},
+    token_url="/auth/jwt/create/",
+    token_key="access",
+    pages=("/notes/", "/admin/jsi18n/"),
+    listed=notes.LISTED,
+    calls=notes.CALLS,
+    publish=notes.PUBLISH,
+)

@@ -1,0 +1,38 @@
+"""A site whose own API is opened by knox, whose tokens the endpoint takes too."""
+
+from __future__ import annotations
+
+from tests.sites import notes
+from tests.sites.site import STARTPROJECT, Site
+
+AUTHENTICATION = ["knox.auth.TokenAuthentication"]
+
+SITE = Site(
+    name="knox",
+    create=STARTPROJECT,
+    own_settings=notes.SETTINGS
+    + f"""
+INSTALLED_APPS += ["rest_framework", "knox"]
+REST_FRAMEWORK = {{
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        *{AUTHENTICATION}, "rest_framework.authentication.BasicAuthentication"
+    ]
+}}
+""",
+    own_urls=notes.URLS
+    + """
+from django.urls import include
+urlpatterns.append(path("api/auth/", include("knox.urls")))
+""",
+    apps={"notes": notes.MODELS},
+    seed="notes/seed.py",
+    procedures=notes.PROCEDURES,
+    bridge={"AUTHENTICATION_CLASSES": AUTHENTICATION},
+    token_url="/api/auth/login/",
+    token_key="token",
+    scheme="Token",
+    pages=("/notes/", "/admin/jsi18n/"),
+    listed=notes.LISTED,
+    calls=notes.CALLS,
+    publish=notes.PUBLISH,
+)

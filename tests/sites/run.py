@@ -1,0 +1,232 @@
+"""One site from an empty folder to a confirmed call."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+
+from tests.sites.site import PASSWORD, USERS, Site
+
+HERE = Path(__file__).parent
+# What docs/installation.md tells everybody to add.
+SETTINGS = """
+INSTALLED_APPS = [*INSTALLED_APPS, {apps}]
+MCP_BRIDGE = {bridge!r}
+"""
+URLS = """
+from django.urls import include, path
+urlpatterns = [path("", include("mcp_bridge.urls")), *urlpatterns]
+"""
+SOURCE = "mcp_bridge.sources.modernrpc.ModernRPCSource"
+# On SQLite, as docs/installation.md says too.
+SQLITE = """
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    DATABASES["default"].setdefault("OPTIONS", {})["transaction_mode"] = "IMMEDIATE"
+"""
+CHANGING_HEADERS = {"date", "connection"}
+
+
+class Failure(Exception):
+    """Something is not as it must be; the text says what."""
+
+
+class Run:
+    """The steps of one site, in a folder that is deleted at the end."""
+
+    def __init__(self, site: Site, programs: Path) -> None:
+        self.site = site
+        self.programs = programs
+        self.folder = Path()
+        # One port for both times, since pages name their own address.
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+
+    def whole(self) -> str:
+        """Run all steps; return a line on what was seen, or raise Failure."""
+        with tempfile.TemporaryDirectory(prefix=f"site-{self.site.name}-") as folder:
+            self.folder = Path(folder)
+            self.make()
+            with self.serving():
+                before = self.pages()
+                if self.pages() != before:
+                    raise Failure("A page answers differently each time: choose others.")
+            warned = self.check()
+            started = time.monotonic()
+            self.install()
+            new = self.check() - warned
+            if new:
+                raise Failure("`manage.py check` is not clean:\n" + "\n".join(sorted(new)))
+            seconds = time.monotonic() - started
+            with self.serving():
+                self.compare(before, self.pages())
+                self.drive()
+        return (
+            f"{len(before)} pages as before, installed in {seconds:.1f} s, "
+            f"{len(self.site.listed)} lists, {len(self.site.calls)} calls, 1 confirmed"
+        )
+
+    def make(self) -> None:
+        for command in self.site.create:
+            self.run(*command)
+        with (self.folder / self.site.settings).open("a") as settings:
+            settings.write(f"\nALLOWED_HOSTS = ['127.0.0.1']\n{self.site.own_settings}")
+        with (self.folder / self.site.urls).open("a") as urls:
+            urls.write(self.site.own_urls)
+        for name, text in self.site.files.items():
+            (self.folder / name).write_text(text)
+        for app, models in self.site.apps.items():
+            (self.folder / app).mkdir()
+            shutil.copy(HERE / models, self.folder / app / "models.py")
+        if self.site.apps:
+            self.manage("makemigrations", *self.site.apps)
+        self.manage("migrate", "-v", "0")
+        self.manage("shell", "-v", "0", "-c", (HERE / self.site.seed).read_text())
+
+    def install(self) -> None:
+        """Do what docs/installation.md says, and add the file of the ten procedures."""
+        shutil.copy(HERE / self.site.procedures, self.folder / "procedures.py")
+        source = {"BACKEND": SOURCE, "OPTIONS": {"servers": ["procedures.server"]}}
+        bridge = {"SOURCES": {"site": source}, **self.site.bridge}
+        apps = ["mcp_bridge"] + ["mcp_bridge.tokens"] * (self.site.token_url is None)
+        installed = "from django.conf import settings; print(settings.INSTALLED_APPS)"
+        if "'rest_framework'" not in self.manage("shell", "-v", "0", "-c", installed):
+            apps.insert(0, "rest_framework")
+        with (self.folder / self.site.settings).open("a") as settings:
+            settings.write(SETTINGS.format(apps=str(apps)[1:-1], bridge=bridge) + SQLITE)
+        with (self.folder / self.site.urls).open("a") as urls:
+            urls.write(URLS)
+        self.manage("migrate", "-v", "0")
+
+    def check(self) -> set[str]:
+        """Return what the system checks say, a line each."""
+        said = self.run("python", "manage.py", "check", "--fail-level", "ERROR", errors=True)
+        return set(re.findall(r"^\?*.*\([\w.]+[EWC]\d{3}\).*$", said, re.MULTILINE))
+
+    def drive(self) -> None:
+        """Have the official client list, call and confirm as the users."""
+        plan = {
+            "url": f"http://127.0.0.1:{self.port}/mcp",
+            "tokens": {user: self.token(user) for user in USERS},
+            "scheme": self.site.scheme,
+            "listed": {user: sorted(tools) for user, tools in self.site.listed.items()},
+            "calls": [
+                [call.user, call.tool, call.arguments, call.contains] for call in self.site.calls
+            ],
+            "publish": [
+                self.site.publish.user,
+                self.site.publish.tool,
+                self.site.publish.arguments,
+                self.site.publish.contains,
+            ],
+        }
+        self.run("python", str(HERE / "client.py"), stdin=json.dumps(plan))
+
+    def token(self, user: str) -> str:
+        name = self.site.names[user]
+        if self.site.token_url is None:
+            return self.manage("mcp_token", "create", name, "--name", "gate").strip()
+        body = json.dumps({"username": name, "password": PASSWORD})
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
+        # knox reads the name and the password here, djoser in the body.
+        basic = base64.b64encode(f"{name}:{PASSWORD}".encode()).decode()
+        headers = {"Content-Type": "application/json", "Authorization": f"Basic {basic}"}
+        connection.request("POST", self.site.token_url, body, headers)
+        answer = connection.getresponse().read()
+        return str(json.loads(answer)[self.site.token_key])
+
+    def pages(self) -> dict[str, tuple[int, list[tuple[str, str]], bytes]]:
+        """Return status, headers and body of each of the site's own pages."""
+        found = {}
+        for page in self.site.pages:
+            connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
+            connection.request("GET", page)
+            response = connection.getresponse()
+            headers = [
+                pair for pair in response.getheaders() if pair[0].lower() not in CHANGING_HEADERS
+            ]
+            found[page] = (response.status, headers, response.read())
+            if response.status >= 400:
+                raise Failure(f"{page} answers {response.status}: {found[page][2][-500:]!r}")
+        return found
+
+    def compare(self, before: dict[str, object], after: dict[str, object]) -> None:
+        for page, answer in before.items():
+            if after[page] != answer:
+                raise Failure(f"{page} has changed:\nbefore {answer}\nafter  {after[page]}")
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Serve the site with gunicorn."""
+        module = self.site.settings.rsplit("/", 1)[0].split("/")[0]
+        log = self.folder / "gunicorn.log"
+        command = ["gunicorn", f"{module}.wsgi", "-b", f"127.0.0.1:{self.port}", "--threads", "4"]
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                [self.programs / command[0], *command[1:]],
+                cwd=self.folder,
+                env=self.environment(),
+                stdout=output,
+                stderr=output,
+            )
+        try:
+            self.wait(process)
+            yield
+        except Failure as failure:
+            raise Failure(f"{failure}\n{log.read_text()[-3000:]}") from None
+        finally:
+            process.terminate()
+            process.wait(20)
+
+    def wait(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        raise Failure("The server did not start.")
+
+    def manage(self, *arguments: str) -> str:
+        return self.run("python", "manage.py", *arguments)
+
+    def run(self, program: str, *arguments: str, stdin: str = "", errors: bool = False) -> str:
+        """Run a program of the environment in the site's folder; return what it printed."""
+        done = subprocess.run(
+            [self.programs / program, *arguments],
+            cwd=self.folder,
+            env=self.environment(),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+        if done.returncode:
+            said = f"{done.stdout[-3000:]}\n{done.stderr[-4000:]}"
+            raise Failure(f"`{program} {' '.join(arguments)[:200]}` failed:\n{said}")
+        return done.stdout + (done.stderr if errors else "")
+
+    def environment(self) -> dict[str, str]:
+        inherited = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
+        path = f"{self.programs}:{os.environ['PATH']}"
+        return {
+            **inherited,
+            "PATH": path,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "SITE_USERS": " ".join(USERS),
+            "SITE_PASSWORD": PASSWORD,
+            **self.site.env,
+        }

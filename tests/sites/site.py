@@ -1,0 +1,61 @@
+"""What a site is to the gate: how it is made, and what must be true of it afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+PASSWORD = "a-long-password-7"
+USERS = ("reader", "editor", "admin")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a tool by a user, and a text that its answer contains."""
+
+    user: str
+    tool: str
+    arguments: dict[str, object]
+    contains: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """
+    A site that knows nothing of the bridge.
+
+    ``create`` are the commands that make it in an empty folder, ``settings`` and ``urls`` the
+    files there to which the library's own installation page, and then the bridge's, add lines.
+    ``apps`` are models of its own, ``seed`` makes the three users and some content, ``procedures``
+    holds the ten tools: files of this folder.
+    """
+
+    name: str
+    create: tuple[tuple[str, ...], ...]
+    settings: str = "site_/settings.py"
+    urls: str = "site_/urls.py"
+    own_settings: str = ""
+    own_urls: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+    """Further files of the site, by name."""
+    apps: dict[str, str] = field(default_factory=dict)
+    seed: str
+    procedures: str
+    bridge: dict[str, object] = field(default_factory=dict)
+    """Settings of MCP_BRIDGE beside SOURCES."""
+    token_url: str | None = None
+    """Where the site gives out its own credentials; None where they are the bridge's tokens."""
+    token_key: str = ""
+    scheme: str = "Bearer"
+    names: dict[str, str] = field(default_factory=lambda: {user: user for user in USERS})
+    """The name that each user logs in with."""
+    pages: tuple[str, ...]
+    """Addresses that must answer as before, byte for byte."""
+    listed: dict[str, set[str]]
+    """The tools that each user sees."""
+    calls: tuple[Call, ...]
+    publish: Call
+    """A call that asks its user first, by a tool marked ``confirm``."""
+    env: dict[str, str] = field(default_factory=dict)
+
+
+STARTPROJECT = (("django-admin", "startproject", "site_", "."),)
