@@ -1,15 +1,13 @@
 """
-Content blocks and the result of a tool call.
+Content blocks and the result of a tool call, with the names of the MCP schema.
 
-Names and members are those of the MCP schema: ``TextContent``, ``ImageContent``,
-``AudioContent``, ``ResourceLink``, ``EmbeddedResource``, ``CallToolResult``. A tool may return any
-block, a list of blocks, or a whole CallToolResult.
+A tool may return any block, a list of blocks, or a whole CallToolResult.
 """
 
 from __future__ import annotations
 
-import base64
 import json
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -21,7 +19,7 @@ from mcp_bridge.protocol.revisions import Revision
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentBlock:
     """
-    What all blocks may carry.
+    The base of all blocks.
 
     ``annotations`` is MCP's ``Annotations`` (``audience``, ``priority`` 0 to 1,
     ``lastModified``); ``meta`` is sent as ``_meta``.
@@ -32,11 +30,11 @@ class ContentBlock:
     meta: Mapping[str, Any] | None = None
 
     def members(self) -> dict[str, Any]:
-        """The members of this kind of block; None for those that are absent."""
+        """Return the members of this kind of block; None for those that are absent."""
         raise NotImplementedError
 
     def to_json(self) -> bytes:
-        """The block as JSON text, without absent members."""
+        """Return the block as JSON text, without absent members."""
         members = {
             "type": self.type,
             **self.members(),
@@ -66,27 +64,24 @@ class TextContent(ContentBlock):
 
 
 @dataclass(frozen=True, slots=True)
-class ImageContent(ContentBlock):
+class _Media(ContentBlock):
+    data: bytes
+    mime_type: str
+
+    def members(self) -> dict[str, Any]:
+        return {"data": b64encode(self.data).decode(), "mimeType": self.mime_type}
+
+
+class ImageContent(_Media):
     """An image: its bytes, and a media type such as "image/png"."""
 
-    type: ClassVar[str] = "image"
-    data: bytes
-    mime_type: str
-
-    def members(self) -> dict[str, Any]:
-        return {"data": _base64(self.data), "mimeType": self.mime_type}
+    type = "image"
 
 
-@dataclass(frozen=True, slots=True)
-class AudioContent(ContentBlock):
+class AudioContent(_Media):
     """Sound: its bytes, and a media type such as "audio/wav"."""
 
-    type: ClassVar[str] = "audio"
-    data: bytes
-    mime_type: str
-
-    def members(self) -> dict[str, Any]:
-        return {"data": _base64(self.data), "mimeType": self.mime_type}
+    type = "audio"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +121,7 @@ class EmbeddedResource(ContentBlock):
         if self.mime_type is not None:
             resource["mimeType"] = self.mime_type
         if isinstance(self.contents, bytes):
-            resource["blob"] = _base64(self.contents)
+            resource["blob"] = b64encode(self.contents).decode()
         else:
             resource["text"] = self.contents
         return {"resource": resource}
@@ -197,7 +192,3 @@ def _at(revision: Revision, block: ContentBlock) -> ContentBlock:
     if isinstance(block, ResourceLink):
         return TextContent(f"{block.title or block.name}: {block.uri}")
     return TextContent(json.dumps({"type": block.type, "note": f"not part of MCP {revision}"}))
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")

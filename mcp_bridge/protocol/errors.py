@@ -1,25 +1,6 @@
 """
 The errors of JSON-RPC 2.0 and MCP, each with its code and HTTP status.
 
-    ProtocolError
-    ├── ParseError                              -32700
-    ├── InvalidRequestError                     -32600
-    │   ├── PayloadTooLargeError                (413)
-    │   ├── UnsupportedMediaTypeError           (415)
-    │   └── NotAcceptableError                  (406)
-    ├── MethodNotFoundError                     -32601
-    ├── InvalidParamsError                      -32602
-    │   ├── MissingEnvelopeError                (400)
-    │   └── UnknownToolError
-    ├── InternalError                           -32603
-    │   └── UnavailableError                    (503)
-    ├── HeaderMismatchError                     -32020
-    ├── MissingRequiredClientCapabilityError    -32021
-    ├── UnsupportedProtocolVersionError         -32022
-    ├── UnauthorizedError                       401
-    ├── ForbiddenError                          403
-    └── TooManyRequestsError                    429
-
 See JSON-RPC 2.0, section 5.1, and MCP 2026-07-28, "Base protocol", "Error codes".
 """
 
@@ -28,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
-# Capabilities within capabilities, as MCP writes them: {"elicitation": {"url": {}}}.
-_Capabilities: TypeAlias = dict[str, "_Capabilities"]
+from mcp_bridge.protocol.revisions import SUPPORTED_VERSIONS
 
 
 class ProtocolError(Exception):
     """An error that is sent to the client, with its text, which therefore holds nothing secret."""
 
     code: ClassVar[int]
-    http_status: ClassVar[HTTPStatus]
+    http_status: ClassVar[HTTPStatus] = HTTPStatus.BAD_REQUEST
     # The error code on record for a call that is refused with this error.
     refusal: ClassVar[str] = "invalid"
     # HTTP headers that the response must have.
@@ -61,12 +41,10 @@ class ProtocolError(Exception):
 
 class ParseError(ProtocolError):
     code = -32700
-    http_status = HTTPStatus.BAD_REQUEST
 
 
 class InvalidRequestError(ProtocolError):
     code = -32600
-    http_status = HTTPStatus.BAD_REQUEST
 
 
 class PayloadTooLargeError(InvalidRequestError):
@@ -123,12 +101,10 @@ class UnavailableError(InternalError):
 
 class HeaderMismatchError(ProtocolError):
     code = -32020
-    http_status = HTTPStatus.BAD_REQUEST
 
 
 class MissingRequiredClientCapabilityError(ProtocolError):
     code = -32021
-    http_status = HTTPStatus.BAD_REQUEST
 
     def __init__(self, *capabilities: str, legacy: str | None = None) -> None:
         """
@@ -137,11 +113,10 @@ class MissingRequiredClientCapabilityError(ProtocolError):
         ``legacy`` is the version that the client speaks, if that has no way to declare one.
         """
         named = " and ".join(capabilities)
-        required: _Capabilities = {}
+        required: dict[str, dict[str, object]] = {}
         for name in capabilities:
-            inner = required
-            for part in name.split("."):
-                inner = inner.setdefault(part, {})
+            outer, _, inner = name.partition(".")
+            required.setdefault(outer, {}).update({inner: {}} if inner else {})
         text = (
             f"This request needs the client capability {named}: declare it in "
             "params._meta['io.modelcontextprotocol/clientCapabilities']."
@@ -157,12 +132,11 @@ class MissingRequiredClientCapabilityError(ProtocolError):
 
 class UnsupportedProtocolVersionError(ProtocolError):
     code = -32022
-    http_status = HTTPStatus.BAD_REQUEST
 
-    def __init__(self, requested: str, supported: tuple[str, ...]) -> None:
+    def __init__(self, requested: str) -> None:
         super().__init__(
-            f"Unsupported protocol version: this server speaks {', '.join(supported)}.",
-            data={"supported": list(supported), "requested": requested[:64]},
+            f"Unsupported protocol version: this server speaks {', '.join(SUPPORTED_VERSIONS)}.",
+            data={"supported": list(SUPPORTED_VERSIONS), "requested": requested[:64]},
         )
 
 

@@ -9,9 +9,9 @@ value do not count; a value in ``=?base64?…?=`` is decoded before it is compar
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -60,16 +60,14 @@ class Headers:
         """
         for name, path in parameters.items():
             header = _PARAMETER + name
-            given = _trimmed(self.environ.get(f"HTTP_{header.upper().replace('-', '_')}"))
+            given = trimmed(self.environ.get(f"HTTP_{header.upper().replace('-', '_')}"))
             value = _at(arguments, path)
             expected = _text(value)
-            if expected is None:
-                if given is not None:
+            if given is not None:
+                if expected is None:
                     raise HeaderMismatchError(
                         f"Header mismatch: {header} was sent, but the body has nothing for it."
                     )
-                continue
-            if given is not None:
                 if not _PRINTABLE.fullmatch(given):
                     raise HeaderMismatchError(
                         f"Header mismatch: {header} holds what a header cannot; send it as "
@@ -79,7 +77,13 @@ class Headers:
                 # A number in the one spelling that _text gives it.
                 whole = _WHOLE.fullmatch(given) if type(value) in (int, float) else None
                 given = given if whole is None else str(int(whole[1]))
-            _match(header, given, expected)
+            if expected is not None:
+                _match(header, given, expected)
+
+
+def trimmed(value: object) -> str | None:
+    """Return a header's value without the blanks around it, or None for an absent one."""
+    return value.strip(" \t") if isinstance(value, str) else None
 
 
 def decoded_name(value: str) -> str:
@@ -97,7 +101,7 @@ def parameter_headers(
         if text is None:
             continue
         if text != text.strip() or not _PRINTABLE.fullmatch(text) or text.startswith(_PREFIX):
-            text = _PREFIX + base64.b64encode(text.encode("utf-8")).decode("ascii") + _SUFFIX
+            text = _encoded(text.encode("utf-8"))
         headers[_PARAMETER + name] = text
     return headers
 
@@ -120,10 +124,6 @@ def _text(value: object) -> str | None:
     return str(value) if isinstance(value, str | int | float) else None
 
 
-def _trimmed(value: object) -> str | None:
-    return value.strip(" \t") if isinstance(value, str) else None
-
-
 def _match(header: str, value: str | None, expected: str) -> None:
     if value is None:
         raise HeaderMismatchError(
@@ -138,12 +138,13 @@ def _match(header: str, value: str | None, expected: str) -> None:
 def _decoded(header: str, value: str) -> str:
     if not (value.startswith(_PREFIX) and value.endswith(_SUFFIX)):
         return value
-    encoded = value[len(_PREFIX) : -len(_SUFFIX)] if len(value) > len(_PREFIX) else ""
-    try:
-        raw = base64.b64decode(encoded.encode("ascii"), validate=True)
+    with suppress(ValueError):
+        raw = base64.b64decode(value[len(_PREFIX) : -len(_SUFFIX)], validate=True)
         # Only one spelling of each value, so that no intermediary reads another one.
-        if (raw or value == _PREFIX + _SUFFIX) and base64.b64encode(raw).decode() == encoded:
+        if _encoded(raw) == value:
             return raw.decode("utf-8")
-    except (binascii.Error, UnicodeError):
-        pass
     raise HeaderMismatchError(f"Header mismatch: {header} is not valid Base64 of UTF-8 text.")
+
+
+def _encoded(raw: bytes) -> str:
+    return _PREFIX + base64.b64encode(raw).decode("ascii") + _SUFFIX
