@@ -31,13 +31,7 @@ from mcp_bridge.protocol.headers import Headers
 from mcp_bridge.protocol.input_requests import Answers, InputRequiredResult
 from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
 from mcp_bridge.protocol.requests import Request
-from mcp_bridge.protocol.revisions import (
-    LATEST,
-    LATEST_LEGACY,
-    REVISIONS,
-    SUPPORTED_VERSIONS,
-    Revision,
-)
+from mcp_bridge.protocol.revisions import LATEST, REVISIONS, SUPPORTED_VERSIONS, Revision
 
 __all__ = [
     "Answers",
@@ -48,7 +42,6 @@ __all__ = [
     "JSONSchema",
     "TextContent",
     "LATEST",
-    "LATEST_LEGACY",
     "REVISIONS",
     "SUPPORTED_VERSIONS",
     "ForbiddenError",

@@ -28,15 +28,13 @@ class InputRequest:
 
     def params(self) -> dict[str, object]:
         """Return the members of the request's params."""
-        raise NotImplementedError
+        return {}
 
     def is_declared(self, capabilities: JSONObject) -> bool:
         """Return whether a client with these capabilities may be sent the request."""
-        return isinstance(capabilities.get(self.capability), Mapping)
-
-    def definition(self) -> dict[str, object]:
-        """Return the request as it is sent."""
-        return {"method": self.method, "params": self.params()}
+        name, _, mode = self.capability.partition(".")
+        modes = capabilities.get(name)
+        return isinstance(modes, Mapping) and (not mode or mode in modes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +67,6 @@ class URLElicitRequest(InputRequest):
     def params(self) -> dict[str, object]:
         return {"mode": "url", "message": self.message, "url": self.url}
 
-    def is_declared(self, capabilities: JSONObject) -> bool:
-        modes = capabilities.get("elicitation")
-        return isinstance(modes, Mapping) and "url" in modes
-
 
 @dataclass(frozen=True, slots=True)
 class CreateMessageRequest(InputRequest):
@@ -99,9 +93,6 @@ class ListRootsRequest(InputRequest):
     method: ClassVar[str] = "roots/list"
     capability: ClassVar[str] = "roots"
 
-    def params(self) -> dict[str, object]:
-        return {}
-
 
 @dataclass(frozen=True, slots=True)
 class InputRequiredResult:
@@ -118,7 +109,10 @@ class InputRequiredResult:
         """Return it as JSON text. Raises ValueError or TypeError for what JSON cannot hold."""
         members = {
             "resultType": "input_required",
-            "inputRequests": {key: each.definition() for key, each in self.requests.items()},
+            "inputRequests": {
+                key: {"method": each.method, "params": each.params()}
+                for key, each in self.requests.items()
+            },
             "requestState": self.state,
         }
         return encode(members)[:-1] + b',"_meta":' + server_meta + b"}"

@@ -38,8 +38,8 @@ def decode(body: bytes) -> Any:
     """
     Return the JSON value in ``body``.
 
-    Raises ParseError where it is no JSON text in UTF-8, and InvalidRequestError where it is JSON
-    that a strict reader must refuse.
+    Raises ParseError for what is no JSON text in UTF-8, and InvalidRequestError for JSON that a
+    strict reader must refuse.
     """
     try:
         text = body.decode("utf-8")

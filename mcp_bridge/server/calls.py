@@ -105,17 +105,18 @@ async def amake_call(name: object, arguments: object, context: Context, find: Fi
 
 
 def _start(name: object, arguments: object, context: Context, find: Find) -> recorder.StartedCall:
-    """
-    Find a tool, check its call and record that it starts, or that it is refused.
-
-    Raises CallRefused and ProtocolError.
-    """
+    """Find a tool, check its call and record that it starts, or raise what refuses it."""
     tool: Tool | None = None
     try:
         tool, answers = find()
         # What is no object has been refused by now.
         sent = arguments if isinstance(arguments, Mapping) else {}
-        return _started(tool, sent, context, answers)
+        call = _admit(ToolCall(tool=tool, arguments={}, context=context, sent=sent), answers)
+        try:
+            return recorder.start(call)
+        except CallRefused:
+            give_back(call)
+            raise
     except CallRefused as refused:
         code, reference = refused.error_code, refused.reference
         recorder.refuse(code, name, arguments, context, tool=tool, reference=reference)
@@ -129,53 +130,47 @@ def _start(name: object, arguments: object, context: Context, find: Find) -> rec
         reraise(error)
 
 
-def _started(
-    tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None
-) -> recorder.StartedCall:
-    """Check, count and confirm a call, and record that it starts."""
+def _admit(call: ToolCall, answers: Answers | None) -> ToolCall:
+    """Return the call checked, counted and confirmed. Raises CallRefused and ProtocolError."""
+    confirm = call.tool.options.confirm
     # A question and its answer count once, and so do a call that waited and its repetition.
-    is_resumable = tool.options.confirm or answers is not None
+    is_resumable = confirm or answers is not None
     if not is_resumable:
-        _count(tool, context)
+        _count(call)
+        return _checked(call)
     try:
-        call = _checked(tool, arguments, context)
+        call = _checked(call)
     except CallRefused:
-        if is_resumable:
-            _count(tool, context)
+        _count(call)
         raise
-    if is_resumable:
-        try:
-            call = resume(call, answers)
-        except ProtocolError:
-            _count(tool, context)
-            raise
-        if tool.options.confirm and not call.confirmed:
-            _count(tool, context)
-            raise CallRefused(ask_person(call), ErrorCode.UNCONFIRMED)
     try:
-        return recorder.start(call)
-    except CallRefused:
-        give_back(call)
+        call = resume(call, answers)
+    except ProtocolError:
+        _count(call)
         raise
+    if confirm and not call.confirmed:
+        _count(call)
+        raise CallRefused(ask_person(call), ErrorCode.UNCONFIRMED)
+    return call
 
 
-def _count(tool: Tool, context: Context) -> None:
+def _count(call: ToolCall) -> None:
     """Count the call. Raises CallRefused where it is more than the tool's rate."""
-    if may_throttle(tool):
-        refusal = throttled(tool, context)
+    if may_throttle(call.tool):
+        refusal = throttled(call.tool, call.context)
         if refusal is not None:
             raise CallRefused(refusal, ErrorCode.THROTTLED)
 
 
-def _checked(tool: Tool, arguments: JSONObject, context: Context) -> ToolCall:
+def _checked(call: ToolCall) -> ToolCall:
     """Return the call with its arguments as Python values. Raises CallRefused."""
-    call = ToolCall(tool=tool, arguments={}, context=context, sent=arguments)
+    tool, sent = call.tool, call.sent
     repaired: tuple[str, ...] = ()
     try:
         try:
-            values = tool.check(arguments)
+            values = tool.check(sent)
         except InvalidArguments as refused:
-            values, repaired = repair(tool, arguments, refused)
+            values, repaired = repair(tool, sent, refused)
     except InvalidArguments as refused:
         errors = [asdict(error) for error in refused.errors]
         result = CallToolResult.error(str(refused), {ERRORS_KEY: errors})
@@ -187,14 +182,20 @@ def _checked(tool: Tool, arguments: JSONObject, context: Context) -> ToolCall:
     return replace(call, arguments=values, repaired=repaired)
 
 
-def _finish(started: recorder.StartedCall, result: CallToolResult) -> CallToolResult:
-    """Record how a call ended that returned a result, and return that."""
-    size = len(result.to_json(started.call.context.revision))
-    if result.is_error:
-        code = ErrorCode.TOOL_ERROR
-        recorder.finish(started, Outcome.FAILED, error_code=code, result_bytes=size)
-    else:
-        recorder.finish(started, Outcome.SUCCEEDED, result_bytes=size)
+def _finish(
+    started: recorder.StartedCall,
+    result: CallToolResult,
+    error_code: str = ErrorCode.TOOL_ERROR,
+    reference: str = "",
+) -> CallToolResult:
+    """Record how a call ended that has a result, and return that; the rest is of an error."""
+    recorder.finish(
+        started,
+        Outcome.FAILED if result.is_error else Outcome.SUCCEEDED,
+        error_code=error_code if result.is_error else "",
+        reference=reference,
+        result_bytes=len(result.to_json(started.call.context.revision)),
+    )
     return result
 
 
@@ -204,7 +205,9 @@ def _handle_exception(
     """Record how a call ended that raised, and return the result for the model."""
     call = started.call
     try:
-        if isinstance(raised, InputRequired):
+        if isinstance(raised, Exception):
+            handled = handle_error(call, raised)
+        else:
             try:
                 question = ask_client(call, raised)
             except (TypeError, ValueError) as cause:
@@ -213,22 +216,13 @@ def _handle_exception(
                 # To ask is no error: what the tool has done is undone, and it runs again.
                 recorder.finish(started, Outcome.REFUSED, error_code=ErrorCode.UNCONFIRMED)
                 return question
-        else:
-            handled = handle_error(call, raised)
     except Exception as error:
         # Even the text of an exception is the site's own code.
         is_sent = isinstance(error, ProtocolError)
         code = ErrorCode.PROTOCOL_ERROR if is_sent else ErrorCode.INTERNAL_ERROR
         recorder.finish(started, Outcome.FAILED, error_code=code)
         raise
-    recorder.finish(
-        started,
-        Outcome.FAILED,
-        error_code=handled.error_code,
-        reference=handled.reference,
-        result_bytes=len(handled.result.to_json(call.context.revision)),
-    )
-    return handled.result
+    return _finish(started, handled.result, handled.error_code, handled.reference)
 
 
 def _record_after_disconnect(
@@ -241,8 +235,8 @@ def _record_after_disconnect(
     """
     raised = task.exception()
     if started is None:
-        begun = None if raised else task.result()
-        if isinstance(begun, recorder.StartedCall):
+        if raised is None:
+            begun: recorder.StartedCall = task.result()
             recorder.finish(begun, Outcome.CANCELLED)
             give_back(begun.call)
     elif raised is None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from mcp_bridge.access.policy import AccessPolicy
+from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
-from mcp_bridge.protocol import JSONObject, Request, Result
+from mcp_bridge.protocol import JSONObject, Request, Result, Revision
 from mcp_bridge.registry.snapshot import Snapshot
 
 # Sends a JSON-RPC notification before the answer, where the transport has a stream.
@@ -35,8 +36,8 @@ class Method:
     """
     How one MCP method is answered; both functions return the result, or raise ProtocolError.
 
-    ``handle`` runs in a thread under ASGI, unless ``ahandle`` is there to take its place, for a
-    method that has something to await.
+    ``handle`` runs in a thread under ASGI, unless ``ahandle``, which has something to await, takes
+    its place.
     """
 
     handle: Callable[[Endpoint, Request, Context, Send], Result]
@@ -49,3 +50,12 @@ Methods: TypeAlias = Mapping[str, Method]
 
 def drop(notification: JSONObject) -> None:
     """Send nothing: the transport has no stream."""
+
+
+def cacheable(revision: Revision) -> JSONObject:
+    """Return the members of a modern result that may be kept (MCP 2026-07-28, "Caching")."""
+    if not revision.modern:
+        return {}
+    # What is listed depends on the caller, so that nobody else may be shown it.
+    ttl = int(conf.CACHE_TTL * 1000)
+    return {"resultType": "complete", "ttlMs": ttl, "cacheScope": "private"}

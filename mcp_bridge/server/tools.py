@@ -23,13 +23,8 @@ from mcp_bridge.protocol import (
 from mcp_bridge.protocol.input_requests import read_answers
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.protocol.text import cut
-from mcp_bridge.server.calls import (
-    CallResult,
-    amake_call,
-    make_call,
-)
-from mcp_bridge.server.lifecycle import cacheable
-from mcp_bridge.server.methods import Endpoint, Method, Methods, Send
+from mcp_bridge.server.calls import CallResult, amake_call, make_call
+from mcp_bridge.server.methods import Endpoint, Method, Methods, Send, cacheable
 
 # The params with which a client answers an InputRequiredResult.
 _ANSWERS: Final = frozenset({"requestState", "inputResponses"})
