@@ -65,19 +65,11 @@ class BridgeView(View):
         return MCPServer()
 
     def get_context(self, request: HttpRequest, message: Request | None = None) -> Context:
-        """
-        Return who calls and how, for one message of the request; None for the list of tools.
-
-        An override runs in a thread under ASGI, so that it may use the ORM.
-        """
+        """Return who calls and how, for a message if there is one; an override may use the ORM."""
         return http.context_of(request, message)
 
     def admit(self, request: HttpRequest) -> MCPServer:
-        """
-        Check host, origin, credential and rate; return the server.
-
-        Raises ProtocolError for a request that may not go on.
-        """
+        """Check host, origin, credential and rate; return the server. Raises ProtocolError."""
         try:
             http.check_origin(request)
             server = self.get_server()

@@ -1,8 +1,4 @@
-"""
-The Model Context Protocol without a framework: the standard library only, no I/O.
-
-Bytes and headers go in, a ``Reply`` comes out; see ``answer``.
-"""
+"""MCP as data, with the standard library only: bytes and headers in, a reply out (``answer``)."""
 
 from __future__ import annotations
 
@@ -31,7 +27,13 @@ from mcp_bridge.protocol.headers import Headers
 from mcp_bridge.protocol.input_requests import Answers, InputRequiredResult
 from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
 from mcp_bridge.protocol.requests import Request
-from mcp_bridge.protocol.revisions import LATEST, REVISIONS, SUPPORTED_VERSIONS, Revision
+from mcp_bridge.protocol.revisions import (
+    LATEST,
+    LATEST_LEGACY,
+    REVISIONS,
+    SUPPORTED_VERSIONS,
+    Revision,
+)
 
 __all__ = [
     "Answers",
@@ -42,6 +44,7 @@ __all__ = [
     "JSONSchema",
     "TextContent",
     "LATEST",
+    "LATEST_LEGACY",
     "REVISIONS",
     "SUPPORTED_VERSIONS",
     "ForbiddenError",

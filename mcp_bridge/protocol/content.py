@@ -1,8 +1,4 @@
-"""
-Content blocks and the result of a tool call, with the names of the MCP schema.
-
-A tool may return any block, a list of blocks, or a whole CallToolResult.
-"""
+"""Content blocks and the result of a tool call, with the names of the MCP schema."""
 
 from __future__ import annotations
 
@@ -18,12 +14,7 @@ from mcp_bridge.protocol.revisions import Revision
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentBlock:
-    """
-    The base of all blocks.
-
-    ``annotations`` is MCP's ``Annotations`` (``audience``, ``priority`` 0 to 1,
-    ``lastModified``); ``meta`` is sent as ``_meta``.
-    """
+    """The base of blocks; ``annotations`` is MCP's Annotations, ``meta`` is sent as ``_meta``."""
 
     type: ClassVar[str]
     annotations: Mapping[str, Any] | None = None
@@ -35,12 +26,8 @@ class ContentBlock:
 
     def to_json(self) -> bytes:
         """Return the block as JSON text, without absent members."""
-        members = {
-            "type": self.type,
-            **self.members(),
-            "annotations": self.annotations,
-            "_meta": self.meta,
-        }
+        shared = {"annotations": self.annotations, "_meta": self.meta}
+        members = {"type": self.type, **self.members(), **shared}
         return encode({name: value for name, value in members.items() if value is not None})
 
 
@@ -158,14 +145,11 @@ class CallToolResult:
 
     def to_json(self, revision: Revision, server_meta: bytes = b"{}") -> bytes:
         """
-        Return the result as JSON text at a revision.
+        Return JSON text; ``server_meta``, a JSON object, joins its ``_meta``.
 
-        ``server_meta``, a JSON object, joins its ``_meta``. Raises ValueError or TypeError where
-        the result holds what JSON cannot.
+        Raises ValueError or TypeError where the result holds what JSON cannot.
         """
-        meta = server_meta
-        if self.meta:
-            meta = encode({**self.meta, **json.loads(server_meta)})
+        meta = encode({**self.meta, **json.loads(server_meta)}) if self.meta else server_meta
         members = self._written.get(revision.version) or self._write(revision)
         return members + (b"}" if meta == b"{}" else b',"_meta":' + meta + b"}")
 
@@ -186,7 +170,7 @@ class CallToolResult:
 
 
 def _at(revision: Revision, block: ContentBlock) -> ContentBlock:
-    """The block, or text in its place where the revision has no such block."""
+    """Return the block, or text in its place where the revision has no such block."""
     if block.type in revision.content_types:
         return block
     if isinstance(block, ResourceLink):

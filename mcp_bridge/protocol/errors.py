@@ -1,8 +1,4 @@
-"""
-The errors of JSON-RPC 2.0 and MCP, each with its code and HTTP status.
-
-See JSON-RPC 2.0, section 5.1, and MCP 2026-07-28, "Base protocol", "Error codes".
-"""
+"""The errors of JSON-RPC 2.0 (section 5.1) and MCP 2026-07-28 ("Base protocol", "Error codes")."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ class ProtocolError(Exception):
     repeated = False
 
     def __init__(self, message: str, *, data: object = None) -> None:
-        """``message`` and ``data`` are the members of the JSON-RPC error; None for no data."""
+        """Take the message and the data of the JSON-RPC error; None for no data."""
         super().__init__(message)
         self.data = data
         # The id to send back, set where the refused message had a readable one.
@@ -107,11 +103,7 @@ class MissingRequiredClientCapabilityError(ProtocolError):
     code = -32021
 
     def __init__(self, *capabilities: str, legacy: str | None = None) -> None:
-        """
-        Take capabilities by name, with a dot before one within another: "elicitation.url".
-
-        ``legacy`` is the version that the client speaks, if that has no way to declare one.
-        """
+        """Take names ("elicitation.url"), and the client's version if that cannot declare any."""
         named = " and ".join(capabilities)
         required: dict[str, dict[str, object]] = {}
         for name in capabilities:

@@ -1,8 +1,4 @@
-"""
-One message in, one reply out: where results and errors become bytes.
-
-Every exception becomes an error on the wire, so that a transport only reads and writes bytes.
-"""
+"""Messages in, a reply out: where results and exceptions become bytes, and no exception is left."""
 
 from __future__ import annotations
 
@@ -80,62 +76,52 @@ async def aanswer(
     server_info: JSONObject | None = None,
 ) -> Reply:
     """Do the same as ``answer``, for a ``handle`` that is a coroutine function."""
+
+    async def reply_to(message: object) -> Reply:
+        try:
+            request = requests.read_message(message, headers)
+        except ProtocolError as error:
+            return refuse(error)
+        if request is None:
+            return Reply(status=HTTPStatus.ACCEPTED)
+        try:
+            result = await handle(request)
+            meta = {}
+            if request.revision.modern and server_info is not None:
+                meta = {requests.SERVER_INFO: server_info}
+            if isinstance(result, Mapping):
+                written = jsonrpc.encode({**result, "_meta": meta} if meta else result)
+            else:
+                written = result.to_json(request.revision, jsonrpc.encode(meta) if meta else b"{}")
+            return Reply(status=HTTPStatus.OK, body=jsonrpc.result_response(request.id, written))
+        except Exception as exception:
+            return refuse(exception, request)
+
     try:
         message = jsonrpc.decode(body)
-        batch = requests.read_batch(message, headers) if isinstance(message, list) else None
+        if not isinstance(message, list):
+            return await reply_to(message)
+        batch = requests.read_batch(message, headers)
     except ProtocolError as error:
         return refuse(error)
-    if batch is None:
-        return await _answer_message(message, handle, headers, server_info)
-    replies = [await _answer_message(each, handle, headers, server_info) for each in batch]
+    replies = [await reply_to(each) for each in batch]
     bodies = [reply.body for reply in replies if reply.body is not None]
     if not bodies:
         return Reply(status=HTTPStatus.ACCEPTED)
     return Reply(status=HTTPStatus.OK, body=b"[" + b",".join(bodies) + b"]")
 
 
-async def _answer_message(
-    message: object,
-    handle: Callable[[Request], Awaitable[Result]],
-    headers: Headers | None,
-    server_info: JSONObject | None,
-) -> Reply:
-    try:
-        request = requests.read_message(message, headers)
-    except ProtocolError as error:
-        return refuse(error)
-    if request is None:
-        return Reply(status=HTTPStatus.ACCEPTED)
-    try:
-        result = await handle(request)
-        meta = {}
-        if request.revision.modern and server_info is not None:
-            meta = {requests.SERVER_INFO: server_info}
-        if isinstance(result, Mapping):
-            written = jsonrpc.encode({**result, "_meta": meta} if meta else result)
-        else:
-            written = result.to_json(request.revision, jsonrpc.encode(meta) if meta else b"{}")
-        return Reply(status=HTTPStatus.OK, body=jsonrpc.result_response(request.id, written))
-    except Exception as exception:
-        return refuse(exception, request)
-
-
 def refuse(exception: Exception, request: Request | None = None) -> Reply:
-    """
-    Return the reply where an exception, which is being handled, ended a request.
-
-    ``request`` is the message, if it was read. What is no ProtocolError is logged.
-    """
-    status = None
-    subject = "The request"
-    if request is not None:
-        subject = f"The request {quoted(request.method)}"
-        # To a legacy client a 404 says that its session is gone, and a 400 that nothing was read.
-        status = None if request.revision.modern else HTTPStatus.OK
+    """Return the reply where an exception, which is being handled, has ended a request."""
+    subject = "The request" if request is None else f"The request {quoted(request.method)}"
     error = exception if isinstance(exception, ProtocolError) else internal_error(subject)
-    request_id = error.request_id if request is None else request.id
+    status, request_id = error.http_status, error.request_id
+    if request is not None:
+        request_id = request.id
+        # To a legacy client a 404 says that its session is gone, and a 400 that nothing was read.
+        status = status if request.revision.modern else HTTPStatus.OK
     body = jsonrpc.error_response(request_id, error)
-    return Reply(status=status or error.http_status, body=body, headers=error.headers)
+    return Reply(status=status, body=body, headers=error.headers)
 
 
 def internal_error(subject: str) -> InternalError:

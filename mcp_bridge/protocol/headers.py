@@ -38,11 +38,7 @@ class Headers:
     environ: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
 
     def check(self, version: str, method: str, name: str | None) -> None:
-        """
-        Raise HeaderMismatchError unless the headers have the values of the body.
-
-        ``name`` is the value that Mcp-Name must mirror; None if the method has no such header.
-        """
+        """Raise HeaderMismatchError unless the headers say what the body says; None for no name."""
         _match("MCP-Protocol-Version", self.version, version)
         _match("Mcp-Method", self.method, method)
         if name is not None:

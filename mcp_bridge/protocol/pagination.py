@@ -26,11 +26,7 @@ def after(name: str) -> str:
 
 
 def position(cursor: object) -> str | int:
-    """
-    Return the name after which to go on, or the offset, that a cursor stands for.
-
-    Raises InvalidParamsError for anything else, such as another spelling of the same bytes.
-    """
+    """Return the name after which to go on, or an offset. Raises InvalidParamsError."""
     if isinstance(cursor, str):
         spelling = cursor.replace("+", "-").replace("/", "_")
         with suppress(ValueError):

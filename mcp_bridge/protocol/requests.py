@@ -1,9 +1,8 @@
 """
 JSON-RPC requests with their revisions, read from decoded messages and headers.
 
-The body decides the era and the headers are a cross-check (MCP 2026-07-28, "Versioning", "Backward
-compatibility"). The order of checks follows the specification's server validation: the
-envelope in ``params._meta``, then the headers, then the version.
+The body decides the era (MCP 2026-07-28, "Versioning", "Backward compatibility"). The order of
+checks is the specification's: the envelope in ``params._meta``, the headers, the version.
 """
 
 from __future__ import annotations
@@ -76,11 +75,7 @@ def read_message(message: object, headers: Headers | None) -> Request | None:
 
 
 def read_batch(messages: list[object], headers: Headers | None) -> list[object]:
-    """
-    Return the messages of a JSON-RPC batch, which only 2025-03-26 has.
-
-    Raises InvalidRequestError where a batch is not allowed or too long.
-    """
+    """Return the messages of a batch, which only 2025-03-26 has. Raises InvalidRequestError."""
     version = headers.version if headers else None
     revision = UNDECLARED if version is None else REVISIONS.get(version)
     if revision is None or not revision.batches or any(map(_has_envelope, messages)):

@@ -44,12 +44,11 @@ def call(
     tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None = None
 ) -> CallResult:
     """
-    Call a tool in this process, as every way to a tool does, and return its result.
+    Call a tool in this process: checked, counted, confirmed and recorded, as a client's call is.
 
     ``arguments`` are JSON values; ``tool`` is one that the caller may call (``tools.call_named``
-    finds it); ``answers`` is what the client has sent after an InputRequiredResult. The call is
-    checked, counted, confirmed and recorded; an exception of the tool becomes an error result.
-    Raises ProtocolError for what the client did wrong.
+    finds it); ``answers`` is what the client has sent after an InputRequiredResult. An exception
+    of the tool becomes an error result. Raises ProtocolError for what the client did wrong.
     """
     return make_call(tool.name, arguments, context, lambda: (tool, answers))
 
@@ -62,12 +61,7 @@ async def acall(
 
 
 def make_call(name: object, arguments: object, context: Context, find: Find) -> CallResult:
-    """
-    Make the call of the tool that ``find`` returns, with the client's answers.
-
-    ``name`` and ``arguments`` are as the client sent them, for the record; what ``find`` raises
-    refuses the call.
-    """
+    """Call the tool that ``find`` returns; the name and arguments, as sent, are for the record."""
     try:
         started = _start(name, arguments, context, find)
     except CallRefused as refused:
@@ -228,13 +222,10 @@ def _handle_exception(
 def _record_after_disconnect(
     started: recorder.StartedCall | None, task: asyncio.Future[Any]
 ) -> None:
-    """
-    Record the outcome of a call whose client has disconnected.
-
-    None for ``started`` where the task was to begin it: then the tool does not run.
-    """
+    """Record the outcome of a call whose client has disconnected while the task ran."""
     raised = task.exception()
     if started is None:
+        # The task was to begin the call, whose tool does not run now.
         if raised is None:
             begun: recorder.StartedCall = task.result()
             recorder.finish(begun, Outcome.CANCELLED)

@@ -18,12 +18,7 @@ Send: TypeAlias = Callable[[JSONObject], None]
 
 @dataclass(slots=True)
 class Endpoint:
-    """
-    What an endpoint serves: the tools of a snapshot, under a policy.
-
-    ``server_info`` is MCP's Implementation of this server, in the active language;
-    ``capabilities`` are its ServerCapabilities.
-    """
+    """What an endpoint serves; ``server_info`` is MCP's Implementation, in the active language."""
 
     snapshot: Snapshot
     policy: AccessPolicy
@@ -33,12 +28,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """
-    How one MCP method is answered; both functions return the result, or raise ProtocolError.
-
-    ``handle`` runs in a thread under ASGI, unless ``ahandle``, which has something to await, takes
-    its place.
-    """
+    """How a method is answered: by ``ahandle`` if there is one; else by ``handle``, in a thread."""
 
     handle: Callable[[Endpoint, Request, Context, Send], Result]
     ahandle: Callable[[Endpoint, Request, Context, Send], Awaitable[Result]] | None = None

@@ -94,11 +94,7 @@ class MCPServer(Endpoint):
                 info[name] = str(value)
 
     def handle(self, request: Request, context: Context, send: Send = drop) -> Result:
-        """
-        Return the result of one request; ``send`` sends notifications before it.
-
-        Raises ProtocolError.
-        """
+        """Return the result of a request, after what ``send`` sends. Raises ProtocolError."""
         try:
             return self._method(request).handle(self, request, context, send)
         except Exception as exception:

@@ -55,12 +55,8 @@ def headers_of(environ: Mapping[str, Any]) -> Headers:
 
 
 def check_origin(request: HttpRequest) -> None:
-    """
-    Raise ProtocolError for a host that is not the site's, or an origin that may not call.
-
-    This stops DNS rebinding (MCP, "Streamable HTTP", "Security warning"). Clients that are no
-    browsers send no Origin.
-    """
+    """Raise ProtocolError for a host that is not the site's, or an origin that may not call."""
+    # Against DNS rebinding (MCP, "Streamable HTTP", "Security warning"). Only browsers send Origin.
     try:
         host = request.get_host()
     except DisallowedHost:
