@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from mcp_bridge.protocol.revisions import SUPPORTED_VERSIONS
+
+# Capabilities within capabilities, as MCP writes them: {"elicitation": {"url": {}}}.
+_Capabilities: TypeAlias = dict[str, "_Capabilities"]
 
 
 class ProtocolError(Exception):
@@ -105,10 +108,11 @@ class MissingRequiredClientCapabilityError(ProtocolError):
     def __init__(self, *capabilities: str, legacy: str | None = None) -> None:
         """Take names ("elicitation.url"), and the client's version if that cannot declare any."""
         named = " and ".join(capabilities)
-        required: dict[str, dict[str, object]] = {}
+        required: _Capabilities = {}
         for name in capabilities:
-            outer, _, inner = name.partition(".")
-            required.setdefault(outer, {}).update({inner: {}} if inner else {})
+            inner = required
+            for part in name.split("."):
+                inner = inner.setdefault(part, {})
         text = (
             f"This request needs the client capability {named}: declare it in "
             "params._meta['io.modelcontextprotocol/clientCapabilities']."

@@ -1,9 +1,8 @@
 """
-The headers that mirror a modern request's body.
+The headers that mirror a modern request's body (MCP 2026-07-28, "Streamable HTTP").
 
-See MCP 2026-07-28, "Streamable HTTP", "Standard request headers", "Custom headers from tool
-parameters" and "Server validation": names are case-insensitive, values are not; blanks around a
-value do not count; a value in ``=?base64?…?=`` is decoded before it is compared.
+Names are case-insensitive, values are not; blanks around a value do not count; a value in
+``=?base64?…?=`` is decoded before it is compared.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ class Headers:
         _match("MCP-Protocol-Version", self.version, version)
         _match("Mcp-Method", self.method, method)
         if name is not None:
-            decoded = None if self.name is None else _decoded("Mcp-Name", self.name)
-            _match("Mcp-Name", decoded, name)
+            _match("Mcp-Name", None if self.name is None else decoded("Mcp-Name", self.name), name)
 
     def check_parameters(
         self, parameters: Mapping[str, Sequence[str]], arguments: JSONObject
@@ -69,7 +67,7 @@ class Headers:
                         f"Header mismatch: {header} holds what a header cannot; send it as "
                         f"{_PREFIX}…{_SUFFIX}."
                     )
-                given = _decoded(header, given)
+                given = decoded(header, given)
                 # A number in the one spelling that _text gives it.
                 whole = _WHOLE.fullmatch(given) if type(value) in (int, float) else None
                 given = given if whole is None else str(int(whole[1]))
@@ -80,11 +78,6 @@ class Headers:
 def trimmed(value: object) -> str | None:
     """Return a header's value without the blanks around it, or None for an absent one."""
     return value.strip(" \t") if isinstance(value, str) else None
-
-
-def decoded_name(value: str) -> str:
-    """Return the decoded value of Mcp-Name. Raises HeaderMismatchError for broken Base64."""
-    return _decoded("Mcp-Name", value.strip(" \t"))
 
 
 def parameter_headers(
@@ -131,7 +124,8 @@ def _match(header: str, value: str | None, expected: str) -> None:
         )
 
 
-def _decoded(header: str, value: str) -> str:
+def decoded(header: str, value: str) -> str:
+    """Return the value that a header says. Raises HeaderMismatchError for broken Base64."""
     if not (value.startswith(_PREFIX) and value.endswith(_SUFFIX)):
         return value
     with suppress(ValueError):

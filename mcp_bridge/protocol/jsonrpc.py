@@ -1,9 +1,8 @@
 """
 JSON-RPC 2.0 messages, from bytes and to bytes, read strictly.
 
-Text that two parsers could read in two ways is refused: bad UTF-8, a byte order mark, NaN,
-duplicate members, trailing data, numbers out of range, lone surrogates. See RFC 8259 and JSON-RPC
-2.0, sections 4 and 5; the id rules are MCP's ("Base protocol", "Requests").
+Text that two parsers could read in two ways is refused (RFC 8259): bad UTF-8, a byte order mark,
+NaN, duplicate members, trailing data, numbers out of range, lone surrogates.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
-Cursors for ``tools/list``: positions in a list that is ordered by name.
+Cursors for ``tools/list``: positions in a list that is ordered by name (MCP, "Pagination").
 
-A cursor that the server gives out names the last tool seen, so that a tool that appears or
-disappears meanwhile never makes the client skip or repeat another one. An offset, written in
-decimal digits, is understood too. See MCP, "Pagination".
+A cursor names the last tool seen, so that one that appears or disappears meanwhile never makes the
+client skip or repeat another. An offset, written in decimal digits, is understood too.
 """
 
 from __future__ import annotations
