@@ -54,7 +54,8 @@ class Headers:
         """
         for name, path in parameters.items():
             header = _PARAMETER + name
-            given = trimmed(self.environ.get(f"HTTP_{header.upper().replace('-', '_')}"))
+            sent = self.environ.get(f"HTTP_{header.upper().replace('-', '_')}")
+            given = sent.strip(" \t") if isinstance(sent, str) else None
             value = _at(arguments, path)
             expected = _text(value)
             if given is not None:
@@ -73,11 +74,6 @@ class Headers:
                 given = given if whole is None else str(int(whole[1]))
             if expected is not None:
                 _match(header, given, expected)
-
-
-def trimmed(value: object) -> str | None:
-    """Return a header's value without the blanks around it, or None for an absent one."""
-    return value.strip(" \t") if isinstance(value, str) else None
 
 
 def parameter_headers(

@@ -26,6 +26,9 @@ from mcp_bridge.protocol.text import cut
 from mcp_bridge.server.calls import CallResult, amake_call, make_call
 from mcp_bridge.server.methods import Endpoint, Method, Methods, Send, cacheable
 
+# The params with which a client answers an InputRequiredResult.
+_ANSWERS: Final = frozenset({"requestState", "inputResponses"})
+
 
 @dataclass(frozen=True, slots=True)
 class ListToolsResult:
@@ -118,4 +121,6 @@ def _find(
         return tool, None
     if tool.headers and request.headers is not None:
         request.headers.check_parameters(tool.headers, arguments or {})
-    return tool, read_answers(request.params) if request.revision.input_required else None
+    if not request.revision.input_required or _ANSWERS.isdisjoint(request.params):
+        return tool, None
+    return tool, read_answers(request.params)

@@ -23,7 +23,6 @@ from mcp_bridge.protocol import (
     Request,
     UnsupportedMediaTypeError,
 )
-from mcp_bridge.protocol.headers import trimmed
 
 
 def context_of(request: HttpRequest, message: Request | None = None) -> Context:
@@ -46,10 +45,12 @@ def context_of(request: HttpRequest, message: Request | None = None) -> Context:
 
 def headers_of(environ: Mapping[str, Any]) -> Headers:
     """Return the MCP headers of a WSGI environ (PEP 3333), as Django makes one under ASGI too."""
+    version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
+    method, name = environ.get("HTTP_MCP_METHOD"), environ.get("HTTP_MCP_NAME")
     return Headers(
-        version=trimmed(environ.get("HTTP_MCP_PROTOCOL_VERSION")),
-        method=trimmed(environ.get("HTTP_MCP_METHOD")),
-        name=trimmed(environ.get("HTTP_MCP_NAME")),
+        version=None if version is None else version.strip(" \t"),
+        method=None if method is None else method.strip(" \t"),
+        name=None if name is None else name.strip(" \t"),
         environ=environ,
     )
 
