@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from mcp_bridge.protocol.jsonrpc import JSONObject, encode
 from mcp_bridge.protocol.revisions import Revision
+
+# The names of members that are spelled in another way here.
+_SPELLED = {"mime_type": "mimeType"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +25,8 @@ class ContentBlock:
 
     def members(self) -> dict[str, Any]:
         """Return the members of this kind of block; None for those that are absent."""
-        raise NotImplementedError
+        own = (each.name for each in fields(self) if each.name not in ("annotations", "meta"))
+        return {_SPELLED.get(name, name): getattr(self, name) for name in own}
 
     def to_json(self) -> bytes:
         """Return the block as JSON text, without absent members."""
@@ -45,9 +49,6 @@ class TextContent(ContentBlock):
             # What nearly every result is, written without the detour over a dict.
             return b'{"type":"text","text":' + encode(self.text) + b"}"
         return ContentBlock.to_json(self)
-
-    def members(self) -> dict[str, Any]:
-        return {"text": self.text}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +84,6 @@ class ResourceLink(ContentBlock):
     mime_type: str | None = None
     size: int | None = None
 
-    def members(self) -> dict[str, Any]:
-        return {
-            "uri": self.uri,
-            "name": self.name,
-            "title": self.title,
-            "description": self.description,
-            "mimeType": self.mime_type,
-            "size": self.size,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedResource(ContentBlock):
@@ -104,7 +95,7 @@ class EmbeddedResource(ContentBlock):
     mime_type: str | None = None
 
     def members(self) -> dict[str, Any]:
-        resource: dict[str, Any] = {"uri": self.uri}
+        resource = {"uri": self.uri}
         if self.mime_type is not None:
             resource["mimeType"] = self.mime_type
         if isinstance(self.contents, bytes):
