@@ -30,10 +30,7 @@ def check_settings(
     given = getattr(settings, "MCP_BRIDGE", {})
     if not isinstance(given, dict):
         return [_wrong("MCP_BRIDGE must be a dict")]
-    hints = {
-        key: get_type_hints(vars(Conf)[key].func, include_extras=True)["return"]
-        for key in Conf.names()
-    }
+    hints = get_type_hints(Conf, include_extras=True)
     found = [*_section("MCP_BRIDGE", hints, given)]
     audit, rates = given.get("AUDIT"), given.get("THROTTLE_RATES")
     if isinstance(audit, dict):

@@ -38,7 +38,7 @@ class MCPServer(Endpoint):
         self.snapshot = snapshot if snapshot is not None else registry.snapshot
         self.policy = policy or load_policy()
         self.capabilities = self.server_capabilities
-        self.server_info = info = dict(conf.SERVER_INFO)
+        self.server_info = info = dict(conf.server_info)
         for name, value in info.items():
             if isinstance(value, Promise):
                 # In the language of the request.
