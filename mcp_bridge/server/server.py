@@ -14,8 +14,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import JSONObject, MethodNotFoundError, Request, Result
 from mcp_bridge.protocol.text import cut
-from mcp_bridge.registry.registry import registry
-from mcp_bridge.registry.snapshot import Snapshot
+from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.server import lifecycle, tools
 from mcp_bridge.server.methods import Endpoint, Method, Methods, Send, drop
 
