@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import math
 import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from operator import attrgetter
 from time import monotonic
 
@@ -21,7 +20,7 @@ from django.utils.module_loading import import_string
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.models import Generation, ToolSetting
-from mcp_bridge.protocol import LATEST, Revision
+from mcp_bridge.protocol import Revision
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.registry import tool_status
 from mcp_bridge.registry.tool_status import ToolStatus
@@ -85,13 +84,6 @@ class Snapshot:
             for tool in tools
         )
         return b"[" + b",".join(definitions) + b"]"
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """The SHA-256 of all definitions: snapshots in which models see the same have the same."""
-        return hashlib.sha256(
-            b"".join(encode(tool.definition(LATEST)) for tool in self)
-        ).hexdigest()
 
 
 def _definition(tool: Tool, revision: Revision, language: str | None = None) -> bytes:
