@@ -36,16 +36,14 @@ class ToolOptions:
     """
     The options of ``@mcp_tool``.
 
-    ``name`` (default: the procedure's), ``title`` and ``description`` (default: the docstring) are
-    what the model reads; the last two may be lazy translations. ``read_only``, ``destructive``,
-    ``idempotent`` and ``open_world`` are MCP's hints and are sent as given. ``permissions`` names
-    Django permissions ("app.codename"), all of which the caller needs; ``scopes`` are OAuth scopes,
-    which are not enforced yet: a tool that has some is not served (mcp_bridge.E009);
-    ``public=True`` opens the tool to anonymous callers. ``exposed=False`` and ``deprecated=True``
-    keep it from being a tool. ``input_schema`` and ``output_schema`` replace the schemas made from
-    the type hints. ``icons`` and ``meta`` (``_meta``) are sent as given; ``throttle`` is
-    how often a caller may call it ("20/min"), or a name in THROTTLE_RATES; ``confirm=True`` has
-    each call wait for a person's confirmation. See MCP, "Tools", and the schema's ``Tool``.
+    ``name`` is the procedure's where it is not given, ``description`` the docstring's; titles and
+    descriptions may be lazy translations. ``read_only``, ``destructive``, ``idempotent`` and
+    ``open_world`` are MCP's hints and are sent as given, as are ``icons`` and ``meta``. The caller
+    needs all ``permissions`` ("app.codename"), unless the tool is ``public``; a tool with
+    ``scopes`` (OAuth's) is not served yet, one that is not ``exposed``, or ``deprecated``, is none.
+    ``input_schema`` and ``output_schema`` replace those made from the type hints. ``throttle`` is
+    how often a caller may call it ("20/min"), or a name in THROTTLE_RATES; with ``confirm`` each
+    call waits for a person's confirmation.
     """
 
     name: str | None = None
@@ -164,8 +162,8 @@ def mcp_tool(
             raise TypeError(
                 f"mcp_tool() has no option {name!r}. Its options are: {', '.join(known)}."
             )
-    for name in [each for each in ("permissions", "scopes", "icons") if each in options]:
-        value = options[name]
+    for name in ("permissions", "scopes", "icons"):
+        value = options.get(name, ())
         if not isinstance(value, Iterable):
             raise TypeError(
                 f"mcp_tool({name}={value!r}): {name} must be one value or a list of them."
