@@ -15,8 +15,10 @@ from annotated_types import Ge, MinLen
 from django.conf import settings
 from django.core.signals import setting_changed
 from django.dispatch import receiver
+from pydantic import AfterValidator
 
 import mcp_bridge
+from mcp_bridge.features.rates import parse_rate
 from mcp_bridge.protocol import JSONObject
 
 T = TypeVar("T")
@@ -63,7 +65,7 @@ class Conf:
     ALLOWED_ORIGINS: Sequence[str] = _key([])
     ERROR_MAPPER: str | None = _key(None)
     THROTTLE_CLASSES: Sequence[str] = _key(["mcp_bridge.access.throttling.ToolRateThrottle"])
-    THROTTLE_RATES: Mapping[str, str | None] = _key({})
+    THROTTLE_RATES: Mapping[str, Annotated[str, AfterValidator(parse_rate)] | None] = _key({})
     THROTTLE_WITHOUT_CACHE: Literal["open", "closed"] = _key("open")
     PAGE_SIZE: Annotated[int, Ge(1)] = _key(500)
     CACHE_TTL: Annotated[int, Ge(0)] = _key(300)
