@@ -76,11 +76,7 @@ class Conf:
     @cached_property
     def server_info(self) -> JSONObject:
         """SERVER_INFO (MCP's Implementation) with its defaults."""
-        return {
-            "name": "django-mcp-bridge",
-            "version": mcp_bridge.__version__,
-            **self.SERVER_INFO,
-        }
+        return {"name": "django-mcp-bridge", "version": mcp_bridge.__version__, **self.SERVER_INFO}
 
     @cached_property
     def audit(self) -> Audit:

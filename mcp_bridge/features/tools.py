@@ -71,13 +71,12 @@ class Context:
         return MissingRequiredClientCapabilityError(*names, legacy=legacy)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class AccessRule:
     """
     What a caller needs for a tool. Tools with the same rule are decided once a request.
 
-    Rules are compared by identity, which costs a list of many tools the least; ``of()`` gives the
-    same rule for the same needs.
+    Rules are compared by identity, which costs a list of many tools the least.
     """
 
     public: bool = False
@@ -89,15 +88,9 @@ class AccessRule:
 
     @classmethod
     @lru_cache(maxsize=1024)
-    def of(
-        cls,
-        public: bool,
-        permissions: tuple[str, ...],
-        predicate: Callable[[Context], Any] | None = None,
-        groups: frozenset[Any] | None = None,
-    ) -> AccessRule:
-        """Return the rule with these needs."""
-        return cls(public=public, permissions=permissions, predicate=predicate, groups=groups)
+    def of(cls, *needs: Any) -> AccessRule:
+        """Return the rule with these fields: for the same ones the same rule."""
+        return cls(*needs)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -94,10 +94,9 @@ def _definition(tool: Tool, revision: Revision, language: str | None = None) -> 
 @dataclass(frozen=True, slots=True)
 class _State:
     """
-    A snapshot, what it was made of, and when.
+    A snapshot, what it was made of, and when: too old where ``reason`` is not the registry's.
 
-    ``generation`` is None where the settings must be read again in any case. A state is too old
-    where ``reason`` is not the registry's, or STATE_MAX_AGE after ``read_at`` (``monotonic()``).
+    ``generation`` is None where the settings must be read again in any case.
     """
 
     snapshot: Snapshot
@@ -105,7 +104,7 @@ class _State:
     discovered: Snapshot
     reason: object
     generation: str | None = None
-    # Without a database it is never too old.
+    # By monotonic(); without a database a state holds for ever.
     read_at: float = math.inf
 
 
@@ -113,10 +112,10 @@ class Registry:
     """
     Holds the current snapshot.
 
-    The sources are read on first use. So are the administrators' settings, and again when their
-    generation is another one: that is looked up by one thread at half of STATE_MAX_AGE, while the
-    others go on with what they have, and by every thread for itself after STATE_MAX_AGE. No thread
-    waits for another one's query, and no lock is held while the signal ``tools_changed`` is sent.
+    The administrators' settings are read again when their generation is another one: that is looked
+    up by one thread at half of STATE_MAX_AGE, while the others go on with what they have, and by
+    every thread for itself after STATE_MAX_AGE. No thread waits for another one's query, and no
+    lock is held while the signal ``tools_changed`` is sent.
     """
 
     def __init__(self) -> None:
@@ -165,11 +164,7 @@ class Registry:
         self._reason = object()
 
     def settings_changed(self, *, setting: str = "MCP_BRIDGE", **kwargs: object) -> None:
-        """
-        Have the next use read the administrators' settings again, changed or not.
-
-        Receives ``tools_changed``, and Django's ``setting_changed`` with the name of a ``setting``.
-        """
+        """Have the next use read the administrators' settings again. Receives signals."""
         # A receiver of tools_changed may have read them after the new generation was written and
         # before the change itself was, so that their generation proves nothing.
         if setting in ("MCP_BRIDGE", "ROOT_URLCONF"):
@@ -185,11 +180,7 @@ class Registry:
         self.forget()
 
     def write_rows(self, *, using: str, **kwargs: object) -> None:
-        """
-        Write a row for each tool to the database that was migrated; an error is logged.
-
-        Receives ``post_migrate``.
-        """
+        """Write a row for each tool; an error is logged. Receives ``post_migrate``."""
         if using != router.db_for_write(ToolSetting):
             return
         # After a migration backwards there is no table.

@@ -28,11 +28,7 @@ class CheckedClient(MCPClient):
         return response
 
     def post(self, method: str, **params: Any) -> dict[str, Any]:
-        """
-        Return the result of one request, checked as the method's in the client's revision.
-
-        Raises MCPError for a JSON-RPC error, and KeyError for a method that the revision lacks.
-        """
+        """Return the result of one request. Raises also KeyError for an unknown method."""
         result = super().post(method, **params)
         validate_server_result(method, self.revision.version, result)
         return result
