@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
@@ -19,7 +19,6 @@ from rest_framework.throttling import BaseThrottle, ScopedRateThrottle, SimpleRa
 from mcp_bridge.access.throttling.throttles import EVERY_TOOL, ToolRateThrottle, make_throttle
 from mcp_bridge.checks.settings import check_settings
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Tool
 from mcp_bridge.registry.linting import lint
 from mcp_bridge.registry.registry import Snapshot, registry
 
@@ -41,19 +40,11 @@ def check_tools(
     return [
         *tools.messages,
         *_permissions(tools),
-        *lint_messages(tools),
+        # Infos are shown where somebody asks for them, and not on each start of the site.
+        *(each for tool in tools for each in lint(tool) if each.level > checks.INFO),
         *_throttles(tools),
         *_transactions(tools),
     ]
-
-
-def lint_messages(tools: Iterable[Tool], *, minor: bool = False) -> Iterator[checks.CheckMessage]:
-    """Yield the linter's findings as warnings; with ``minor``, the minor ones too, as infos."""
-    for tool in tools:
-        for rule, message in lint(tool):
-            if minor or not rule.is_minor:
-                kind = checks.Info if rule.is_minor else checks.Warning
-                yield kind(message, hint=rule.hint, id=rule.id)
 
 
 def _permissions(tools: Snapshot) -> Iterator[checks.CheckMessage]:

@@ -1,8 +1,8 @@
 """
 Checks of a tool's definition for what strict clients refuse, or models trip over.
 
-The findings of ``lint()`` are Warnings of ``manage.py check``, and make ``manage.py mcp_tools
---lint`` fail; ``budget()`` says how much of a model's context the definition takes.
+``manage.py check`` shows the Warnings of ``lint()``, and ``manage.py mcp_tools --lint``, which they
+make fail, its Infos too; ``budget()`` says how much of a model's context the definition takes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from django.core import checks
 from jsonschema import FormatChecker
 from referencing import Registry
 
@@ -44,34 +45,29 @@ class Rule(NamedTuple):
     id: str
     hint: str
     find: _Find
-    # Shown where somebody asks for it, and not on each start of the site.
-    is_minor: bool
-
-
-class Finding(NamedTuple):
-    """A tool breaks a rule; ``message`` is the whole sentence, the tool's name in it."""
-
-    rule: Rule
-    message: str
+    level: int
 
 
 RULES: Final[list[Rule]] = []
 
 
-def lint(tool: Tool) -> list[Finding]:
-    """Return the findings of all rules for a tool, in the order of the rules."""
+def lint(tool: Tool) -> list[checks.CheckMessage]:
+    """Return the messages of all rules for a tool, in the order of the rules."""
     schemas = {"input schema": tool.input_schema}
     if tool.output_schema is not None:
         schemas["output schema"] = tool.output_schema
     where = f"{tool.name} ({tool.source})" if tool.source else tool.name
-    found: list[Finding] = []
-    for rule in RULES:
+    found: list[checks.CheckMessage] = []
+    for id, hint, find, level in RULES:
         try:
-            phrases = list(rule.find(tool, schemas))
+            phrases = list(find(tool, schemas))
         except Exception as exception:
             # A tool made by a source of the site's own may have anything for a schema.
             phrases = [f"its schemas cannot be read ({cut(repr(exception), 200)})"]
-        found += (Finding(rule, f"{where}: {phrase}.") for phrase in phrases)
+        found += (
+            checks.CheckMessage(level, f"{where}: {phrase}.", hint=hint, id=id)
+            for phrase in phrases
+        )
     return found
 
 
@@ -85,11 +81,11 @@ def tokens(size: int) -> int:
     return math.ceil(size / 4)
 
 
-def rule(hint: str, *, id: str, is_minor: bool = False) -> Callable[[_Find], _Find]:
+def rule(hint: str, *, id: str, level: int = checks.WARNING) -> Callable[[_Find], _Find]:
     """Add a rule that is broken wherever the decorated function finds something."""
 
     def add(find: _Find) -> _Find:
-        RULES.append(Rule(id, hint, find, is_minor))
+        RULES.append(Rule(id, hint, find, level))
         return find
 
     return add
@@ -173,7 +169,7 @@ def _sizes(tool: Tool, schemas: _Schemas) -> Iterator[str]:
 @rule(
     "Say in the docstring (or by Annotated) what it means: a model sees nothing else.",
     id="mcp_bridge.I001",
-    is_minor=True,
+    level=checks.INFO,
 )
 def _parameters(tool: Tool, schemas: _Schemas) -> Iterator[str]:
     for name, schema in tool.input_schema.get("properties", {}).items():
