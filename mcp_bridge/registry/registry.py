@@ -33,7 +33,7 @@ class Snapshot:
     """
     The tools of one moment by name, in the order of their names. It never changes.
 
-    ``messages`` are those of the system checks on tools that are left out or could be better;
+    ``messages`` are those of the sources on tools that are left out or could be better;
     ``has_public`` is true if an anonymous caller may use one of the tools.
     """
 
@@ -207,8 +207,7 @@ class Registry:
         statuses = {
             tool.name: tool_status.status_of(tool, found.get(tool.name)) for tool in discovered
         }
-        served = tool_status.served_tools(discovered, found, statuses)
-        snapshot = Snapshot(served, discovered.messages)
+        snapshot = Snapshot(tool_status.served_tools(discovered, found, statuses))
         self._state = state = _State(snapshot, statuses, discovered, reason, generation, now)
         # Only now, since receivers of the signal that is sent may read the snapshot. One thread
         # approves; for others that read meanwhile, the new tools are not there yet.
