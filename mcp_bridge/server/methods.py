@@ -10,7 +10,7 @@ from mcp_bridge.access.policy import AccessPolicy
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import JSONObject, Request, Result, Revision
-from mcp_bridge.registry.snapshot import Snapshot
+from mcp_bridge.registry.registry import Snapshot
 
 # Sends a JSON-RPC notification before the answer, where the transport has a stream.
 Send: TypeAlias = Callable[[JSONObject], None]

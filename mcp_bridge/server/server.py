@@ -23,8 +23,7 @@ from mcp_bridge.protocol import (
 )
 from mcp_bridge.protocol.revisions import negotiate
 from mcp_bridge.protocol.text import cut
-from mcp_bridge.registry.registry import registry
-from mcp_bridge.registry.snapshot import Snapshot
+from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.server import tools
 from mcp_bridge.server.methods import Endpoint, Method, Methods, Send, cacheable, drop
 
@@ -87,7 +86,7 @@ class MCPServer(Endpoint):
         self.snapshot = snapshot if snapshot is not None else registry.snapshot
         self.policy = policy or load_policy()
         self.capabilities = self.server_capabilities
-        self.server_info = info = dict(conf.SERVER_INFO)
+        self.server_info = info = dict(conf.server_info)
         for name, value in info.items():
             if isinstance(value, Promise):
                 # In the language of the request.
