@@ -18,7 +18,7 @@ from django.urls import path
 from modernrpc.server import RpcServer
 
 from mcp_bridge import ToolError, mcp_tool, signals
-from mcp_bridge.access.throttling.throttles import ToolRateThrottle
+from mcp_bridge.access.throttling import ToolRateThrottle
 from mcp_bridge.models import PendingCall, ToolCallRecord
 from mcp_bridge.protocol import UnknownToolError
 from mcp_bridge.testing import MCPError, text_of

@@ -1,22 +1,25 @@
-"""A form class as a parameter: a caller sends its fields, the procedure gets the valid form."""
+"""A form class as a parameter: the procedure gets the valid form; and times as forms take them."""
 
 from __future__ import annotations
 
+import datetime
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal
 
 from django import forms
+from django.conf import settings
+from django.forms.utils import from_current_timezone
+from django.utils import timezone
 from django.utils.choices import BaseChoiceIterator, flatten_choices
-from pydantic import AfterValidator, BaseModel, ValidationError
-from pydantic_core import InitErrorDetails
+from pydantic import AfterValidator, BaseModel
+from pydantic_core import PydanticCustomError
 
 from mcp_bridge.schemas.adapters import Adapter
 from mcp_bridge.schemas.django import hints
-from mcp_bridge.schemas.django.choices import describe
-from mcp_bridge.schemas.django.models import related_key_hint
-from mcp_bridge.schemas.hints import annotate
+from mcp_bridge.schemas.django.models import key_hint
+from mcp_bridge.schemas.hints import TypeHint, annotate
 
 _HINTS: Final = hints.by_class(forms)
 
@@ -35,9 +38,8 @@ class FormAdapter(Adapter):
         }
 
         def bind(values: BaseModel) -> forms.BaseForm:
-            sent = hints.sent_values(values)
             data = {}
-            for name, value in sent.items():
+            for name, value in hints.sent_values(values).items():
                 if value is not None:
                     as_text = isinstance(unbound.fields[name], forms.JSONField)
                     data[unbound.add_prefix(name)] = json.dumps(value) if as_text else value
@@ -46,7 +48,13 @@ class FormAdapter(Adapter):
                 # Other widgets read values as browsers send them: an absent box is one unticked.
                 field.widget = forms.Widget()
             if not form.is_valid():
-                raise ValidationError.from_exception_data(hint.__name__, list(_errors(form, sent)))
+                errors = (
+                    (error.code, message, (name,) if name in form.fields else ())
+                    for name, found in form.errors.as_data().items()
+                    for error in found
+                    for message in error.messages
+                )
+                raise hints.validation_error(hint.__name__, errors)
             return form
 
         shape = hints.model_with(hint.__name__, hint.__dict__.get("__doc__"), fields)
@@ -58,36 +66,28 @@ class FormAdapter(Adapter):
         return None
 
 
-def _errors(form: forms.BaseForm, sent: Mapping[str, object]) -> Iterator[InitErrorDetails]:
-    for name, errors in form.errors.as_data().items():
-        path = (name,) if name in form.fields else ()
-        for error in errors:
-            for message in error.messages:
-                yield hints.argument_error(error.code, message, path, sent.get(name))
-
-
-def _declared(name: str, field: forms.Field) -> tuple[object, dict[str, object]]:
+def _declared(name: str, field: forms.Field) -> tuple[TypeHint, dict[str, Any]]:
     """Return a form's field as a hint and the options of pydantic's ``Field``."""
     hint = _hint(name, field)
     texts = (field.label, field.help_text)
-    options: dict[str, object] = {"description": describe(texts, _choices(field))}
+    options = {"description": hints.describe(texts, _choices(field))}
     if field.required:
         return hint, options
     if hint is bool and not isinstance(field, forms.NullBooleanField):
         return hint, {**options, "default": False}
-    return hints.or_none(hint), {**options, "default": None}
+    return hint | None, {**options, "default": None}
 
 
-def _hint(name: str, field: forms.Field) -> object:
+def _hint(name: str, field: forms.Field) -> TypeHint:
     if isinstance(field, forms.ModelChoiceField):
-        key = related_key_hint(field, field.to_field_name)
+        key = key_hint(field.queryset, field.to_field_name)
         return hints.list_of(key) if isinstance(field, forms.ModelMultipleChoiceField) else key
+    least = 1 if field.required else None
     if isinstance(field, forms.ChoiceField):
         values = tuple(value for value, _ in _choices(field))
-        choice: object = Literal[values] if values else str
-        if not isinstance(field, forms.MultipleChoiceField):
-            return choice
-        return hints.with_bounds(hints.list_of(choice), field, 1 if field.required else None)
+        choice: TypeHint = Literal[values] if values else str
+        several = isinstance(field, forms.MultipleChoiceField)
+        return hints.list_of(choice, field, least) if several else choice
     hint = hints.nearest(_HINTS, field)
     if hint is None:
         raise TypeError(f"the form field {name!r} is a {type(field).__name__}: no JSON fills it")
@@ -97,8 +97,7 @@ def _hint(name: str, field: forms.Field) -> object:
     if hint in (Any, uuid.UUID):
         # Their fields are of texts, which may have a length; JSON values and UUIDs have none.
         return hint
-    is_filled = isinstance(field, forms.CharField) and field.required
-    return hints.with_bounds(hint, field, 1 if is_filled else None)
+    return hints.with_bounds(hint, field, least if isinstance(field, forms.CharField) else None)
 
 
 def _choices(field: forms.Field) -> Sequence[tuple[object, object]]:
@@ -108,3 +107,24 @@ def _choices(field: forms.Field) -> Sequence[tuple[object, object]]:
         return []
     flat: Iterator[tuple[object, object]] = flatten_choices(choices)
     return [each for each in flat if each[0] not in ("", None)]
+
+
+def in_site_time(value: datetime.datetime) -> datetime.datetime:
+    """
+    Return a time as the site keeps it: with USE_TZ aware, and else naive, in its time zone.
+
+    Raises pydantic's error for one that the zone skips or has twice, or that Python cannot hold.
+    """
+    if not settings.USE_TZ and timezone.is_aware(value):
+        default = timezone.get_default_timezone()
+        try:
+            return timezone.make_naive(value, default)
+        except OverflowError as exception:
+            text = "is before the year 1 or after the year 9999 in the time zone {zone}"
+            raise PydanticCustomError("datetime_range", text, {"zone": str(default)}) from exception
+    try:
+        return from_current_timezone(value)
+    except forms.ValidationError as exception:
+        text = "is skipped or ambiguous in the time zone {zone}; send it with an offset"
+        zone = timezone.get_current_timezone_name()
+        raise PydanticCustomError("datetime_zone", text, {"zone": zone}) from exception
