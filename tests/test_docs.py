@@ -103,5 +103,3 @@ def test_readme_site_works_as_told(site: Path) -> None:
 def test_readme_token_command_prints_a_secret(site: Path) -> None:
     secret = python(site, "-c", TOKEN)
     assert secret.startswith("mcp_")
-
-
