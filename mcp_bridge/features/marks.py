@@ -45,7 +45,9 @@ class ToolOptions:
     keep it from being a tool. ``input_schema`` and ``output_schema`` replace the schemas made from
     the type hints. ``icons`` and ``meta`` (``_meta``) are sent as given; ``throttle`` is
     how often a caller may call it ("20/min"), or a name in THROTTLE_RATES; ``confirm=True`` has
-    each call wait for a person's confirmation. See MCP, "Tools", and the schema's ``Tool``.
+    each call wait for a person's confirmation. ``precheck`` is a function that takes parameters of
+    the tool by name, and raises, or returns False, where the call may not be made with these
+    arguments: before a person is asked. See MCP, "Tools", and the schema's ``Tool``.
     """
 
     name: str | None = None
@@ -66,10 +68,12 @@ class ToolOptions:
     icons: tuple[JSONObject, ...] = ()
     meta: JSONObject | None = None
     throttle: str | None = None
+    precheck: Callable[..., object] | None = None
 
     def __post_init__(self) -> None:
         for name, (kind, wanted) in _TYPES.items():
             _expect(isinstance(getattr(self, name), kind), name, wanted, self)
+        _expect(self.precheck is None or callable(self.precheck), "precheck", "a function", self)
         for name in ("permissions", "scopes"):
             strings = all(isinstance(each, str) and each for each in getattr(self, name))
             _expect(strings, name, "strings", self)
@@ -142,6 +146,7 @@ def mcp_tool(
     icons: JSONObject | Iterable[JSONObject] = (),
     meta: JSONObject | None = None,
     throttle: str | None = None,
+    precheck: Callable[..., object] | None = None,
 ) -> Callable[[F], F]: ...
 
 

@@ -21,6 +21,7 @@ from mcp_bridge.calls.running import (
     arun,
     mark_repaired,
     run,
+    run_precheck,
     run_to_completion,
     shield_from_cancellation,
 )
@@ -141,7 +142,7 @@ def _started(
         _count(tool, context)
     try:
         call = _checked(tool, arguments, context)
-    except CallRefused:
+    except (CallRefused, ProtocolError):
         if is_resumable:
             _count(tool, context)
         raise
@@ -170,14 +171,17 @@ def _count(tool: Tool, context: Context) -> None:
 
 
 def _checked(tool: Tool, arguments: JSONObject, context: Context) -> ToolCall:
-    """Return the call with its arguments as Python values. Raises CallRefused."""
+    """Return the call with its arguments as Python values, prechecked. Raises CallRefused."""
     call = ToolCall(tool=tool, arguments={}, context=context, sent=arguments)
-    repaired: tuple[str, ...] = ()
     try:
+        repaired: tuple[str, ...] = ()
         try:
             values = tool.check(arguments)
         except InvalidArguments as refused:
             values, repaired = repair(tool, arguments, refused)
+        call = replace(call, arguments=values, repaired=repaired)
+        if tool.precheck is not None:
+            run_precheck(call, tool.precheck)
     except InvalidArguments as refused:
         errors = [asdict(error) for error in refused.errors]
         result = CallToolResult.error(str(refused), {ERRORS_KEY: errors})
@@ -185,7 +189,7 @@ def _checked(tool: Tool, arguments: JSONObject, context: Context) -> ToolCall:
         raise CallRefused(result, ErrorCode.INVALID) from refused
     except Exception as exception:
         raise CallRefused(*handle_error(call, exception)) from exception
-    return replace(call, arguments=values, repaired=repaired)
+    return call
 
 
 def _finish(started: recorder.StartedCall, result: CallToolResult) -> CallToolResult:

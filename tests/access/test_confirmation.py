@@ -87,9 +87,7 @@ def test_a_form_that_is_closed_does_not_overrule_a_refusal(asker: CheckedClient,
     assert "The reason: Never." in text_of(result)
 
 
-def test_a_form_that_is_closed_counts_with_its_question(
-    asker: CheckedClient, hourly: None
-) -> None:
+def test_a_form_that_is_closed_counts_with_its_question(asker: CheckedClient, hourly: None) -> None:
     result = call(asker, inputResponses=CANCEL, requestState=state_of(asker))
     assert "The call waits" in text_of(result)
     PendingCall.objects.get().decide(using="default", status="approved")
