@@ -89,12 +89,14 @@ class Command(TablesCommand):
     def _show(self, pending: PendingCall) -> None:
         tool = registry.snapshot.tools.get(pending.tool)
         client = f", with a client that calls itself {pending.client}" if pending.client else ""
-        asked = f"asked by {_name(pending.user)} {timesince(pending.asked_at)} ago{client}"
-        lines = [asked, *str(tool.description if tool else "").splitlines(), pending.arguments]
+        age = timesince(pending.asked_at).replace("\xa0", " ")
+        described = str(tool.description if tool else "").splitlines()
+        lines = [f"asked by {_name(pending.user)} {age} ago{client}", *map(_printable, described)]
+        lines.append(pending.arguments)
         waits = pending.status == PendingCall.Status.WAITING
         lines.append(obstacle_to(pending) if waits else _decision(pending))
         self.stdout.write(self.style.MIGRATE_HEADING(f"{pending.pk}  {pending.tool}"))
-        self.stdout.write(indent("\n".join(filter(None, lines)), "    ") + "\n")
+        self.stdout.write(indent("\n".join(filter(None, lines)), "    ") + "\n\n")
 
 
 def _described(pending: PendingCall) -> dict[str, object]:
@@ -117,12 +119,15 @@ def _described(pending: PendingCall) -> dict[str, object]:
 
 def _decision(pending: PendingCall) -> str:
     """Return what was decided, by whom and when, in a line."""
-    reason = f": {pending.reason}" if pending.reason else ""
+    reason = f": {_printable(pending.reason)}" if pending.reason else ""
     by = f"by {_name(pending.decided_by)}, {pending.decided_at:%Y-%m-%d %H:%M}"
     return f"{pending.get_status_display()} ({by}){reason}"
 
 
 def _name(user: AbstractBaseUser | None) -> str:
-    """Return a user's name without characters that a terminal obeys."""
-    name = "somebody who is gone" if user is None else user.get_username()
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in name)
+    return "somebody who is gone" if user is None else _printable(user.get_username())
+
+
+def _printable(line: str) -> str:
+    """Return a line without characters that a terminal obeys."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
