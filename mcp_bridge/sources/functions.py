@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from django.core import checks
 
@@ -15,6 +17,7 @@ from mcp_bridge.features import AccessRule, Tool, ToolCall, ToolOptions
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters
+from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.sources.base import Source, first_line
 
 
@@ -34,8 +37,10 @@ class MarkedFunction(ABC):
         self.options = options
 
     @abstractmethod
-    def invoker(self, signature: Signature) -> Callable[[ToolCall], object]:
-        """Return a function that runs this one; a coroutine function where it is one."""
+    def invoker(
+        self, function: Callable[..., Any], signature: Signature
+    ) -> Callable[[ToolCall], Any]:
+        """Return what runs this function, or its precheck; a coroutine function where it is one."""
 
     @abstractmethod
     def convert_error(self, exception: Exception, call: ToolCall) -> Exception:
@@ -111,9 +116,10 @@ class MarkedFunction(ABC):
             icons=options.icons,
             meta=options.meta,
             check=typed_checker(inputs, given),
-            invoke=self.invoker(signature),
+            invoke=self.invoker(self.function, signature),
             encode=encoder(outputs, promised),
             convert_error=self.convert_error,
+            precheck=self._precheck(signature),
             access=self.access,
             headers=header_parameters(given or inputs.schema),
             may_elicit=bool(signature.context),
@@ -124,6 +130,38 @@ class MarkedFunction(ABC):
             code=getattr(function, "__code__", None),
             options=options,
         )
+
+    def _precheck(self, signature: Signature) -> Callable[[ToolCall], object] | None:
+        """Return the precheck, run as the function is, with those arguments that it takes."""
+        function = self.options.precheck
+        if function is None:
+            return None
+        skip = set(self.skip) & inspect.signature(function).parameters.keys()
+        own = Signature.of(function, skip=skip)
+        defaults = {each.name: each.default for each in signature.parameters}
+        missing = [
+            each.name
+            for each in own.parameters
+            if each.default is MISSING and each.name not in defaults
+        ]
+        if missing:
+            raise ValueError(f"its precheck takes {missing[0]!r}, which the tool does not")
+        defaults = {name: each for name, each in defaults.items() if each is not MISSING}
+        names = {each.name for each in own.parameters}
+        invoke = self.invoker(function, own)
+
+        def narrowed(call: ToolCall) -> ToolCall:
+            values = {**defaults, **call.arguments}
+            if own.extra is MISSING:
+                values = {name: values[name] for name in names & values.keys()}
+            return replace(call, arguments=values)
+
+        async def aprecheck(call: ToolCall) -> object:
+            return await invoke(narrowed(call))
+
+        if inspect.iscoroutinefunction(invoke):
+            return aprecheck
+        return lambda call: invoke(narrowed(call))
 
 
 def location(function: Callable[..., object]) -> str:
