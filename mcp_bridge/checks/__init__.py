@@ -6,9 +6,9 @@ System checks of the setting MCP_BRIDGE and of the tools that the sources found.
     E005  an illegal tool name                E006  a marked function that cannot be a tool
     E007  two tools with one name             E008  a class or function that cannot be imported
     E009  scopes, which are not enforced
-    W001  a hint that cannot be resolved      W002  a tool without a description
+    W001  a hint beside a schema by hand      W002  a tool without a description
     W011  a permission that no model declares W012  a source without a marked procedure
-    W013  SQLite without a lock for writing
+    W013  SQLite without a lock for writing   W019  a tool that waits for the database
 
 Of throttles (mcp_bridge.checks.throttling):
 

@@ -21,9 +21,12 @@ from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.registry import tool_status
 from mcp_bridge.registry.snapshot import Snapshot
 from mcp_bridge.registry.tool_status import ToolStatus
-from mcp_bridge.sources.base import Source, first_line
+from mcp_bridge.sources.base import NotYet, Source, first_line
 
 logger = logging.getLogger("mcp_bridge.approval")
+
+# Where a tool cannot be made yet, reading the sources again takes no more than this part of time.
+_EFFORT = 1 / 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,8 @@ class Registry:
         self._approving = threading.Lock()
         self._discovered: Snapshot | None = None
         self._built_from: object = None
+        # When the sources are read again, since a tool could not be made yet.
+        self._build_again = math.inf
         self._state: _State | None = None
         # Another object after each reason to look again; a state that was read before is too old.
         self._reason = object()
@@ -87,8 +92,13 @@ class Registry:
         with self._building:
             sources = settings.ROOT_URLCONF, conf.SOURCES, conf.TOOL_NAME_STYLE
             # Only tests change these while a process runs.
-            if self._discovered is None or self._built_from != sources:
+            is_other = self._discovered is None or self._built_from != sources
+            began = monotonic()
+            if is_other or began >= self._build_again:
                 self._built_from, self._discovered = sources, build()
+                again = max(conf.STATE_MAX_AGE, (monotonic() - began) / _EFFORT)
+                waits = any(isinstance(each, NotYet) for each in self._discovered.messages)
+                self._build_again = monotonic() + again if waits else math.inf
             return self._discovered
 
     @property
@@ -132,6 +142,8 @@ class Registry:
         # After a migration backwards there is no table.
         if table in connections[using].introspection.table_names():
             try:
+                if self._build_again < math.inf:
+                    self.reload()
                 tool_status.sync_tool_settings(self.discovered)
             except Exception:
                 logger.exception(

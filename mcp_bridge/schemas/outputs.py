@@ -17,7 +17,7 @@ from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator, core_sc
 from referencing import Registry
 
 from mcp_bridge.protocol import CallToolResult, ContentBlock
-from mcp_bridge.schemas.adapters import ADAPTERS, adapt
+from mcp_bridge.schemas.adapters import ADAPTERS, TRANSIENT, adapt
 from mcp_bridge.schemas.core_schemas import CoreNode, change_root, core_schema_of, parts
 from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
 from mcp_bridge.schemas.hints import UNIONS, TypeHint, members_of, origin_of, without_metadata
@@ -82,6 +82,8 @@ class Outputs:
             # In a tuple, since the root of a serializer takes no config.
             in_tuple = change_root(inner, lambda root: {"type": "tuple", "items_schema": [root]})
             self.serializer = serializer(in_tuple, _CORE_CONFIG)
+        except tuple(TRANSIENT):
+            raise
         except Exception as exception:
             self.errors.append(f"the return hint is not one that pydantic reads: {exception}")
             return

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-
 from django.core import checks
 
 from mcp_bridge.features import Tool
 from mcp_bridge.protocol import JSONObject
+
+
+class NotYet(checks.Warning):
+    """A message on a tool that cannot be made now, and may be later: the sources are read again."""
 
 
 class Source(ABC):

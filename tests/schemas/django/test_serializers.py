@@ -111,7 +111,7 @@ def add(data: SectionSerializer) -> str:
 )
 def test_schema_of_a_writable_field(name: str, schema: Any, settings: Any) -> None:
     serve(settings, order)
-    assert messages("mcp_bridge.W001") == []
+    assert messages("mcp_bridge.E006") == []
     data = served("order").input_schema["properties"]["data"]
     assert data["properties"][name] == schema
     assert (data["required"], data["description"]) == (["pin", "state", "lines"], "An order.")
@@ -242,4 +242,4 @@ def test_a_serializer_that_no_json_fills_is_reported(settings: Any) -> None:
 
     upload.__annotations__["data"] = Upload
     serve(settings, upload)
-    assert "'file' is a FileField" in messages("mcp_bridge.W001")[0]
+    assert "'file' is a FileField" in messages("mcp_bridge.E006")[0]
