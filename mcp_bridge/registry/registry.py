@@ -92,14 +92,13 @@ class Registry:
         with self._building:
             sources = settings.ROOT_URLCONF, conf.SOURCES, conf.TOOL_NAME_STYLE
             # Only tests change these while a process runs.
-            is_other = self._discovered is None or self._built_from != sources
-            began = monotonic()
-            if is_other or began >= self._build_again:
-                self._built_from, self._discovered = sources, build()
+            known, began = self._discovered, monotonic()
+            if known is None or self._built_from != sources or began >= self._build_again:
+                self._built_from, self._discovered = sources, (known := build())
                 again = max(conf.STATE_MAX_AGE, (monotonic() - began) / _EFFORT)
-                waits = any(isinstance(each, NotYet) for each in self._discovered.messages)
+                waits = any(isinstance(each, NotYet) for each in known.messages)
                 self._build_again = monotonic() + again if waits else math.inf
-            return self._discovered
+            return known
 
     @property
     def statuses(self) -> Mapping[str, ToolStatus]:

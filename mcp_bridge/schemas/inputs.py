@@ -37,10 +37,10 @@ class Inputs:
     The arguments that a function's caller may send.
 
     ``schema`` is the input schema, whose root is always an object. ``errors`` are sentences on
-    hints that pydantic cannot read; as it stands, such a parameter takes any value. ``validator`` makes an
-    instance of JSON text, whose fields ``names`` maps to parameters; those in ``given`` count also
-    where they were not sent. ``hidden`` are names that no caller may send, though ``**kwargs``
-    takes them. Raises UnsupportedSignature for a parameter that takes a path.
+    hints that pydantic cannot read; as it stands, such a parameter takes any value. ``validator``
+    makes an instance of JSON text, whose fields ``names`` maps to parameters; those in ``given``
+    count also where they were not sent. ``hidden`` are names that no caller may send, though
+    ``**kwargs`` takes them. Raises UnsupportedSignature for a parameter that takes a path.
     """
 
     def __init__(self, signature: Signature) -> None:
@@ -67,7 +67,9 @@ class Inputs:
         """Return the parameter, or one that takes any value where pydantic cannot read its hint."""
         try:
             _built((parameter,), MISSING)
-        except (UnsupportedSignature, *TRANSIENT):
+        except UnsupportedSignature:
+            raise
+        except tuple(TRANSIENT):
             raise
         except Exception as exception:
             self.errors.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+
 from django.core import checks
 
 from mcp_bridge.features import Tool

@@ -38,15 +38,18 @@ class FormAdapter(Adapter):
         }
 
         def bind(values: BaseModel) -> forms.BaseForm:
-            data = {}
+            data, files = {}, {}
             for name, value in hints.sent_values(values).items():
                 if value is not None:
-                    as_text = isinstance(unbound.fields[name], forms.JSONField)
-                    data[unbound.add_prefix(name)] = json.dumps(value) if as_text else value
-            form = hint(data)
+                    field = unbound.fields[name]
+                    sent = json.dumps(value) if isinstance(field, forms.JSONField) else value
+                    given = files if isinstance(field, forms.FileField) else data
+                    given[unbound.add_prefix(name)] = sent
+            form = hint(data, files)
             for field in form.fields.values():
                 # Other widgets read values as browsers send them: an absent box is one unticked.
-                field.widget = forms.Widget()
+                is_file = isinstance(field, forms.FileField)
+                field.widget = forms.FileInput() if is_file else forms.Widget()
             if not form.is_valid():
                 errors = (
                     (error.code, message, (name,) if name in form.fields else ())
@@ -82,6 +85,8 @@ def _hint(name: str, field: forms.Field) -> TypeHint:
     if isinstance(field, forms.ModelChoiceField):
         key = key_hint(field.queryset, field.to_field_name)
         return hints.list_of(key) if isinstance(field, forms.ModelMultipleChoiceField) else key
+    if isinstance(field, forms.FileField):
+        return hints.FILE
     least = 1 if field.required else None
     if isinstance(field, forms.ChoiceField):
         values = tuple(value for value, _ in _choices(field))

@@ -112,8 +112,10 @@ def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
         return (spectacular.inferred_hint(field, direction) or Any) if hint is Any else hint
     if hint is not None:
         return hint
+    if isinstance(field, serializers.FileField):
+        return hints.FILE
     hint = hints.nearest(_WRITTEN, field)
-    if hint is None and not isinstance(field, serializers.FileField):
+    if hint is None:
         hint = spectacular.inferred_hint(field, direction)
     if hint is None:
         kind = type(field).__name__
