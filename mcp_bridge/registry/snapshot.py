@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
@@ -10,8 +11,11 @@ from functools import cached_property, lru_cache
 from django.core import checks
 
 from mcp_bridge.features import Tool
+from mcp_bridge.features.tools import has_current_text, with_current_texts
 from mcp_bridge.protocol import LATEST, Revision
 from mcp_bridge.protocol.jsonrpc import encode
+
+logger = logging.getLogger("mcp_bridge")
 
 
 class Snapshot:
@@ -33,6 +37,9 @@ class Snapshot:
             tool
             for tool in self._ordered
             if not (isinstance(tool.title, str | None) and isinstance(tool.description, str))
+        )
+        self._current = frozenset(
+            tool for tool in self._ordered if has_current_text(tool.input_schema)
         )
         # JSON by tool and revision; of tools with lazy texts also by language, and not of every
         # language that clients ask for. All of it goes with the snapshot.
@@ -56,20 +63,27 @@ class Snapshot:
         """
         Return the JSON array of the tools' definitions at a revision (MCP schema, ``Tool``).
 
-        ``language`` is the active one, in which lazy texts are written.
+        ``language`` is the active one, in which lazy texts are written. What may change from call
+        to call, such as the choices of a form, is read now.
         """
+        if not self._current.isdisjoint(tools):
+            return self._write_array(tools, revision, language)
         return self._array(tools, revision, language if self._translated else None)
 
     def _write_array(
         self, tools: tuple[Tool, ...], revision: Revision, language: str | None
     ) -> bytes:
-        definitions = (
-            self._translation(tool, revision, language)
-            if tool in self._translated
-            else self._definition(tool, revision)
-            for tool in tools
-        )
-        return b"[" + b",".join(definitions) + b"]"
+        return b"[" + b",".join(self._written(each, revision, language) for each in tools) + b"]"
+
+    def _written(self, tool: Tool, revision: Revision, language: str | None) -> bytes:
+        if tool in self._current:
+            try:
+                return encode(with_current_texts(tool.definition(revision)))
+            except Exception:
+                logger.exception("The choices of tool %r cannot be read now", tool.name)
+        if tool in self._translated:
+            return self._translation(tool, revision, language)
+        return self._definition(tool, revision)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -7,7 +7,7 @@ import decimal
 import mimetypes
 import types
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, TypeVar
 
 from django.conf import settings
@@ -20,18 +20,24 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainSerializer,
     TypeAdapter,
     ValidationError,
     create_model,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
+from mcp_bridge.features import CurrentText
+from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.hints import TypeHint, annotate
 from mcp_bridge.schemas.inputs import CONFIG
 
 T = TypeVar("T")
 _ANY: Final[TypeAdapter[Any]] = TypeAdapter(Any)
+# Of more choices than these a description says only how many there are.
+_MOST_OFFERED: Final = 50
 # The code of an error, its text, and its path below the argument.
 FieldError = tuple[str | None, str, tuple[str | int, ...]]
 
@@ -130,6 +136,35 @@ def describe(texts: Iterable[object], choices: Iterable[tuple[object, object]] =
     if any(str(value) != str(label) for value, label in known):
         sentences.append(labels(known))
     return " ".join(sentences) or None
+
+
+class CurrentChoices:
+    """Metadata of a hint: its description has the choices there are when it is read."""
+
+    def __init__(
+        self, texts: Iterable[object], choices: Callable[[], Iterable[tuple[object, object]]]
+    ) -> None:
+        known = describe(texts)
+        start = f"{known} " if known else ""
+        self._text = CurrentText(
+            f"{start}One of the choices there are at the time of the call.",
+            lambda: start + offered(choices()),
+        )
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {**handler(core), "description": self._text}
+
+
+def offered(choices: Iterable[tuple[object, object]]) -> str:
+    """Return the choices there are now, as a sentence in the site's own language."""
+    with override(settings.LANGUAGE_CODE):
+        known = [(str(value), force_str(label)) for value, label in choices]
+    texts = [cut(value if value == label else f"{value}: {label}", 200) for value, label in known]
+    if len(texts) > _MOST_OFFERED:
+        texts[_MOST_OFFERED:] = [f"and {len(texts) - _MOST_OFFERED} more"]
+    return f"One of: {'; '.join(texts)}." if texts else "There are no choices now."
 
 
 def model_with(
