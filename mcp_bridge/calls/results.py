@@ -11,6 +11,7 @@ from mcp_bridge.calls import media
 from mcp_bridge.protocol import CallToolResult, ContentBlock, JSONSchema, TextContent, jsonrpc
 from mcp_bridge.protocol.text import pointer
 from mcp_bridge.schemas import Outputs
+from mcp_bridge.schemas.outputs import holds_iterator
 from mcp_bridge.schemas.validation.keywords import UncheckableError
 from mcp_bridge.schemas.validation.validator import SchemaValidator
 
@@ -54,12 +55,15 @@ def write(outputs: Outputs, value: object) -> tuple[bytes, bytes]:
     Raises ValueError or TypeError for a value that breaks the schema, or is no JSON.
     """
     to_json = outputs.serializer.to_json
+    if holds_iterator(value):
+        # pydantic would begin to read it, also where it cannot write what it reads.
+        value = outputs.conform(value)
     try:
         # Without pydantic's warnings, which cost more than the rest: the check is stricter.
         plain = to_json((value,), warnings=False, by_alias=True)[1:-1]
     except Exception:
         # Most results need no reading, and looking for the others would cost each of them.
-        read = outputs.conform(value)
+        read = outputs.conform(value, is_read=True)
         if read is value:
             raise
         plain = to_json((read,), warnings=False, by_alias=True)[1:-1]

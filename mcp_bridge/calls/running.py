@@ -9,7 +9,7 @@ errors are still those of the tool.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Set
+from collections.abc import Awaitable, Callable, Coroutine, Set
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -25,6 +25,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError, UnsendableResult
 from mcp_bridge.features import Tool, ToolCall
 from mcp_bridge.protocol import CallToolResult
+from mcp_bridge.schemas.outputs import holds_iterator
 
 T = TypeVar("T")
 
@@ -148,7 +149,7 @@ def mark_repaired(call: ToolCall, result: CallToolResult) -> CallToolResult:
 async def _aresult(call: ToolCall) -> CallToolResult:
     value = await _awaited(call.tool.invoke(call))
     # An iterator can be read only once, and may read from the database.
-    if not isinstance(value, Iterator):
+    if not holds_iterator(value):
         try:
             return encode_result(call, value)
         except Exception as exception:

@@ -100,7 +100,14 @@ def test_schema_of_a_key_of_another_kind(settings: Any) -> None:
 
     uuid = {"type": "string", "format": "uuid", "description": "The id of a ticket."}
     assert schema_of(Ticket, settings) == uuid
-    assert schema_of(Press, settings)["type"] == "integer"
+    linked = {"type": "integer", "description": "The section id of a press."}
+    assert schema_of(Press, settings) == linked
+
+    class Printer(Press):
+        class Meta:
+            app_label = "newsroom"
+
+    assert schema_of(Printer, settings)["description"] == "The section id of a printer."
 
 
 @isolate_apps("testproject.newsroom")
