@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,6 @@ from mcp_bridge.calls import media
 from mcp_bridge.protocol import CallToolResult, ContentBlock, JSONSchema, TextContent, jsonrpc
 from mcp_bridge.protocol.text import pointer
 from mcp_bridge.schemas import Outputs
-from mcp_bridge.schemas.outputs import holds_iterator
 from mcp_bridge.schemas.validation.keywords import UncheckableError
 from mcp_bridge.schemas.validation.validator import SchemaValidator
 
@@ -74,6 +73,19 @@ def write(outputs: Outputs, value: object) -> tuple[bytes, bytes]:
     if is_wrapped is None:
         is_wrapped = not plain.startswith(b"{")
     return plain, whole if is_wrapped else plain
+
+
+def holds_iterator(value: object) -> bool:
+    """Return whether a result, or one of its members, can be read only once."""
+    members: Iterable[object] = ()
+    if isinstance(value, Mapping):
+        members = value.values()
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        members = value
+    elif not isinstance(value, list | tuple | str | bytes):
+        names = (*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ()))
+        members = (getattr(value, name, None) for name in names)
+    return any(isinstance(each, Iterator) for each in (value, *members))
 
 
 def _as_content(value: Any, outputs: Outputs, media_type: str) -> CallToolResult | None:

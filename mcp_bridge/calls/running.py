@@ -21,11 +21,11 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
+from mcp_bridge.calls.results import holds_iterator
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError, UnsendableResult
 from mcp_bridge.features import Tool, ToolCall
 from mcp_bridge.protocol import CallToolResult
-from mcp_bridge.schemas.outputs import holds_iterator
 
 T = TypeVar("T")
 

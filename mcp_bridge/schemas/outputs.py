@@ -130,21 +130,6 @@ class Outputs:
         return _Shape(is_read).conform(Any if self._built is None else self.returns, value)
 
 
-def holds_iterator(value: object) -> bool:
-    """Return whether a result, or one of its members, can be read only once."""
-    members: abc.Iterable[object] = ()
-    if isinstance(value, Mapping):
-        members = value.values()
-    elif hasattr(value, "_fields") and isinstance(value, tuple):
-        members = value
-    elif not isinstance(value, (*_LISTS, str, bytes)):
-        names = (*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ()))
-        members = (getattr(value, name, None) for name in names)
-    return isinstance(value, abc.Iterator) or any(
-        isinstance(each, abc.Iterator) for each in members
-    )
-
-
 def _comparable(schema: object) -> object:
     """Return a schema without the keywords by which a result and an argument may differ."""
     if isinstance(schema, Mapping):

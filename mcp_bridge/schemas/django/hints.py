@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, TypeVar
 
 from django.conf import settings
-from django.core.exceptions import SuspiciousFileOperation
+from django.core.exceptions import ObjectDoesNotExist, SuspiciousFileOperation
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import Error
 from django.utils.encoding import force_str
 from django.utils.translation import override
 from pydantic import (
@@ -36,6 +37,8 @@ from mcp_bridge.schemas.inputs import CONFIG
 
 T = TypeVar("T")
 _ANY: Final[TypeAdapter[Any]] = TypeAdapter(Any)
+# A form or a serializer may query when it is made, before its tables or rows are there.
+NOT_YET: Final[tuple[type[Exception], ...]] = (Error, ObjectDoesNotExist)
 # Of more choices than these a description says only how many there are.
 _MOST_OFFERED: Final = 50
 # The code of an error, its text, and its path below the argument.
