@@ -29,7 +29,7 @@ from mcp_bridge.exceptions import CallRefused
 from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol import CallToolResult, HeaderMismatchError, ProtocolError
-from mcp_bridge.protocol.headers import decoded_name
+from mcp_bridge.protocol.headers import decoded
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.registry.registry import has_database, registry
 from mcp_bridge.registry.tool_status import ToolStatus
@@ -134,7 +134,7 @@ def request_refused(error: ProtocolError, request: HttpRequest) -> None:
     """Record and signal that a request was refused before its message was read."""
     name = request.META.get("HTTP_MCP_NAME", "")
     with suppress(HeaderMismatchError):
-        name = decoded_name(name)
+        name = decoded("Mcp-Name", name.strip(" \t"))
     wanted = error.refusal != ErrorCode.UNAUTHENTICATED or conf.audit.UNAUTHENTICATED
     if wanted and not error.repeated:
         context = Context(

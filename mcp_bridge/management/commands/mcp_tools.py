@@ -8,11 +8,11 @@ from django.core import checks
 from django.core.management.base import CommandError, CommandParser
 
 from mcp_bridge.access.policy import visible
-from mcp_bridge.checks.tools import lint_messages
 from mcp_bridge.features import Tool
 from mcp_bridge.management.base import TablesCommand, named_user
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry.linting import budget, tokens
+from mcp_bridge.registry.linting import lint as lint_tool
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus, read_settings, status_of
 
@@ -45,7 +45,7 @@ class Command(TablesCommand):
         discovered = registry.discovered
         tools = list(discovered if user is None else visible(named_user(user)))
         if lint:
-            found = [*discovered.messages, *lint_messages(tools, minor=True)]
+            found = [*discovered.messages, *(each for tool in tools for each in lint_tool(tool))]
             self._report(found, tools, getattr(checks, fail_level))
             return
         settings = read_settings()

@@ -30,7 +30,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
-from mcp_bridge.features import CurrentText
+from mcp_bridge.features.texts import CurrentText
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.hints import TypeHint, annotate
 from mcp_bridge.schemas.inputs import CONFIG
