@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Set
+from collections.abc import Awaitable, Callable, Coroutine, Set
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -22,6 +22,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.core.exceptions import PermissionDenied, SynchronousOnlyOperation
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
+from mcp_bridge.calls.results import holds_iterator
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import InputRequired, ToolError, UnsendableResult
 from mcp_bridge.features import Tool, ToolCall
@@ -149,7 +150,7 @@ def mark_repaired(call: ToolCall, result: CallToolResult) -> CallToolResult:
 async def _aresult(call: ToolCall) -> CallToolResult:
     value = await _awaited(call.tool.invoke(call))
     # An iterator can be read only once, and may read from the database.
-    if not isinstance(value, Iterator):
+    if not holds_iterator(value):
         try:
             return encode_result(call, value)
         except Exception as exception:

@@ -17,8 +17,9 @@ from mcp_bridge.features import AccessRule, Tool, ToolCall, ToolOptions
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters
+from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.sources.base import Source, first_line
+from mcp_bridge.sources.base import NotYet, Source, first_line
 
 
 class MarkedFunction(ABC):
@@ -48,11 +49,11 @@ class MarkedFunction(ABC):
 
     def tool(self, source: Source) -> Tool | None:
         """Return the tool, or None where there can be none: ``source.messages`` has the reason."""
-        where = f"{self.name} ({location(self.function)})"
-        if self.options.scopes:
+        where, options = f"{self.name} ({location(self.function)})", self.options
+        if options.scopes:
             source.messages.append(
                 checks.Error(
-                    f"{where} has the scopes {', '.join(self.options.scopes)}, which are not "
+                    f"{where} has the scopes {', '.join(options.scopes)}, which are not "
                     "enforced yet, so it is not served.",
                     hint="Take the scopes away, and say who may use it with Django permissions: "
                     'mcp_tool(permissions="app.codename").',
@@ -67,24 +68,42 @@ class MarkedFunction(ABC):
             tool = self._tool(signature, inputs, outputs)
             # A definition that cannot be written would take the whole list with it.
             encode(tool.definition(LATEST))
-        except Exception as exception:
-            # Types describe themselves with code of the site's own, which may raise anything.
+        except tuple(TRANSIENT) as exception:
             source.messages.append(
-                checks.Error(
-                    f"{where} is marked as a tool but not served: {first_line(exception)}.",
-                    hint="Change the function, or take the mark off.",
-                    id="mcp_bridge.E006",
+                NotYet(
+                    f"{where} is marked as a tool but not served yet, since its types read from "
+                    f"the database: {first_line(exception)}.",
+                    hint="Run manage.py migrate and add the rows that are missing: a process that "
+                    "runs already tries again by itself.",
+                    id="mcp_bridge.W019",
                 )
             )
+            return None
+        except Exception as exception:
+            # Types describe themselves with code of the site's own, which may raise anything.
+            self._withhold(source, where, first_line(exception))
+            return None
+        unread = [
+            *((text, options.input_schema) for text in (*signature.errors, *inputs.errors)),
+            *(
+                (text, options.output_schema)
+                for text in (*signature.returns_errors, *outputs.errors)
+            ),
+        ]
+        # A schema that is given by hand is enforced whatever the hints are.
+        lost = [text for text, schema in unread if schema is None]
+        for sentence in lost:
+            self._withhold(source, where, sentence)
+        if lost:
             return None
         source.messages += [
             checks.Warning(
                 f"{where}: {sentence.splitlines()[0].rstrip('.')}.",
-                hint="Import the type where the function is defined, or use one that pydantic "
-                "reads. Until then the schema takes any value here.",
+                hint="The schema given by hand is enforced, and the value is passed as it was "
+                "sent. Change the hint to Any, or to one that can be read.",
                 id="mcp_bridge.W001",
             )
-            for sentence in (*signature.errors, *inputs.errors, *outputs.errors)
+            for sentence, _ in unread
         ]
         if not str(tool.description).strip():
             source.messages.append(
@@ -96,6 +115,17 @@ class MarkedFunction(ABC):
                 )
             )
         return tool
+
+    def _withhold(self, source: Source, where: str, reason: str) -> None:
+        source.messages.append(
+            checks.Error(
+                f"{where} is marked as a tool but not served: "
+                f"{reason.splitlines()[0].rstrip('.')}.",
+                hint="Change the function, or take the mark off. A hint has to be one that can be "
+                "read where the function is defined; Any takes any value.",
+                id="mcp_bridge.E006",
+            )
+        )
 
     def _tool(self, signature: Signature, inputs: Inputs, outputs: Outputs) -> Tool:
         options = self.options

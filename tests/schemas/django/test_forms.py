@@ -76,7 +76,7 @@ def test_schema_is_of_the_fields(settings: Any) -> None:
     assert schema["required"] == ["name", "age", "plan", "terms"]
     assert (schema["type"], schema["additionalProperties"]) == ("object", False)
     assert (schema["description"], "secret" in properties) == ("Who signs up.", False)
-    assert messages("mcp_bridge.W001") == []
+    assert messages("mcp_bridge.E006") == []
 
 
 @pytest.mark.parametrize(
@@ -171,13 +171,13 @@ def test_a_model_form_saves(modern: CheckedClient, settings: Any) -> None:
 
 
 def test_a_form_that_no_json_fills_is_reported(settings: Any) -> None:
-    class Upload(forms.Form):
-        file = forms.FileField()
+    class Moment(forms.Form):
+        when = forms.SplitDateTimeField()
 
-    def upload(data: Upload) -> str:
-        """Upload."""
-        return "uploaded"
+    def note(data: Moment) -> str:
+        """Note."""
+        return "noted"
 
-    upload.__annotations__["data"] = Upload
-    serve(settings, upload)
-    assert "'file' is a FileField" in messages("mcp_bridge.W001")[0]
+    note.__annotations__["data"] = Moment
+    serve(settings, note)
+    assert "'when' is a SplitDateTimeField" in messages("mcp_bridge.E006")[0]
