@@ -1,7 +1,7 @@
 """
 Generate pydantic's JSON Schemas, and make them as simple as strict clients want them.
 
-Everything is inlined but what refers to itself, ``null`` is a branch of its own (never one of several
+Everything is inlined but what refers to itself, null is a branch of its own (never one of several
 types), and titles that only repeat a name are left out. The dialect is JSON Schema 2020-12.
 """
 

@@ -219,7 +219,7 @@ def _quiet(value: object) -> object:
 
 
 def _explained(error: ValidationError, may_be_null: bool = False) -> Iterator[InstanceError]:
-    """Yield an error; of a value that may be null, those of its schema, and not of both branches."""
+    """Yield an error; for a value that may be null, those of the schema that it has besides."""
     branches: Any = error.validator_value if error.validator == "anyOf" else ()
     null = next((each for each in branches if each == {"type": "null"}), None)
     # By identity, since the other branch may hold a schema that is equal.
@@ -231,7 +231,7 @@ def _explained(error: ValidationError, may_be_null: bool = False) -> Iterator[In
     text = _explain(error)
     if may_be_null and error.validator in ("type", "enum", "const"):
         text += " or null"
-    yield InstanceError(error.validator or "false", text, tuple(error.absolute_path))
+    yield InstanceError(str(error.validator or "false"), text, tuple(error.absolute_path))
 
 
 def _explain(error: ValidationError) -> str:
