@@ -62,6 +62,11 @@ class Conf:
         return self._get("TOOL_NAME_STYLE", "underscore")
 
     @cached_property
+    def SCHEMA_STYLE(self) -> Literal["full", "google"]:
+        """Whether clients are sent whole schemas, or without keywords that Google's refuse."""
+        return self._get("SCHEMA_STYLE", "full")
+
+    @cached_property
     def AUTHENTICATION_CLASSES(self) -> Sequence[str]:
         """Dotted paths of DRF authentication classes, tried in order."""
         tokens = "mcp_bridge.tokens.authentication.TokenAuthentication"

@@ -29,6 +29,7 @@ from mcp_bridge.protocol import (
     answer,
     pagination,
 )
+from mcp_bridge.registry.snapshot import sent_definition
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.server.tools import page
 from mcp_bridge.transports.http import (
@@ -179,7 +180,7 @@ class ToolListView(BridgeView):
             status = HTTPStatus.BAD_REQUEST if reply.status == HTTPStatus.OK else reply.status
             return respond(replace(reply, status=status))
         body = json.dumps(
-            {"tools": [tool.definition(LATEST) for tool in tools], "nextCursor": following}
+            {"tools": [sent_definition(tool, LATEST) for tool in tools], "nextCursor": following}
         )
         response = HttpResponse(body, content_type="application/json")
         response["Cache-Control"] = "private, no-store"

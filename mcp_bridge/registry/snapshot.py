@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property, lru_cache
+from typing import Any
 
 from django.core import checks
 
+from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.protocol import LATEST, Revision
 from mcp_bridge.protocol.jsonrpc import encode
+from mcp_bridge.schemas.walk import change_subschemas
 
 
 class Snapshot:
@@ -80,6 +84,28 @@ class Snapshot:
         return digest.hexdigest()
 
 
+def sent_definition(tool: Tool, revision: Revision) -> dict[str, Any]:
+    """Return a tool's definition as clients get it, in the site's SCHEMA_STYLE."""
+    definition = tool.definition(revision)
+    if conf.SCHEMA_STYLE == "google":
+        for name in definition.keys() & {"inputSchema", "outputSchema"}:
+            # A source of the site's own may have anything for a schema.
+            with suppress(AttributeError, TypeError):
+                definition[name] = _for_google(definition[name])
+    return definition
+
+
+def _for_google(schema: Any) -> Any:
+    """Return a schema without what google-genai refuses, wherever it stands."""
+    if not isinstance(schema, Mapping):
+        return schema
+    result = change_subschemas(schema, _for_google)
+    result.pop("contentEncoding", None)
+    if isinstance(result.get("additionalProperties"), bool):
+        del result["additionalProperties"]
+    return result
+
+
 def _definition(tool: Tool, revision: Revision, language: str | None = None) -> bytes:
     # The language is part of a cache's key alone: lazy texts are written in the active one.
-    return encode(tool.definition(revision))
+    return encode(sent_definition(tool, revision))

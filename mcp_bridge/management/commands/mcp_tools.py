@@ -14,6 +14,7 @@ from mcp_bridge.management.base import TablesCommand, named_user
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry.linting import budget, tokens
 from mcp_bridge.registry.registry import registry
+from mcp_bridge.registry.snapshot import sent_definition
 from mcp_bridge.registry.tool_status import ToolStatus, read_settings, status_of
 
 
@@ -53,7 +54,7 @@ class Command(TablesCommand):
         if json:
             described = [
                 {
-                    **tool.definition(LATEST),
+                    **sent_definition(tool, LATEST),
                     "source": tool.source,
                     "public": tool.access.public,
                     "permissions": list(tool.access.permissions),
