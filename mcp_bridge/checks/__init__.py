@@ -22,4 +22,5 @@ Of the tools' definitions (mcp_bridge.registry.linting):
     W005  a schema whose root is no object    W006  a name that strict clients refuse
     W007  read-only and destructive at once   W008  a default that breaks its own schema
     W009  a schema that is too deep           W010  a schema that is too large
+    W014  a list of types, or null in an enum
 """

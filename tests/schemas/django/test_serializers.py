@@ -16,7 +16,7 @@ from testproject.newsroom.models import Article, Author, Section
 from tests.calls.test_arguments import errors_of
 from tests.calls.test_results import assert_fault
 from tests.schemas.kinds import nullable
-from tests.support.serving import giving, messages, served
+from tests.support.serving import giving, messages, served, taking
 
 STRING = {"type": "string"}
 
@@ -179,6 +179,21 @@ def article(user: Any) -> Article:
     section = Section.objects.create(name="Sport", slug="sport")
     author = Author.objects.create(user=user, byline="Ada")
     return Article.objects.create(title="News", body="a b", section=section, author=author)
+
+
+class NullSerializer(serializers.Serializer[Any]):
+    due = serializers.DateField(default=None, allow_null=True)
+    name = serializers.CharField(default=None)
+    note = serializers.CharField(required=False, allow_null=True, allow_blank=True)
+
+
+def test_a_default_of_null_is_said_where_null_may_be_sent(settings: Any) -> None:
+    serve(settings, taking(NullSerializer))
+    assert served("take").input_schema["properties"]["value"]["properties"] == {
+        "due": {**nullable({**STRING, "format": "date"}), "default": None},
+        "name": {**STRING, "minLength": 1},
+        "note": nullable(STRING),
+    }
 
 
 def test_schema_has_the_readable_fields(settings: Any) -> None:
