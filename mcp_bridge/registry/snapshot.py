@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Final
 
 from django.core import checks
 
@@ -16,6 +16,8 @@ from mcp_bridge.features import Tool
 from mcp_bridge.protocol import LATEST, Revision
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.schemas.walk import change_subschemas
+
+_NULL: Final = {"type": "null"}
 
 
 class Snapshot:
@@ -96,13 +98,19 @@ def sent_definition(tool: Tool, revision: Revision) -> dict[str, Any]:
 
 
 def _for_google(schema: Any) -> Any:
-    """Return a schema without what google-genai refuses, wherever it stands."""
+    """Return a schema as google-genai reads it, without what it refuses, wherever it stands."""
     if not isinstance(schema, Mapping):
         return schema
     result = change_subschemas(schema, _for_google)
     result.pop("contentEncoding", None)
     if isinstance(result.get("additionalProperties"), bool):
         del result["additionalProperties"]
+    branches = result.get("anyOf", ())
+    if len(branches) == 2 and _NULL in branches:
+        # It drops what stands beside these branches.
+        keys = ("description", "title", "default")
+        beside = {key: result[key] for key in keys if result.get(key) is not None}
+        result["anyOf"] = [each if each == _NULL else {**beside, **each} for each in branches]
     return result
 
 

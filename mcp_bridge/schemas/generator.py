@@ -197,13 +197,12 @@ def _reached(graph: Mapping[str, set[str]], names: Iterable[str]) -> set[str]:
 
 
 def _with_null_apart(schema: JsonSchemaValue) -> JsonSchemaValue:
-    """Write null as the last branch of an ``anyOf``, in place of lists of types and of values."""
+    """Make null the last branch of an ``anyOf``, in place of lists of types and of values."""
     kinds, values = schema.get("type"), schema.get("enum", ())
     if isinstance(kinds, list) or (None in values and len(values) > 1):
         schema = _parted(schema)
     if "anyOf" not in schema:
         return schema
-    result = {**schema}
     branches: list[JsonSchemaValue] = []
     for each in schema["anyOf"]:
         branches += each["anyOf"] if each.keys() == {"anyOf"} else [each]
@@ -213,10 +212,11 @@ def _with_null_apart(schema: JsonSchemaValue) -> JsonSchemaValue:
             # Clients show what stands beside the branches; a member's own text comes first.
             inner = {**others[0]}
             for key in inner.keys() & {"title", "description"}:
-                result.setdefault(key, inner.pop(key))
+                schema.setdefault(key, inner.pop(key))
             others = inner["anyOf"] if inner.keys() == {"anyOf"} else [inner]
         branches = [*others, _NULL]
-    return {**result, "anyOf": branches}
+    schema["anyOf"] = branches
+    return schema
 
 
 def _parted(schema: JsonSchemaValue) -> JsonSchemaValue:

@@ -81,6 +81,22 @@ def test_what_googles_clients_refuse_is_not_sent(
     assert tool.get("outputSchema", POINT) == POINT
 
 
+def test_what_googles_clients_drop_beside_the_branches_stands_in_them_too(
+    modern: CheckedClient, google: None, settings: Any
+) -> None:
+    def find(word: Annotated[str | None, "What to look for."] = "all") -> None: ...
+
+    serve(settings, find)
+    assert sent(modern)["inputSchema"]["properties"]["word"] == {
+        "anyOf": [
+            {"type": "string", "description": "What to look for.", "default": "all"},
+            {"type": "null"},
+        ],
+        "description": "What to look for.",
+        "default": "all",
+    }
+
+
 def test_a_schema_given_by_hand_is_sent_without_it_too(
     modern: CheckedClient, google: None, settings: Any
 ) -> None:
