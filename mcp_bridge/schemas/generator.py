@@ -203,20 +203,28 @@ def _with_null_apart(schema: JsonSchemaValue) -> JsonSchemaValue:
         schema = _parted(schema)
     if "anyOf" not in schema:
         return schema
-    branches: list[JsonSchemaValue] = []
-    for each in schema["anyOf"]:
-        branches += each["anyOf"] if each.keys() == {"anyOf"} else [each]
+    branches = _flat(schema["anyOf"])
     others = [each for each in branches if each != _NULL]
     if len(others) < len(branches):
-        if len(others) == 1:
+        if len(others) == 1 and isinstance(others[0], dict):
             # Clients show what stands beside the branches; a member's own text comes first.
             inner = {**others[0]}
-            for key in inner.keys() & {"title", "description"}:
-                schema.setdefault(key, inner.pop(key))
-            others = inner["anyOf"] if inner.keys() == {"anyOf"} else [inner]
+            for key in ("title", "description"):
+                if key in inner:
+                    schema.setdefault(key, inner.pop(key))
+            others = _flat([inner])
         branches = [*others, _NULL]
     schema["anyOf"] = branches
     return schema
+
+
+def _flat(branches: list[Any]) -> list[Any]:
+    """Return the branches of an ``anyOf``, with those of a branch that is nothing but another."""
+    flat: list[Any] = []
+    for each in branches:
+        nested = isinstance(each, dict) and each.keys() == {"anyOf"}
+        flat += each["anyOf"] if nested else [each]
+    return flat
 
 
 def _parted(schema: JsonSchemaValue) -> JsonSchemaValue:
@@ -224,12 +232,12 @@ def _parted(schema: JsonSchemaValue) -> JsonSchemaValue:
     kinds, values = schema.get("type"), schema.get("enum")
     about = {key: value for key, value in schema.items() if key in _ANNOTATIONS}
     rest = {key: value for key, value in schema.items() if key not in (*about, "type")}
-    takes_null = rest.get("const") is None
+    takes_null = kinds is None or "null" in kinds
     if values is not None:
-        takes_null = None in values
+        takes_null = takes_null and None in values
         rest["enum"] = [each for each in values if each is not None]
     if isinstance(kinds, list):
-        takes_null = takes_null and "null" in kinds
+        takes_null = takes_null and rest.get("const") is None
         branches = [{"type": kind, **rest} for kind in kinds if kind != "null"]
     else:
         types = {type(each) for each in rest["enum"]}
@@ -237,4 +245,6 @@ def _parted(schema: JsonSchemaValue) -> JsonSchemaValue:
         branches = [{"type": kind, **rest} if kind else rest]
     if takes_null:
         branches.append({**_NULL, **{key: rest[key] for key in rest if key in IN_PLACE}})
-    return {**branches[0], **about} if len(branches) == 1 else {"anyOf": branches, **about}
+    if len(branches) > 1:
+        return {"anyOf": branches, **about}
+    return {**branches[0], **about} if branches else schema
