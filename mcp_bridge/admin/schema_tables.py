@@ -70,13 +70,15 @@ def with_null_as_type(schema: Any) -> Any:
         return schema
     other = dict(found[0])
     kind = other.pop("type", None)
-    # Nothing that only one of the two says is lost.
-    if not isinstance(kind, str) or not beside.keys().isdisjoint(found[0]):
-        return schema
     values = [other.pop("const")] if "const" in other else other.get("enum")
+    named = isinstance(kind, str) or (kind is None and values is not None)
+    # Nothing that only one of the two says is lost.
+    if not named or not beside.keys().isdisjoint(found[0]):
+        return schema
     if values is not None:
         other["enum"] = [*values, None]
-    return {"type": [kind, "null"], **other, **beside}
+    types = {"type": [kind, "null"]} if kind else {}
+    return {**types, **other, **beside}
 
 
 def spelled(name: str) -> str:
