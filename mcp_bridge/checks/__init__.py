@@ -14,7 +14,8 @@ System checks of the setting MCP_BRIDGE and of the tools that the sources found.
     W007  read-only and destructive at once   W008  a default that breaks its own schema
     W009  a schema that is too deep           W010  a schema that is too large
     W011  a permission that no model declares W012  a source without a marked procedure
-    W013  SQLite without a lock for writing   W019  a tool that waits for the database
+    W013  SQLite without a lock for writing   W014  a list of types, or null in an enum
+    W019  a tool that waits for the database
     W020  a rate that belongs to nothing      W021  rates of tools that nothing keeps
     W022  counting in a Redis that may hang
 """

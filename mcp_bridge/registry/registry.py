@@ -24,6 +24,7 @@ from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.protocol import Revision
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.registry import tool_status
+from mcp_bridge.registry.definitions import sent_definition
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.sources.base import NotYet, Source, first_line
 
@@ -90,7 +91,7 @@ class Snapshot:
     def _written(self, tool: Tool, revision: Revision, language: str | None) -> bytes:
         if tool in self._current:
             try:
-                return encode(with_current_texts(tool.definition(revision)))
+                return encode(with_current_texts(sent_definition(tool, revision)))
             except Exception:
                 logger.exception("The choices of tool %r cannot be read now", tool.name)
         if tool in self._translated:
@@ -100,7 +101,7 @@ class Snapshot:
 
 def _definition(tool: Tool, revision: Revision, language: str | None = None) -> bytes:
     # The language is part of a cache's key alone: lazy texts are written in the active one.
-    return encode(tool.definition(revision))
+    return encode(sent_definition(tool, revision))
 
 
 @dataclass(frozen=True, slots=True)

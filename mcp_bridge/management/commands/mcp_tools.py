@@ -11,6 +11,7 @@ from mcp_bridge.access.policy import visible
 from mcp_bridge.features import Tool
 from mcp_bridge.management.base import TablesCommand, named_user
 from mcp_bridge.protocol import LATEST
+from mcp_bridge.registry.definitions import sent_definition
 from mcp_bridge.registry.linting import budget, tokens
 from mcp_bridge.registry.linting import lint as lint_tool
 from mcp_bridge.registry.registry import registry
@@ -53,7 +54,7 @@ class Command(TablesCommand):
         if json:
             described = [
                 {
-                    **tool.definition(LATEST),
+                    **sent_definition(tool, LATEST),
                     "source": tool.source,
                     "public": tool.access.public,
                     "permissions": list(tool.access.permissions),

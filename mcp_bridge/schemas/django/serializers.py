@@ -211,7 +211,8 @@ def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direc
             continue
         if not field.required:
             # The schema shows no default where there is only a factory; the value is never used.
-            simple = isinstance(field.default, str | int | float | bool)
+            is_null = field.default is None and field.allow_null
+            simple = is_null or isinstance(field.default, str | int | float | bool)
             options |= {"default": field.default} if simple else {"default_factory": lambda: None}
         whole = _nullable_hint(field, direction)
         if later:

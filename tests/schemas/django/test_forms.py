@@ -15,6 +15,7 @@ from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Section
 from tests.calls.test_arguments import errors_of
+from tests.schemas.kinds_classes import optional
 from tests.support.serving import messages, served
 
 STRING = {"type": "string"}
@@ -90,15 +91,15 @@ def test_schema_is_of_the_fields(settings: Any) -> None:
         ("plan", {**STRING, "enum": ["f", "p"], "description": "f: Free; p: Paid."}),
         ("terms", {"type": "boolean", "const": True}),
         ("letters", {"type": "boolean", "default": False}),
-        ("group", {"type": ["integer", "null"], "default": None}),
-        ("born", {"type": ["string", "null"], "format": "date", "default": None}),
+        ("group", optional({"type": "integer"})),
+        ("born", optional({**STRING, "format": "date"})),
         (
             "topics",
-            {"type": ["array", "null"], "items": {**STRING, "enum": ["a", "b"]}, "default": None},
+            optional({"type": "array", "items": {**STRING, "enum": ["a", "b"]}}),
         ),
         (
             "email",
-            {"type": ["string", "null"], "format": "email", "maxLength": 320, "default": None},
+            optional({**STRING, "format": "email", "maxLength": 320}),
         ),
     ],
 )

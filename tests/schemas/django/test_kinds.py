@@ -22,6 +22,7 @@ from testproject.newsroom.models import Article, Section
 from tests.calls.test_arguments import errors_of
 from tests.schemas.django.test_forms import SectionForm, SignupForm
 from tests.schemas.django.test_serializers import LineSerializer
+from tests.schemas.kinds import nullable
 from tests.support.serving import giving, messages, names, served
 
 DOCS = Path(__file__).parents[3] / "docs" / "schemas.md"
@@ -55,7 +56,7 @@ ROWS: list[tuple[str, Any, Any, Any, str, Any, list[tuple[str, str]]]] = [
     (
         "Section | None",
         Section | None,
-        {**BY_ID, "type": ["integer", "null"]},
+        nullable(BY_ID),
         None,
         "None",
         9,

@@ -187,8 +187,7 @@ def test_schema_of_a_member_is_that_of_a_parameter(settings: Any) -> None:
         "group": BY_ID,
         "others": {"type": "array", "items": BY_ID},
         "state": {
-            "type": ["string", "null"],
-            "enum": [*states, None],
+            "anyOf": [{"type": "string", "enum": states}, {"type": "null"}],
             "description": labels,
             "default": None,
         },

@@ -21,6 +21,7 @@ from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Article, Author, Section
 from tests.calls.test_arguments import errors_of
+from tests.schemas.kinds import nullable
 from tests.support.serving import messages, names, served, taking
 from tests.transports.test_async_view import async_caller
 
@@ -48,7 +49,7 @@ def taken(hint: Any, value: Any, modern: CheckedClient, settings: Any) -> str:
 
 TABLE: list[tuple[Any, dict[str, Any]]] = [
     (Group, BY_ID),
-    (Group | None, {**BY_ID, "type": ["integer", "null"]}),
+    (Group | None, nullable(BY_ID)),
     (Named, BY_NAME),
     (list[Group], {"type": "array", "items": BY_ID}),
     (list[Named], {"type": "array", "items": BY_NAME}),

@@ -15,6 +15,7 @@ from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Article, Author, Section
 from tests.calls.test_arguments import errors_of
 from tests.calls.test_results import assert_fault
+from tests.schemas.kinds import nullable
 from tests.support.serving import giving, messages, served, taking
 
 STRING = {"type": "string"}
@@ -103,7 +104,7 @@ def add(data: SectionSerializer) -> str:
             {**STRING, "enum": ["o", "s"], "description": "how far it is. o: Open; s: Sent."},
         ),
         ("lines", {"type": "array", "items": LINE}),
-        ("gift", {**LINE, "type": ["object", "null"]}),
+        ("gift", nullable(LINE)),
         ("due", {**STRING, "format": "date"}),
         ("tags", {"type": "array", "items": {**STRING, "minLength": 1}, "maxItems": 2}),
         ("group", {"type": "integer"}),
@@ -180,13 +181,28 @@ def article(user: Any) -> Article:
     return Article.objects.create(title="News", body="a b", section=section, author=author)
 
 
+class NullSerializer(serializers.Serializer[Any]):
+    due = serializers.DateField(default=None, allow_null=True)
+    name = serializers.CharField(default=None)
+    note = serializers.CharField(required=False, allow_null=True, allow_blank=True)
+
+
+def test_a_default_of_null_is_said_where_null_may_be_sent(settings: Any) -> None:
+    serve(settings, taking(NullSerializer))
+    assert served("take").input_schema["properties"]["value"]["properties"] == {
+        "due": {**nullable({**STRING, "format": "date"}), "default": None},
+        "name": {**STRING, "minLength": 1},
+        "note": nullable(STRING),
+    }
+
+
 def test_schema_has_the_readable_fields(settings: Any) -> None:
     serve(settings, giving(ArticleSerializer, None))
     schema = served("give").output_schema or {}
     properties = schema["properties"]
     assert schema["required"] == ["id", "title", "section", "words", "published_at", "created_at"]
-    assert properties["words"]["type"] == ["integer", "null"]
-    assert properties["published_at"] == {"type": ["string", "null"], "format": "date-time"}
+    assert properties["words"]["anyOf"] == [{"type": "integer"}, {"type": "null"}]
+    assert properties["published_at"] == nullable({**STRING, "format": "date-time"})
     assert properties["created_at"] == {**STRING, "format": "date-time"}
     assert properties["section"] == {**STRING, "maxLength": 60}
 

@@ -21,6 +21,7 @@ from testproject.newsroom.models import Article
 from tests.calls.test_arguments import errors_of
 from tests.calls.test_results import assert_fault
 from tests.schemas.django.test_serializers import STRING, ArticleSerializer, OrderSerializer
+from tests.schemas.kinds import nullable
 from tests.support.serving import giving, messages, served, taking
 
 INTEGER = {"type": "integer"}
@@ -175,11 +176,11 @@ def test_schema_of_a_parameter_is_the_site_s_own(spectacular: Any, settings: Any
     assert (schema["required"], schema["additionalProperties"]) == (["coin"], False)
     properties = schema["properties"]
     part = properties.pop("part")["properties"]
-    assert part == {"key": STRING, "note": {"type": ["string", "null"]}}
+    assert part == {"key": STRING, "note": nullable(STRING)}
     assert properties == {
         "coin": COIN,
         "at": POINT,
-        "maybe": {**COIN, "type": ["integer", "null"], "description": "or none."},
+        "maybe": {**nullable(COIN), "description": "or none."},
         "old": {**STRING, "minLength": 1, "deprecated": True},
     }
 
@@ -189,7 +190,7 @@ def test_schema_of_a_result_is_the_site_s_own(spectacular: Any, settings: Any) -
     properties = schema["properties"]
     assert set(properties) == {"coin", "at", "part", "maybe", "old", "sum", "unknown"}
     assert (properties["coin"], properties["unknown"]) == (COIN, {"anyOf": [{}, {"type": "null"}]})
-    assert properties["sum"] == {"type": ["string", "null"], "format": "date"}
+    assert properties["sum"] == nullable({**STRING, "format": "date"})
     assert set(properties["part"]["properties"]) == {"id", "note"}
 
 
@@ -203,8 +204,7 @@ def test_schema_of_a_serializer_is_that_of_its_extension(spectacular: Any, setti
 def test_a_serializer_may_be_no_object(spectacular: Any, settings: Any) -> None:
     text = {"type": "string", "enum": ["a"]}
     assert parameter(TextSerializer, settings) == text
-    nullable = {"type": ["string", "null"], "enum": ["a", None]}
-    assert result(TextSerializer, settings)["properties"]["result"] == nullable
+    assert result(TextSerializer, settings)["properties"]["result"] == nullable(text)
 
 
 @pytest.mark.parametrize("kind", [PurchaseSerializer, MapSerializer, TextSerializer])
