@@ -9,7 +9,7 @@ from typing import Final
 from django.apps import AppConfig
 from django.conf import settings
 from django.core import checks
-from django.urls import Resolver404, ResolverMatch, URLPattern, URLResolver, get_resolver, resolve
+from django.urls import Resolver404, ResolverMatch, URLResolver, get_resolver, resolve
 from django.utils.regex_helper import normalize
 
 from mcp_bridge.conf import conf
@@ -24,14 +24,13 @@ ADD_ADDRESS: Final = (
 
 def endpoints() -> dict[str, type[MCPView]]:
     """Return the views of the endpoint by address; a pattern stands for one that has parameters."""
-    return {
-        address: pattern.callback.view_class for address, pattern in _served(get_resolver(), "")
-    }
+    return dict(_served(get_resolver(), ""))
 
 
 def reachable() -> list[str]:
-    """Return the addresses at which the endpoint answers: none whose parameters are not known."""
-    return [address for address in endpoints() if _is_endpoint(_resolved(address))]
+    """Return the addresses without parameters at which the endpoint answers."""
+    matches = ((address, _resolved(address)) for address in endpoints() if "%(" not in address)
+    return [address for address, match in matches if match and _view_class(match.func)]
 
 
 def check_urls(
@@ -44,7 +43,7 @@ def check_urls(
     taken: dict[str, list[str]] = {}
     for address in addresses:
         match = _resolved(address)
-        if match is not None and not _is_endpoint(match):
+        if match is not None and not _view_class(match.func):
             answers = f"{match.view_name} (pattern {match.route!r})"
             taken.setdefault(answers, []).append(address)
     found: list[checks.CheckMessage] = [
@@ -60,23 +59,22 @@ def check_urls(
     return [*found, *_origins(addresses)]
 
 
-def _served(resolver: URLResolver, prefix: str) -> Iterator[tuple[str, URLPattern]]:
-    """Yield the patterns of the endpoint with their addresses; ``prefix`` is a regular one."""
+def _served(resolver: URLResolver, prefix: str) -> Iterator[tuple[str, type[MCPView]]]:
+    """Yield the addresses of the endpoint, and its view; ``prefix`` is a regular expression."""
     for each in resolver.url_patterns:
         # As Django's own resolver joins them.
         regex = prefix + each.pattern.regex.pattern.removeprefix("^")
         if isinstance(each, URLResolver):
             yield from _served(each, regex)
-        elif _is_endpoint(each):
+        elif view := _view_class(each.callback):
             ((template, parameters), *_) = normalize(regex)
-            yield f"/{template}" if parameters else f"/{template % ()}", each
+            yield f"/{template}" if parameters else f"/{template % ()}", view
 
 
-def _is_endpoint(found: URLPattern | ResolverMatch | None) -> bool:
-    view = getattr(found, "callback", None) or getattr(found, "func", None)
-    # Kept by decorators too, since these copy a view's attributes.
-    kind = getattr(view, "view_class", None)
-    return isinstance(kind, type) and issubclass(kind, MCPView)
+def _view_class(view: object) -> type[MCPView] | None:
+    """Return the class of a view of the endpoint; decorators keep it, as they copy attributes."""
+    found = getattr(view, "view_class", None)
+    return found if isinstance(found, type) and issubclass(found, MCPView) else None
 
 
 def _resolved(address: str) -> ResolverMatch | None:
