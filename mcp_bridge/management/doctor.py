@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import ssl
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.message import Message
@@ -159,8 +160,8 @@ class Endpoint:
         # A page in the place of the endpoint refuses a POST without a token of its forms.
         http.handler.enforce_csrf_checks = True
         disabled = logging.root.manager.disable
-        # What is refused here is refused on purpose.
-        logging.disable(logging.WARNING)
+        # What is refused here is refused on purpose, and what fails is a finding.
+        logging.disable()
         try:
             response = http.generic(
                 verb,
@@ -172,7 +173,9 @@ class Endpoint:
             )
         except Exception as raised:
             text = f"{verb} {place} raised {type(raised).__name__}: {raised}"
-            raise Unreachable(error(text, "A middleware or the view raised it.")) from raised
+            where = traceback.extract_tb(raised.__traceback__)[-1]
+            remedy = f"Mend {where.filename}:{where.lineno}, or what it stands on."
+            raise Unreachable(error(text, remedy)) from raised
         finally:
             logging.disable(disabled)
         return Answer.of(response.status_code, response.headers, response.content)
@@ -443,7 +446,8 @@ def anonymous(endpoint: Endpoint) -> Findings:
         if endpoint.post("ping", _LEGACY, anonymous=True, headers=wrong).status == 401:
             yield ok("A wrong credential is refused (401).")
         else:
-            yield error(
+            level = error if endpoint.credential else warning
+            yield level(
                 "A wrong credential is not refused: every caller is taken for an anonymous one.",
                 _NO_HEADER,
             )

@@ -48,7 +48,7 @@ def system_checks() -> Findings:
     ]
     for each in kept:
         level = error if each.level >= checks.ERROR else warning
-        yield level(f"{each.id}: {each.msg}", str(each.hint or ""))
+        yield level(f"{each.id}: {each.msg}", str(each.hint or "Every command stops at it."))
     if not kept:
         yield ok("The system checks find nothing.")
 
@@ -66,6 +66,12 @@ def urls() -> Findings:
     """Where the endpoint is; what is wrong with that, a system check says."""
     if addresses := reachable():
         yield ok(f"The endpoint is at {', '.join(addresses)}.")
+
+
+def address() -> Findings:
+    """Whether there is an address to try in this process."""
+    if not reachable():
+        yield error(f"{NO_ADDRESS}, so that it was not tried.", ADD_ADDRESS)
 
 
 def migrations() -> Findings:
@@ -278,8 +284,9 @@ def _examined(
     for area, examine in SITE:
         for finding in _findings(examine):
             yield area, finding
-    if not url and not reachable():
-        yield "endpoint", error(f"{NO_ADDRESS}, so that it was not tried.", ADD_ADDRESS)
+    # Without an address there is nothing to try.
+    if not url and (missing := list(_findings(address))):
+        yield "endpoint", missing[0]
         return
     endpoint = Endpoint(url, token, named_user(user) if user else None)
     for area, probe in PROBES.items():

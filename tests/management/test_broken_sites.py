@@ -1,7 +1,8 @@
-"""Commands on sites whose migrations or database are broken, each in a process of its own."""
+"""Commands on sites that are broken, each in a process of its own."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -109,3 +110,57 @@ def test_a_database_that_is_away_is_an_error_of_one_line(site: Path) -> None:
     assert status == 1
     assert err.startswith("CommandError: The database 'default' cannot be read: ")
     assert err.count("\n") == 1
+
+
+def examine(site: Path, database: str | None = None) -> tuple[int, dict[str, list[str]]]:
+    """The exit status of mcp_doctor, and its errors and warnings by area."""
+    status, out, err = manage(site, "mcp_doctor", "--json", database=database)
+    assert "Traceback" not in err
+    grave: dict[str, list[str]] = {}
+    for finding in json.loads(out)["findings"]:
+        if finding["level"] in ("error", "warning"):
+            assert finding["remedy"]
+            grave.setdefault(finding["area"], []).append(finding["text"])
+    return status, grave
+
+
+def test_the_doctor_finds_nothing_where_all_is_well(site: Path) -> None:
+    assert examine(site) == (0, {})
+
+
+def test_the_doctor_reads_a_broken_migration_graph(site: Path) -> None:
+    broken = site / "shelf" / "migrations" / "0001_initial.py"
+    broken.write_text(MIGRATION.format(app="shelf", name="0000_gone"))
+    status, grave = examine(site)
+    assert (status, list(grave)) == (1, ["migrations"])
+    assert "shelf.0001_initial" in grave["migrations"][0]
+
+
+def test_the_doctor_of_a_site_that_was_not_migrated(site: Path) -> None:
+    status, grave = examine(site, database=str(site / "new.sqlite3"))
+    assert status == 1
+    assert "run `manage.py migrate` first" in grave["migrations"][0]
+    assert grave["endpoint, handshake"] == [
+        "initialize is answered with status 503: The server cannot reach its database just now: "
+        "try again later."
+    ]
+
+
+def test_the_doctor_of_a_urlconf_that_cannot_be_imported(site: Path) -> None:
+    (site / "site_urls.py").write_text("from nowhere import urlpatterns")
+    status, grave = examine(site)
+    assert status == 1
+    assert "No module named 'nowhere'" in grave["URLs"][0]
+
+
+def test_the_doctor_of_a_catch_all(site: Path) -> None:
+    urls = site / "site_urls.py"
+    well = urls.read_text()
+    page = "from django.views.generic import TemplateView\n"
+    catch_all = 'path("<path:url>", TemplateView.as_view()), path("", include('
+    urls.write_text(page + well.replace('path("", include(', catch_all))
+    status, grave = examine(site)
+    assert (status, sorted(grave)) == (1, ["checks", "endpoint"])
+    assert "mcp_bridge.W031: The address /mcp, /mcp/" in grave["checks"][0]
+    urls.write_text(well)
+    assert examine(site) == (0, {})
