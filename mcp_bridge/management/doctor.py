@@ -7,7 +7,7 @@ import logging
 import ssl
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from email.message import Message
 from http.client import HTTPException
 from typing import Any, Final, TypeAlias
@@ -24,7 +24,6 @@ from mcp_bridge.checks.urls import reachable
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.testing import MCPClient
 
-_TIMEOUT: Final = 15
 # Bytes of an answer that are read.
 _LONGEST: Final = 8 * 1024 * 1024
 # A revision with the legacy handshake, with which most clients begin.
@@ -66,8 +65,7 @@ class Answer:
 
     status: int
     headers: Mapping[str, str]
-    body: bytes
-    reply: Mapping[str, Any] = field(default_factory=dict)
+    reply: Mapping[str, Any]
 
     @classmethod
     def of(cls, status: int, headers: Mapping[str, str], body: bytes) -> Answer:
@@ -77,7 +75,7 @@ class Answer:
         except ValueError:
             reply = {}
         is_message = isinstance(reply, dict) and "jsonrpc" in reply
-        return cls(status, lower, body, reply if is_message else {})
+        return cls(status, lower, reply if is_message else {})
 
     @property
     def error(self) -> str:
@@ -98,11 +96,14 @@ class Endpoint:
     The endpoint, over the network at ``url`` or else in this process.
 
     ``token`` is sent as a bearer token, or as it is where it names its scheme ("Token abc").
-    ``user`` is whom requests in this process are made as.
+    ``user`` is whom requests in this process are made as; others are given up after ``timeout``.
     """
 
-    def __init__(self, url: str | None, token: str | None, user: AbstractBaseUser | None) -> None:
+    def __init__(
+        self, url: str | None, token: str | None, user: AbstractBaseUser | None, timeout: float
+    ) -> None:
         self.url = url
+        self.timeout = timeout
         self.address = url or next(iter(reachable()))
         self.user = user
         self.credential = token and (token if " " in token else f"Bearer {token}")
@@ -155,7 +156,7 @@ class Endpoint:
         place = address or self.address
         sent = {"User-Agent": f"mcp_doctor/{mcp_bridge.__version__}", **headers}
         if self.url is not None:
-            return _fetch(Request(place, body or None, sent, method=verb))
+            return _fetch(Request(place, body or None, sent, method=verb), self.timeout)
         http = MCPClient(user=user, path=place).http
         # A page in the place of the endpoint refuses a POST without a token of its forms.
         http.handler.enforce_csrf_checks = True
@@ -186,11 +187,11 @@ class _NoRedirect(HTTPRedirectHandler):
         """Return nothing: what redirects is what is looked for."""
 
 
-def _fetch(request: Request) -> Answer:
+def _fetch(request: Request, timeout: float) -> Answer:
     """Return the answer of the network. Raises Unreachable, which says what to do."""
-    # An opener without a handler for files: the scheme is http or https.
+    # The command has seen to it that the scheme is http or https.
     try:
-        with build_opener(_NoRedirect).open(request, timeout=_TIMEOUT) as response:
+        with build_opener(_NoRedirect).open(request, timeout=timeout) as response:
             return Answer.of(response.status, response.headers, response.read(_LONGEST))
     except HTTPError as refused:
         with refused:

@@ -156,7 +156,7 @@ def test_tokens_are_counted_that_hold(user: Any, settings: Any) -> None:
     assert Doctor().found("warning", "credentials", "There is no valid token")
     Token.objects.issue(user=user, name="new")
     doctor = Doctor()
-    assert doctor.found("ok", "credentials", "1 tokens are valid")
+    assert doctor.found("ok", "credentials", "Valid tokens: 1")
     assert not doctor.found("warning", "credentials", "")
     user.is_active = False
     user.save()
@@ -292,4 +292,4 @@ def test_findings_are_lines_with_their_remedies(settings: Any) -> None:
     lines = out.getvalue().splitlines()
     assert lines[0].startswith("error    checks: mcp_bridge.E001: ")
     assert lines[1].startswith("         -> Did you mean 'PAGE_SIZE'?")
-    assert lines[-1].startswith("1 errors, ")
+    assert lines[-1].startswith("Errors: 1, warnings: ")

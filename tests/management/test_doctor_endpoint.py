@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -214,6 +215,15 @@ def test_nothing_listens(live_server: Any, secret: str) -> None:
     doctor = Doctor("--url", f"{origin}/mcp", "--token", secret)
     assert doctor.found("error", "endpoint, handshake", "cannot be reached")
     assert doctor.failed
+
+
+def test_nobody_answers(secret: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/mcp"
+        doctor = Doctor("--url", address, "--timeout", "0.3", "--token", secret)
+    (finding,) = [each for each in doctor.findings if each["area"] == "endpoint, handshake"]
+    assert "timed out" in finding["text"]
+    assert "firewall" in finding["remedy"]
 
 
 def test_a_port_without_tls(live_server: Any, secret: str) -> None:

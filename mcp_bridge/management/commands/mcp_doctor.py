@@ -129,7 +129,7 @@ def credentials() -> Findings:
             token.is_valid and token.user.is_active for token in tokens.select_related("user")
         )
         if valid:
-            yield ok(f"{valid} tokens are valid.")
+            yield ok(f"Valid tokens: {valid}.")
         else:
             yield warning(
                 "There is no valid token, and nothing else authenticates: nobody can call.",
@@ -241,6 +241,9 @@ class Command(BaseCommand):
             help='A credential: a bearer token, or a whole Authorization header ("Token abc").',
         )
         parser.add_argument("--user", help="In this process: whom to try as, without a token.")
+        parser.add_argument(
+            "--timeout", type=float, default=15, help="Of the network, in seconds (default: 15)."
+        )
         parser.add_argument("--json", action="store_true", help="As JSON.")
 
     def handle(
@@ -253,7 +256,7 @@ class Command(BaseCommand):
         if token is not None and not (token.isascii() and token.isprintable() and token.strip()):
             raise CommandError("The token cannot stand in a header: is all of it a token?")
         found: list[tuple[str, Finding]] = []
-        for area, finding in _examined(url, token, user):
+        for area, finding in _examined(url, token, user, options["timeout"]):
             found.append((area, finding))
             if not options["json"]:
                 self._print(area, finding)
@@ -265,9 +268,9 @@ class Command(BaseCommand):
             listed = [{"area": area, **asdict(finding)} for area, finding in found]
             self.stdout.write(json.dumps({"counts": counts, "findings": listed}, indent=2))
         else:
-            self.stdout.write(f"\n{counts['error']} errors, {counts['warning']} warnings.")
+            self.stdout.write(f"\nErrors: {counts['error']}, warnings: {counts['warning']}.")
         if counts["error"]:
-            raise CommandError(f"{counts['error']} errors must be mended.")
+            raise CommandError(f"Errors that must be mended: {counts['error']}.")
 
     def _print(self, area: str, finding: Finding) -> None:
         style = {"error": self.style.ERROR, "warning": self.style.WARNING}
@@ -278,7 +281,7 @@ class Command(BaseCommand):
 
 
 def _examined(
-    url: str | None, token: str | None, user: str | None
+    url: str | None, token: str | None, user: str | None, timeout: float
 ) -> Iterator[tuple[str, Finding]]:
     """Yield each finding with its area: first those of the site, then those of the endpoint."""
     for area, examine in SITE:
@@ -288,7 +291,7 @@ def _examined(
     if not url and (missing := list(_findings(address))):
         yield "endpoint", missing[0]
         return
-    endpoint = Endpoint(url, token, named_user(user) if user else None)
+    endpoint = Endpoint(url, token, named_user(user) if user else None, timeout)
     for area, probe in PROBES.items():
         findings = list(_findings(partial(probe, endpoint)))
         yield from ((f"endpoint, {area}", finding) for finding in findings)
