@@ -44,7 +44,7 @@ def check_urls(
     for address in addresses:
         match = _resolved(address)
         if match is not None and not _view_class(match.func):
-            answers = f"{match.view_name} (pattern {match.route!r})"
+            answers = f"{match.view_name} (pattern {match.route})"
             taken.setdefault(answers, []).append(address)
     found: list[checks.CheckMessage] = [
         checks.Warning(
