@@ -399,8 +399,8 @@ def slash(endpoint: Endpoint) -> Findings:
     else:
         yield warning(
             f"{address} is answered with status {answer.status}: clients that are given it fail.",
-            "Include mcp_bridge.urls, which serves both spellings, before any pattern that takes every "
-            "address; or name the address exactly.",
+            "Include mcp_bridge.urls, which serves both spellings, before any pattern that takes "
+            "every address; or name the address exactly.",
         )
 
 
