@@ -52,6 +52,7 @@ class Conf:
         {"rpc": {"BACKEND": "mcp_bridge.sources.modernrpc.ModernRPCSource"}}
     )
     TOOL_NAME_STYLE: Literal["underscore", "dotted"] = _key("underscore")
+    SCHEMA_STYLE: Literal["full", "google"] = _key("full")
     AUTHENTICATION_CLASSES: Sequence[str] = _key(
         ["mcp_bridge.tokens.authentication.TokenAuthentication"]
     )

@@ -29,6 +29,7 @@ from mcp_bridge.protocol import (
     pagination,
     refuse,
 )
+from mcp_bridge.registry.definitions import sent_definition
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.server.tools import page
 from mcp_bridge.transports import http
@@ -161,5 +162,8 @@ class ToolListView(BridgeView):
             # Only to an MCP client does a 200 with an error say something.
             status = HTTPStatus.BAD_REQUEST if reply.status == HTTPStatus.OK else reply.status
             return http.respond(replace(reply, status=status))
-        listed = {"tools": [tool.definition(LATEST) for tool in tools], "nextCursor": following}
+        listed = {
+            "tools": [sent_definition(tool, LATEST) for tool in tools],
+            "nextCursor": following,
+        }
         return JsonResponse(listed, headers={"Cache-Control": "private, no-store"})

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import AnonymousUser, Permission
+from django.contrib.auth.models import AnonymousUser, Group, Permission
 from django.core import checks
 from django.core.cache import cache
 from django.urls import path
@@ -133,6 +133,27 @@ def test_confirmation_deletes_after_a_yes(user: Any, settings: Any) -> None:
     held.decide(using="default", status="refused", reason="It is to be printed on Sunday.")
     told = text_of(silent.call_tool("delete_article", article))
     assert quotes("confirmation", "a person has refused", told)
+
+
+def test_confirmation_names_the_command_of_a_site_without_the_admin(
+    user: Any, settings: Any
+) -> None:
+    procedure = mcp_tool(confirm=True)(run("confirmation", "def delete_article")["delete_article"])
+    offer(settings, procedure)
+    del settings.ROOT_URLCONF.urlpatterns[1]
+    told = text_of(CheckedClient(user=user).call_tool("delete_article", {"slug": "a"}))
+    assert quotes("confirmation", "mcp_pending approve 7", told)
+
+
+def test_confirmation_asks_nobody_about_what_may_not_be(user: Any, settings: Any) -> None:
+    offer(settings, run("confirmation", "def dissolve")["dissolve"])
+    group = Group.objects.create(name="press")
+    client, press = CheckedClient(user=user, capabilities=FORM), {"group": "press"}
+    refused = text_of(rounds(client, "dissolve", press))
+    assert refused == "Only members of press can dissolve it."
+    user.groups.add(group)
+    assert not rounds(client, "dissolve", press, [accepted(confirm=True)])["isError"]
+    assert not Group.objects.exists()
 
 
 def test_confirmation_books_what_was_answered(user: Any, settings: Any) -> None:

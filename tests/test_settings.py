@@ -19,6 +19,7 @@ DEFAULTS: dict[str, Any] = {
     "INSTRUCTIONS": None,
     "SOURCES": {"rpc": {"BACKEND": "mcp_bridge.sources.modernrpc.ModernRPCSource"}},
     "TOOL_NAME_STYLE": "underscore",
+    "SCHEMA_STYLE": "full",
     "AUTHENTICATION_CLASSES": ["mcp_bridge.tokens.authentication.TokenAuthentication"],
     "ACCESS_POLICY": "mcp_bridge.access.AccessPolicy",
     "NEW_TOOLS": "enabled",

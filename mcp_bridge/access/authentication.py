@@ -47,26 +47,46 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
     """
     Find out who calls: sets ``request.user`` and ``request.auth`` as DRF does.
 
-    The classes of AUTHENTICATION_CLASSES are asked in order; a user that some middleware put on
-    the request does not count. ``anonymous`` says whether nobody may call, as AnonymousUser.
+    The classes of AUTHENTICATION_CLASSES are asked in order, until one knows the caller; a user
+    that some middleware put on the request does not count. A class that refuses with 401 may have
+    been shown another one's credential, so that the next is asked as well, unless the exception
+    says ``is_final``: the class is sure that it is its own. ``anonymous`` says whether nobody may
+    call, as AnonymousUser: only who has sent no credential.
 
-    Raises UnauthorizedError (401) for a credential that does not hold or, where it is needed, for
-    none (MCP, "Authorization"; RFC 6750, section 3), and for any other APIException of a class the
-    error of its status, such as ForbiddenError (403) for a failed CSRF check.
+    Raises UnauthorizedError (401) for a credential that does not hold, or that no class has taken,
+    and for none where it is needed (MCP, "Authorization"; RFC 6750, section 3); at once, for any
+    other APIException of a class, the error of its status, such as ForbiddenError (403) for a
+    failed CSRF check.
     """
+    # What no class takes does not hold either, whatever the tools are open to.
+    is_invalid = bool(request.META.get("HTTP_AUTHORIZATION"))
+    is_refused = is_invalid
     authenticators = [import_string(path)() for path in conf.AUTHENTICATION_CLASSES]
     wrapped = MessageRequest(request, authenticators=authenticators, negotiator=_NO_NEGOTIATION)
     try:
         # Those of the request, since DRF's test tools put their own in the place of ours.
         for authenticator in wrapped.authenticators or ():
-            found = authenticator.authenticate(wrapped)
+            try:
+                found = authenticator.authenticate(wrapped)
+            except APIException as exception:
+                if exception.status_code != 401 or getattr(exception, "is_final", False):
+                    raise
+                is_refused = True
+                is_invalid |= not isinstance(exception, NotAuthenticated)
+                continue
             if found is not None:
-                # Sets those of ``request`` as well.
-                wrapped.user, wrapped.auth = cast("tuple[User, object]", found)
+                user, auth = cast("tuple[User | None, object]", found)
+                # Sets those of ``request`` as well. Some credentials are of no user.
+                wrapped.user, wrapped.auth = AnonymousUser() if user is None else user, auth
+                is_refused = False
                 break
         else:
             wrapped.user, wrapped.auth = AnonymousUser(), None
+        if is_refused:
+            raise _unauthorized(wrapped, invalid=is_invalid)
         if not anonymous and not wrapped.user.is_authenticated:
+            if wrapped.auth is not None:
+                raise ForbiddenError("Forbidden: this credential is of no user of the site.")
             raise _unauthorized(wrapped)
     except APIException as exception:
         # Nobody is known, whom a middleware may think to know: throttles count the address.
@@ -147,20 +167,29 @@ def _protocol_error(
 
 
 def _unauthorized(request: Request, *, invalid: bool = False) -> UnauthorizedError:
-    """Return the error for no or an invalid credential, with the challenge that DRF chooses."""
-    headers = (
-        each.authenticate_header(request)
+    """
+    Return the error for no or an invalid credential.
+
+    Its challenge is that of the first class with the scheme that the client has used, else, as in
+    DRF, of the first.
+    """
+    scheme = request.META.get("HTTP_AUTHORIZATION", "").split(" ")[0].lower()
+    headers = [
+        str(header)
         for each in request.authenticators or ()
         if not isinstance(each, ForcedAuthentication)
-    )
-    challenge = str(next(filter(None, headers), 'Bearer realm="mcp"'))
+        and (header := each.authenticate_header(request))
+    ]
+    first = next(iter(headers), 'Bearer realm="mcp"')
+    challenge = next((each for each in headers if each.split(" ")[0].lower() == scheme), first)
     if not invalid:
         # The challenge names no error then (RFC 6750, section 3.1).
         text = "Authentication required: send a credential in the Authorization header."
         return UnauthorizedError(text, challenge)
     text = "The credential is not valid or no longer so."
     if challenge.startswith("Bearer"):
-        challenge += ', error="invalid_token"'
-        if request.META.get("HTTP_AUTHORIZATION", "").split(" ")[0].lower() != "bearer":
+        if "error=" not in challenge:
+            challenge += ', error="invalid_token"'
+        if scheme != "bearer":
             text += " Send it as `Authorization: Bearer TOKEN`."
     return UnauthorizedError(text, challenge)

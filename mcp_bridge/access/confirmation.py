@@ -111,8 +111,14 @@ def resume(call: ToolCall, answers: Answers | None) -> ToolCall:
         call = replace(call, context=context, confirmed=state.confirmed)
     if call.confirmed or not call.tool.options.confirm:
         return call
+    is_cancelled = agreed is not None and agreed["action"] == "cancel"
     # The client answers for its own user.
-    return _confirmed(call, None if conf.FOUR_EYES else agreed)
+    call = _confirmed(call, None if conf.FOUR_EYES or is_cancelled else agreed)
+    if is_cancelled and not call.confirmed:
+        # No person need have seen the form: a client without one says so too.
+        text = _enqueue(call, render_arguments(call.tool, call.sent))
+        raise CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED)
+    return call
 
 
 def _confirmed(call: ToolCall, agreed: Mapping[str, object] | None) -> ToolCall:
@@ -266,8 +272,8 @@ def _enqueue(call: ToolCall, arguments: str) -> str:
         where = f"for it at {address}. Tell the user to have it approved there"
     except NoReverseMatch:
         where = (
-            f"as number {row.pk}; this site has no page to approve it. Tell the user to ask "
-            "whoever runs this site to have it approved"
+            f"as number {row.pk}. Tell the user, and do not do it yourself, to have it approved "
+            f"with `manage.py mcp_pending approve {row.pk} --user NAME` on the server"
         )
     return (
         f"{needs}. The call waits {where} by {who}. Then repeat the call with the same arguments "

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Final, cast
 
+from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.http import HttpRequest
 from django.utils.module_loading import import_string
@@ -73,8 +74,20 @@ def load_policy() -> AccessPolicy:
     return cast("AccessPolicy", import_string(conf.ACCESS_POLICY)())
 
 
+def served_host() -> str:
+    """Return a host that ALLOWED_HOSTS has, that of Django's test runner before others."""
+    hosts = settings.ALLOWED_HOSTS
+    named = [host.removeprefix(".") for host in hosts if host != "*"]
+    return "testserver" if "testserver" in hosts else next(iter(named), "localhost")
+
+
 class LocalRequest(HttpRequest):
-    """A request without headers, session or host: addresses of this site are paths to it."""
+    """A request without headers and session: addresses of this site are paths to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # For code that asks which host was called, such as that of django.contrib.sites.
+        self.META |= {"SERVER_NAME": served_host(), "SERVER_PORT": "80"}
 
     def build_absolute_uri(self, location: str | None = None) -> str:
         return location or self.get_full_path()

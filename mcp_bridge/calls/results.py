@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -54,12 +54,15 @@ def write(outputs: Outputs, value: object) -> tuple[bytes, bytes]:
     Raises ValueError or TypeError for a value that breaks the schema, or is no JSON.
     """
     to_json = outputs.serializer.to_json
+    if holds_iterator(value):
+        # pydantic would begin to read it, also where it cannot write what it reads.
+        value = outputs.conform(value)
     try:
         # Without pydantic's warnings, which cost more than the rest: the check is stricter.
         plain = to_json((value,), warnings=False, by_alias=True)[1:-1]
     except Exception:
         # Most results need no reading, and looking for the others would cost each of them.
-        read = outputs.conform(value)
+        read = outputs.conform(value, is_read=True)
         if read is value:
             raise
         plain = to_json((read,), warnings=False, by_alias=True)[1:-1]
@@ -70,6 +73,19 @@ def write(outputs: Outputs, value: object) -> tuple[bytes, bytes]:
     if is_wrapped is None:
         is_wrapped = not plain.startswith(b"{")
     return plain, whole if is_wrapped else plain
+
+
+def holds_iterator(value: object) -> bool:
+    """Return whether a result, or one of its members, can be read only once."""
+    members: Iterable[object] = ()
+    if isinstance(value, Mapping):
+        members = value.values()
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        members = value
+    elif not isinstance(value, list | tuple | str | bytes):
+        names = (*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ()))
+        members = (getattr(value, name, None) for name in names)
+    return any(isinstance(each, Iterator) for each in (value, *members))
 
 
 def _as_content(value: Any, outputs: Outputs, media_type: str) -> CallToolResult | None:

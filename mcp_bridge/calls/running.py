@@ -9,7 +9,8 @@ errors are still those of the tool.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Set
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Set
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -18,11 +19,12 @@ from types import AsyncGeneratorType, GeneratorType
 from typing import Any, Final, TypeVar
 
 from asgiref.sync import async_to_sync, sync_to_async
-from django.core.exceptions import SynchronousOnlyOperation
+from django.core.exceptions import PermissionDenied, SynchronousOnlyOperation
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
+from mcp_bridge.calls.results import holds_iterator
 from mcp_bridge.conf import conf
-from mcp_bridge.exceptions import ToolError, UnsendableResult
+from mcp_bridge.exceptions import InputRequired, ToolError, UnsendableResult
 from mcp_bridge.features import Tool, ToolCall
 from mcp_bridge.protocol import CallToolResult
 
@@ -54,10 +56,10 @@ def run(call: ToolCall) -> CallToolResult:
     is_open = any(map(attrgetter("in_atomic_block"), connections.all(initialized_only=True)))
     databases = _databases(call.tool, bool(call.context.client.capabilities))
     if not is_open and not any(databases):
-        return encode_result(call, _returned(call))
+        return encode_result(call, _returned(call, call.tool.invoke, call.tool.is_async))
     with CallTransactions(*databases) as transactions:
         transactions.begin()
-        result = encode_result(call, _returned(call))
+        result = encode_result(call, _returned(call, call.tool.invoke, call.tool.is_async))
         transactions.settle(result)
     return result
 
@@ -148,7 +150,7 @@ def mark_repaired(call: ToolCall, result: CallToolResult) -> CallToolResult:
 async def _aresult(call: ToolCall) -> CallToolResult:
     value = await _awaited(call.tool.invoke(call))
     # An iterator can be read only once, and may read from the database.
-    if not isinstance(value, Iterator):
+    if not holds_iterator(value):
         try:
             return encode_result(call, value)
         except Exception as exception:
@@ -161,10 +163,27 @@ async def _aresult(call: ToolCall) -> CallToolResult:
     return await sync_to_async(encode_result)(call, value)
 
 
-def _returned(call: ToolCall) -> Any:
+def run_precheck(call: ToolCall, check: Callable[[ToolCall], Any]) -> None:
+    """
+    Ask the tool's precheck whether the call may be made, and undo what that wrote.
+
+    Raises what it raises, and PermissionDenied where it returns False.
+    """
+    with CallTransactions(*_databases(call.tool, False)) as transactions:
+        transactions.begin()
+        try:
+            allowed = _returned(call, check, inspect.iscoroutinefunction(check))
+        except InputRequired as asked:
+            raise TypeError("A precheck cannot ask the client.") from asked
+        if allowed is False:
+            raise PermissionDenied
+        transactions.undo()
+
+
+def _returned(call: ToolCall, invoke: Callable[[ToolCall], Any], is_async: bool) -> Any:
     try:
-        value = call.tool.invoke(call)
-        if call.tool.is_async or isinstance(value, AsyncGeneratorType):
+        value = invoke(call)
+        if is_async or isinstance(value, AsyncGeneratorType):
             return async_to_sync(_awaited)(value)
         return list(value) if isinstance(value, GeneratorType) else value
     except (SystemExit, StopIteration, asyncio.CancelledError) as exit_:
@@ -270,6 +289,11 @@ class CallTransactions(ExitStack):
                 # errors. In a savepoint the hooks are those of an outer transaction as well.
                 hooks: list[Any] = connection.run_on_commit
                 hooks[:] = [(*hook[:2], True) for hook in hooks]
+
+    def undo(self) -> None:
+        """Have them roll back."""
+        for alias in self._raised_before:
+            transaction.set_rollback(True, using=alias)
 
     def finish(self, result: CallToolResult) -> CallToolResult:
         """Settle and exit them, and return the result."""

@@ -43,7 +43,8 @@ class ToolOptions:
     ``scopes`` (OAuth's) is not served yet, one that is not ``exposed``, or ``deprecated``, is none.
     ``input_schema`` and ``output_schema`` replace those made from the type hints. ``throttle`` is
     how often a caller may call it ("20/min"), or a name in THROTTLE_RATES; with ``confirm`` each
-    call waits for a person's confirmation.
+    call waits for a person's confirmation. ``precheck`` takes parameters of the tool by name, and
+    raises, or returns False, where a call with these arguments may not be made.
     """
 
     name: str | None = None
@@ -64,10 +65,12 @@ class ToolOptions:
     icons: tuple[JSONObject, ...] = ()
     meta: JSONObject | None = None
     throttle: str | None = None
+    precheck: Callable[..., object] | None = None
 
     def __post_init__(self) -> None:
         for name, (kind, wanted) in _TYPES.items():
             self._expect(isinstance(getattr(self, name), kind), name, wanted)
+        self._expect(self.precheck is None or callable(self.precheck), "precheck", "a function")
         for name in ("permissions", "scopes"):
             strings = all(isinstance(each, str) and each for each in getattr(self, name))
             self._expect(strings, name, "strings")
@@ -140,6 +143,7 @@ def mcp_tool(
     icons: JSONObject | Iterable[JSONObject] = (),
     meta: JSONObject | None = None,
     throttle: str | None = None,
+    precheck: Callable[..., object] | None = None,
 ) -> Callable[[F], F]: ...
 
 

@@ -101,7 +101,9 @@ class Tool:
     ``check`` takes the arguments of a call as JSON values and returns them as the values that
     ``invoke`` wants, by parameter name; it raises InvalidArguments. ``invoke`` runs the tool and
     may be a coroutine function. ``encode`` makes a CallToolResult of what it returned.
-    ``convert_error`` gives the source's own error handler a word on what it raised.
+    ``convert_error`` gives the source's own error handler a word on what it raised. ``precheck``
+    raises, or returns False, where a call may not be made with its arguments; it may be a coroutine
+    function too, and what it writes is undone.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Tool:
     invoke: Callable[[ToolCall], Any]
     encode: Callable[[Any], CallToolResult]
     convert_error: Callable[[Exception, ToolCall], Exception] = lambda exception, call: exception
+    precheck: Callable[[ToolCall], Any] | None = None
     title: Any = None
     output_schema: Mapping[str, Any] | None = None
     annotations: Mapping[str, bool] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from referencing import Registry
 from mcp_bridge.features import Tool
 from mcp_bridge.protocol import LATEST, JSONSchema
 from mcp_bridge.protocol.text import cut
+from mcp_bridge.registry.definitions import sent_definition
 from mcp_bridge.schemas.validation.keywords import FORMATS, Bounded
 from mcp_bridge.schemas.validation.validator import MAX_BYTES, MAX_DEPTH, depth_of, size_of
 from mcp_bridge.schemas.walk import SchemaDocument
@@ -72,7 +73,7 @@ def lint(tool: Tool) -> list[checks.CheckMessage]:
 
 def budget(tool: Tool) -> int:
     """Return the bytes of the tool's definition in ``tools/list`` at the latest revision."""
-    return size_of(tool.definition(LATEST))
+    return size_of(sent_definition(tool, LATEST))
 
 
 def tokens(size: int) -> int:
@@ -163,6 +164,19 @@ def _sizes(tool: Tool, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.items():
         if (size := size_of(schema)) > MAX_BYTES:
             yield f"its {name} has {size} bytes, more than {MAX_BYTES}"
+
+
+@rule(
+    'Many clients refuse or misread it: write {"anyOf": [{"type": ...}, {"type": "null"}]}.',
+    id="mcp_bridge.W014",
+)
+def _types(tool: Tool, schemas: _Schemas) -> Iterator[str]:
+    for name, schema in schemas.items():
+        for part in SchemaDocument(schema).subschemas:
+            if isinstance(part.get("type"), list):
+                yield f"its {name} has a list of types, {cut(json.dumps(part['type']), 100)}"
+            elif "type" in part and part["type"] != "null" and None in part.get("enum", ()):
+                yield f"its {name} has null among the values of the type {part['type']!r}"
 
 
 @rule(

@@ -20,14 +20,19 @@ from django.utils.module_loading import import_string
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
+from mcp_bridge.features.texts import has_current_text, with_current_texts
 from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.protocol import Revision
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.registry import tool_status
+from mcp_bridge.registry.definitions import sent_definition
 from mcp_bridge.registry.tool_status import ToolStatus
-from mcp_bridge.sources.base import Source, first_line
+from mcp_bridge.sources.base import NotYet, Source, first_line
 
 logger = logging.getLogger("mcp_bridge.approval")
+
+# Where a tool cannot be made yet, reading the sources again takes no more than this part of time.
+_EFFORT = 1 / 20
 
 
 class Snapshot:
@@ -49,6 +54,7 @@ class Snapshot:
             for tool in self
             if not (isinstance(tool.title, str | None) and isinstance(tool.description, str))
         )
+        self._current = frozenset(tool for tool in self if has_current_text(tool.input_schema))
         # JSON by tool and revision; of tools with lazy texts also by language, and not of every
         # language that clients ask for. All of it goes with the snapshot.
         self._definition = lru_cache(maxsize=None)(_definition)
@@ -71,25 +77,32 @@ class Snapshot:
         """
         Return the JSON array of the tools' definitions at a revision (MCP schema, ``Tool``).
 
-        ``language`` is the active one, in which lazy texts are written.
+        ``language`` is the active one, in which lazy texts are written. What may change from call
+        to call, such as the choices of a form, is read now.
         """
+        if not self._current.isdisjoint(tools):
+            return self._write_array(tools, revision, language)
         return self._array(tools, revision, language if self._translated else None)
 
     def _write_array(
         self, tools: tuple[Tool, ...], revision: Revision, language: str | None
     ) -> bytes:
-        definitions = (
-            self._translation(tool, revision, language)
-            if tool in self._translated
-            else self._definition(tool, revision)
-            for tool in tools
-        )
-        return b"[" + b",".join(definitions) + b"]"
+        return b"[" + b",".join(self._written(each, revision, language) for each in tools) + b"]"
+
+    def _written(self, tool: Tool, revision: Revision, language: str | None) -> bytes:
+        if tool in self._current:
+            try:
+                return encode(with_current_texts(sent_definition(tool, revision)))
+            except Exception:
+                logger.exception("The choices of tool %r cannot be read now", tool.name)
+        if tool in self._translated:
+            return self._translation(tool, revision, language)
+        return self._definition(tool, revision)
 
 
 def _definition(tool: Tool, revision: Revision, language: str | None = None) -> bytes:
     # The language is part of a cache's key alone: lazy texts are written in the active one.
-    return encode(tool.definition(revision))
+    return encode(sent_definition(tool, revision))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +140,8 @@ class Registry:
         self._approving = threading.Lock()
         self._discovered: Snapshot | None = None
         self._built_from: object = None
+        # When the sources are read again, since a tool could not be made yet.
+        self._build_again = math.inf
         self._state: _State | None = None
         # Another object after each reason to look again; a state that was read before is too old.
         self._reason = object()
@@ -151,9 +166,13 @@ class Registry:
         with self._building:
             sources = settings.ROOT_URLCONF, conf.SOURCES, conf.TOOL_NAME_STYLE
             # Only tests change these while a process runs.
-            if self._discovered is None or self._built_from != sources:
-                self._built_from, self._discovered = sources, build()
-            return self._discovered
+            known, began = self._discovered, monotonic()
+            if known is None or self._built_from != sources or began >= self._build_again:
+                self._built_from, self._discovered = sources, (known := build())
+                again = max(conf.STATE_MAX_AGE, (monotonic() - began) / _EFFORT)
+                waits = any(isinstance(each, NotYet) for each in known.messages)
+                self._build_again = monotonic() + again if waits else math.inf
+            return known
 
     @property
     def statuses(self) -> Mapping[str, ToolStatus]:
@@ -191,6 +210,8 @@ class Registry:
         # The command flush migrates nothing, and has no plan.
         if plan is None or is_migrated(using):
             try:
+                if self._build_again < math.inf:
+                    self.reload()
                 tool_status.sync_tool_settings(self.discovered)
             except Exception:
                 logger.exception(

@@ -39,6 +39,8 @@ class Adapter:
 
 
 ADAPTERS: Final[list[Adapter]] = []
+# Exceptions by which a type cannot be read now, and may be later: no errors of the hint.
+TRANSIENT: Final[set[type[Exception]]] = set()
 
 
 def register(adapter: Adapter) -> None:

@@ -1,8 +1,8 @@
 """
 Generate pydantic's JSON Schemas, and make them as simple as strict clients want them.
 
-Everything is inlined but what refers to itself, ``X | None`` is one type with ``null``, and titles
-that only repeat a name are left out. The dialect is JSON Schema 2020-12.
+Everything is inlined but what refers to itself, null is a branch of its own (never one of several
+types), and titles that only repeat a name are left out. The dialect is JSON Schema 2020-12.
 """
 
 from __future__ import annotations
@@ -26,11 +26,17 @@ from pydantic_core import CoreSchema, core_schema
 
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.core_schemas import DESCRIPTION, CoreNode
-from mcp_bridge.schemas.walk import subschemas
+from mcp_bridge.schemas.walk import IN_PLACE, change_subschemas, subschemas
 
 _REFERENCE: Final = "#/$defs/"
 # How Python writes a Decimal that is a number.
 _WRITTEN: Final = r"^-?[0-9]+(\.[0-9]+)?(E[+-][0-9]+)?$"
+_NULL: Final[JsonSchemaValue] = {"type": "null"}
+# What is said of a value, and does not restrict it.
+_ANNOTATIONS: Final = frozenset(
+    {"default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
+)
+_TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NAIVE: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?$"
 
 
@@ -145,15 +151,7 @@ def simplify(schema: JSONSchema) -> JsonSchemaValue:
     def inline(part: Any) -> Any:
         if not isinstance(part, dict):
             return part
-        result = dict(part)
-        for keyword, key, subschema in subschemas(part):
-            if key is None:
-                result[keyword] = inline(subschema)
-            else:
-                values = part[keyword]
-                if result[keyword] is values:
-                    result[keyword] = list(values) if isinstance(values, list) else dict(values)
-                result[keyword][key] = inline(subschema)
+        result = change_subschemas(part, inline)
         # OpenAPI's discriminator is no JSON Schema, and refers to definitions.
         result.pop("discriminator", None)
         name = str(result.get("$ref", "")).removeprefix(_REFERENCE)
@@ -162,7 +160,7 @@ def simplify(schema: JSONSchema) -> JsonSchemaValue:
         elif name:
             del result["$ref"]
             result = {**inline(definitions[name]), **result}
-        return _nullable(result)
+        return _with_null_apart(result)
 
     inlined: JsonSchemaValue = inline(root)
     if used:
@@ -198,17 +196,55 @@ def _reached(graph: Mapping[str, set[str]], names: Iterable[str]) -> set[str]:
     return found
 
 
-def _nullable(schema: JsonSchemaValue) -> JsonSchemaValue:
-    """Write ``anyOf: [X, null]`` as X with one more type, where X has one type."""
-    branches = schema.get("anyOf", ())
-    others = [each for each in branches if each != {"type": "null"}]
-    if not (len(branches) == 2 and len(others) == 1 and isinstance(others[0].get("type"), str)):
+def _with_null_apart(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """Make null the last branch of an ``anyOf``, in place of lists of types and of values."""
+    kinds, values = schema.get("type"), schema.get("enum", ())
+    if isinstance(kinds, list) or (None in values and len(values) > 1):
+        schema = _parted(schema)
+    if "anyOf" not in schema:
         return schema
-    other = others[0]
-    merged = {**other, **schema, "type": [other["type"], "null"]}
-    del merged["anyOf"]
-    if "const" in merged:
-        merged["enum"] = [merged.pop("const")]
-    if "enum" in merged:
-        merged["enum"] = [*merged["enum"], None]
-    return merged
+    branches = _flat(schema["anyOf"])
+    others = [each for each in branches if each != _NULL]
+    if len(others) < len(branches):
+        if len(others) == 1 and isinstance(others[0], dict):
+            # Clients show what stands beside the branches; a member's own text comes first.
+            inner = {**others[0]}
+            for key in ("title", "description"):
+                if key in inner:
+                    schema.setdefault(key, inner.pop(key))
+            others = _flat([inner])
+        branches = [*others, _NULL]
+    schema["anyOf"] = branches
+    return schema
+
+
+def _flat(branches: list[Any]) -> list[Any]:
+    """Return the branches of an ``anyOf``, with those of a branch that is nothing but another."""
+    flat: list[Any] = []
+    for each in branches:
+        nested = isinstance(each, dict) and each.keys() == {"anyOf"}
+        flat += each["anyOf"] if nested else [each]
+    return flat
+
+
+def _parted(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """Return a schema of several types, or of null among its values, with a branch for each."""
+    kinds, values = schema.get("type"), schema.get("enum")
+    about = {key: value for key, value in schema.items() if key in _ANNOTATIONS}
+    rest = {key: value for key, value in schema.items() if key not in (*about, "type")}
+    takes_null = kinds is None or "null" in kinds
+    if values is not None:
+        takes_null = takes_null and None in values
+        rest["enum"] = [each for each in values if each is not None]
+    if isinstance(kinds, list):
+        takes_null = takes_null and rest.get("const") is None
+        branches = [{"type": kind, **rest} for kind in kinds if kind != "null"]
+    else:
+        types = {type(each) for each in rest["enum"]}
+        kind = kinds or (_TYPES.get(types.pop()) if len(types) == 1 else None)
+        branches = [{"type": kind, **rest} if kind else rest]
+    if takes_null:
+        branches.append({**_NULL, **{key: rest[key] for key in rest if key in IN_PLACE}})
+    if len(branches) > 1:
+        return {"anyOf": branches, **about}
+    return {**branches[0], **about} if branches else schema

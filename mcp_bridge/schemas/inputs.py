@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import SchemaValidator
 
-from mcp_bridge.schemas.adapters import adapt
+from mcp_bridge.schemas.adapters import TRANSIENT, adapt
 from mcp_bridge.schemas.core_schemas import CoreNode, parts, reuse, with_adapted
 from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
 from mcp_bridge.schemas.hints import TypeHint, description_in, split_annotated
@@ -37,10 +37,10 @@ class Inputs:
     The arguments that a function's caller may send.
 
     ``schema`` is the input schema, whose root is always an object. ``errors`` are sentences on
-    hints that pydantic cannot read; such a parameter takes any value. ``validator`` makes an
-    instance of JSON text, whose fields ``names`` maps to parameters; those in ``given`` count also
-    where they were not sent. ``hidden`` are names that no caller may send, though ``**kwargs``
-    takes them. Raises UnsupportedSignature for a parameter that takes a path.
+    hints that pydantic cannot read; as it stands, such a parameter takes any value. ``validator``
+    makes an instance of JSON text, whose fields ``names`` maps to parameters; those in ``given``
+    count also where they were not sent. ``hidden`` are names that no caller may send, though
+    ``**kwargs`` takes them. Raises UnsupportedSignature for a parameter that takes a path.
     """
 
     def __init__(self, signature: Signature) -> None:
@@ -68,6 +68,8 @@ class Inputs:
         try:
             _built((parameter,), MISSING)
         except UnsupportedSignature:
+            raise
+        except tuple(TRANSIENT):
             raise
         except Exception as exception:
             self.errors.append(

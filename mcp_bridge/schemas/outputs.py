@@ -6,7 +6,7 @@ import copy
 import functools
 import json
 import operator
-from collections import abc
+from collections import abc, deque
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, cast, get_args
 
@@ -17,7 +17,7 @@ from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator, core_sc
 from referencing import Registry
 
 from mcp_bridge.protocol import CallToolResult, ContentBlock
-from mcp_bridge.schemas.adapters import ADAPTERS, adapt
+from mcp_bridge.schemas.adapters import ADAPTERS, TRANSIENT, adapt
 from mcp_bridge.schemas.core_schemas import CoreNode, change_root, core_schema_of, parts
 from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
 from mcp_bridge.schemas.hints import UNIONS, TypeHint, members_of, origin_of, without_metadata
@@ -34,6 +34,9 @@ _GENERATED: Final = (
     *(abc.Iterator, abc.Generator, abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator),
 )
 _ABSENT: Final = object()
+# Values that are lists already; and those that have items and are none.
+_LISTS: Final = (list, tuple, set, frozenset, deque)
+_NO_LISTS: Final = (str, bytes, bytearray, abc.Mapping, BaseModel)
 _CONTENT: Final[list[Callable[[TypeHint], bool]]] = []
 
 
@@ -82,6 +85,8 @@ class Outputs:
             # In a tuple, since the root of a serializer takes no config.
             in_tuple = change_root(inner, lambda root: {"type": "tuple", "items_schema": [root]})
             self.serializer = serializer(in_tuple, _CORE_CONFIG)
+        except tuple(TRANSIENT):
+            raise
         except Exception as exception:
             self.errors.append(f"the return hint is not one that pydantic reads: {exception}")
             return
@@ -115,13 +120,14 @@ class Outputs:
         validator = Linear({**schema}, registry=Registry())
         return lambda whole: validator.validate(json.loads(whole))
 
-    def conform(self, value: object) -> object:
+    def conform(self, value: object, *, is_read: bool = False) -> object:
         """
         Return a value as the hint has it, such as an instance for a dict; or the same value.
 
-        Raises pydantic's ValidationError where an object lacks a member that the hint declares.
+        Raises pydantic's ValidationError where an object lacks a member that the hint declares, and
+        ValueError for an iterator in a value that has been read already (``is_read``).
         """
-        return _conform(Any if self._built is None else self.returns, value)
+        return _Shape(is_read).conform(Any if self._built is None else self.returns, value)
 
 
 def _comparable(schema: object) -> object:
@@ -161,77 +167,101 @@ def _is_content(hint: TypeHint) -> bool:
     return any(promises(hint) for promises in _CONTENT)
 
 
-def _conform(hint: TypeHint, value: object) -> object:
-    """
-    Return the value with every object that an adapter knows read into the shape of its hint.
-
-    Members are read by attribute, and collections are listed. Anything else stays the same object.
-    """
+def _is_list(hint: TypeHint) -> bool:
+    """Return whether a hint, or a branch of it, is of a collection without names."""
     hint = without_metadata(hint)
-    for adapter in ADAPTERS:
-        items = adapter.items(value)
-        if items is not None:
-            value = list(items)
-            break
-    arguments = get_args(hint)
-    if origin_of(hint) in UNIONS:
-        return _as_branch(arguments, value)
-    if isinstance(value, list | tuple | set | frozenset):
-        if origin_of(hint) is not tuple or ... in arguments:
-            arguments = (arguments or (Any,))[:1] * len(value)
-        read = [_conform(*pair) for pair in zip(arguments, value, strict=False)]
-        return value if all(map(operator.is_, read, value)) else read
-    members = members_of(hint) if isinstance(hint, type) else None
-    if isinstance(value, dict):
-        item = arguments[1] if len(arguments) == 2 else Any
-        hints = dict.fromkeys(value, item) if members is None else members
-        return {k: _conform(hints[k], v) if k in hints else v for k, v in value.items()}
-    return value if members is None else _with_members(hint, members, value)
+    kind = origin_of(hint) or hint
+    if kind in UNIONS:
+        return any(map(_is_list, get_args(hint)))
+    is_kind = isinstance(kind, type) and issubclass(kind, abc.Iterable)
+    return is_kind and not issubclass(kind, _NO_LISTS) and members_of(kind) is None
 
 
-def _as_branch(branches: tuple[TypeHint, ...], value: object) -> object:
-    """Return the value as the first branch of a union that can read it; raise the last error."""
-    error: Exception | None = None
-    for branch in branches:
-        try:
-            read = _conform(branch, value)
-        except ValueError as exception:
-            error = exception
-        else:
-            if read is not value:
-                return read
-    if error is not None:
-        raise error
-    return value
+class _Shape:
+    """Reads every object that an adapter knows, and every collection, as its hint has it."""
 
+    def __init__(self, is_read: bool) -> None:
+        self.is_read = is_read
 
-def _with_members(hint: type, members: Mapping[str, TypeHint], value: object) -> object:
-    """
-    Return an object that an adapter knows as one of its hint, made of its attributes.
+    def conform(self, hint: TypeHint, value: object) -> object:
+        """
+        Return a value in the shape of its hint.
 
-    Any other is copied where one of its members is changed, and else the same.
-    """
-    is_known = any(each.has_members(value) for each in ADAPTERS)
-    before = {name: getattr(value, name, _ABSENT) for name in members}
-    if is_known:
-        # Django raises an AttributeError for the empty end of a one-to-one relation.
-        before = {
-            name: None if each is _ABSENT and hasattr(type(value), name) else each
-            for name, each in before.items()
-        }
-    before = {name: each for name, each in before.items() if each is not _ABSENT}
-    after = {name: _conform(members[name], each) for name, each in before.items()}
-    if is_known:
-        return _reader(hint).validate_python(after, by_alias=True, by_name=True)
-    changed = {name: each for name, each in after.items() if each is not before[name]}
-    if not changed:
+        Members are read by attribute, and collections are listed. Anything else stays the same
+        object.
+        """
+        hint = without_metadata(hint)
+        value = self.listed(hint, value)
+        arguments = get_args(hint)
+        if origin_of(hint) in UNIONS:
+            return self.as_branch(arguments, value)
+        members = members_of(hint) if isinstance(hint, type) else None
+        if members is None and isinstance(value, list | tuple | set | frozenset):
+            if origin_of(hint) is not tuple or ... in arguments:
+                arguments = (arguments or (Any,))[:1] * len(value)
+            read = [self.conform(*pair) for pair in zip(arguments, value, strict=False)]
+            return value if all(map(operator.is_, read, value)) else read
+        if isinstance(value, dict):
+            item = arguments[1] if len(arguments) == 2 else Any
+            hints = dict.fromkeys(value, item) if members is None else members
+            return {k: self.conform(hints[k], v) if k in hints else v for k, v in value.items()}
+        return value if members is None else self.with_members(hint, members, value)
+
+    def listed(self, hint: TypeHint, value: object) -> object:
+        """Return a collection as a list, where an adapter knows it or the hint is of a list."""
+        for adapter in ADAPTERS:
+            items = adapter.items(value)
+            if items is not None:
+                return list(items)
+        if isinstance(value, abc.Iterator) and self.is_read:
+            # Some of it may be gone, without which the result would be wrong.
+            raise ValueError("an iterator inside a result can be read only once: make it a list")
+        if not isinstance(value, abc.Iterable) or isinstance(value, (*_LISTS, *_NO_LISTS)):
+            return value
+        return list(value) if _is_list(hint) else value
+
+    def as_branch(self, branches: tuple[TypeHint, ...], value: object) -> object:
+        """Return the value as the first branch that can read it; raise the last error."""
+        error: Exception | None = None
+        for branch in branches:
+            try:
+                read = self.conform(branch, value)
+            except ValueError as exception:
+                error = exception
+            else:
+                if read is not value:
+                    return read
+        if error is not None:
+            raise error
         return value
-    if isinstance(value, tuple):
-        return type(value)(**after)
-    changed_copy = copy.copy(value)
-    for name, each in changed.items():
-        object.__setattr__(changed_copy, name, each)
-    return changed_copy
+
+    def with_members(self, hint: type, members: Mapping[str, TypeHint], value: object) -> object:
+        """
+        Return an object that an adapter knows as one of its hint, made of its attributes.
+
+        Any other is copied where one of its members is changed, and else the same.
+        """
+        is_known = any(each.has_members(value) for each in ADAPTERS)
+        before = {name: getattr(value, name, _ABSENT) for name in members}
+        if is_known:
+            # Django raises an AttributeError for the empty end of a one-to-one relation.
+            before = {
+                name: None if each is _ABSENT and hasattr(type(value), name) else each
+                for name, each in before.items()
+            }
+        before = {name: each for name, each in before.items() if each is not _ABSENT}
+        after = {name: self.conform(members[name], each) for name, each in before.items()}
+        if is_known:
+            return _reader(hint).validate_python(after, by_alias=True, by_name=True)
+        changed = {name: each for name, each in after.items() if each is not before[name]}
+        if not changed:
+            return value
+        if isinstance(value, tuple):
+            return type(value)(**after)
+        changed_copy = copy.copy(value)
+        for name, each in changed.items():
+            object.__setattr__(changed_copy, name, each)
+        return changed_copy
 
 
 @functools.lru_cache(maxsize=256)

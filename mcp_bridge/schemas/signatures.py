@@ -38,8 +38,9 @@ class Signature:
     A function as a caller sees it.
 
     ``extra`` is the hint of ``**kwargs``, or MISSING. ``context`` names the parameter that takes
-    the Context. ``hidden`` are names that no caller may give. ``errors`` are sentences on hints
-    that could not be read; such a parameter takes any value.
+    the Context. ``hidden`` are names that no caller may give. ``errors`` are sentences on hints of
+    parameters that could not be resolved, and ``returns_errors`` those on the return hint: as it
+    stands, each of these is of any value.
     """
 
     parameters: tuple[Parameter, ...]
@@ -52,6 +53,7 @@ class Signature:
     # The defaults of those that are given by position, in order.
     positional_only: dict[str, object] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
+    returns_errors: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, function: Callable[..., object], *, skip: Collection[str] = ()) -> Signature:
@@ -87,7 +89,8 @@ class Signature:
                 for name, each in parameters.items()
                 if each.kind is each.POSITIONAL_ONLY
             },
-            errors=tuple(errors),
+            errors=tuple(text for name, text in errors.items() if name in kept),
+            returns_errors=tuple(text for name, text in errors.items() if name == "return"),
         )
 
     def bind(self, values: dict[str, object]) -> tuple[list[object], dict[str, object]]:
@@ -120,20 +123,21 @@ def _is_context(hint: TypeHint) -> bool:
     )
 
 
-def _hints(function: Callable[..., object]) -> tuple[Mapping[str, TypeHint], list[str]]:
-    """Return every hint that can be resolved, and a sentence for each that cannot."""
+def _hints(function: Callable[..., object]) -> tuple[Mapping[str, TypeHint], dict[str, str]]:
+    """Return every hint that can be resolved, and a sentence for each that cannot, by name."""
     # One that cannot be resolved is found below.
     with suppress(Exception):
-        return typing.get_type_hints(function, include_extras=True), []
+        return typing.get_type_hints(function, include_extras=True), {}
     hints: dict[str, TypeHint] = {}
-    errors: list[str] = []
+    errors: dict[str, str] = {}
     names = getattr(function, "__globals__", {})
     for name, annotation in getattr(function, "__annotations__", {}).items():
         alone = type("Alone", (), {"__annotations__": {name: annotation}})
         try:
             hints.update(typing.get_type_hints(alone, globalns=names, include_extras=True))
         except Exception as exception:
-            errors.append(f"the hint of {name!r} cannot be resolved: {exception}")
+            of = "the return hint" if name == "return" else f"the hint of {name!r}"
+            errors[name] = f"{of} cannot be resolved: {exception}"
     return hints, errors
 
 

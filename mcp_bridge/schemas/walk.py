@@ -6,7 +6,7 @@ The library ``referencing`` resolves these within the document alone; nothing is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -28,6 +28,10 @@ NAMED: Final = frozenset(
 )
 # Keywords whose subschemas are only there to be referred to.
 DEFINITIONS: Final = frozenset({"$defs", "definitions"})
+# Keywords whose subschemas apply to the very value that the schema itself applies to.
+IN_PLACE: Final = frozenset(
+    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"}
+)
 REFERENCES: Final = ("$ref", "$dynamicRef")
 # No schema that people write has more subschemas.
 MAX_SUBSCHEMAS: Final = 100_000
@@ -54,6 +58,20 @@ def subschemas(schema: JSONSchema) -> Iterator[Part]:
             yield from (Part(keyword, index, each) for index, each in enumerate(value))
         elif keyword in SINGLE:
             yield Part(keyword, None, value)
+
+
+def change_subschemas(schema: JSONSchema, change: Callable[[Any], object]) -> dict[str, Any]:
+    """Return a copy of a schema, with what ``change`` returns for each direct subschema."""
+    result = dict(schema)
+    for keyword, key, subschema in subschemas(schema):
+        if key is None:
+            result[keyword] = change(subschema)
+        else:
+            values = schema[keyword]
+            if result[keyword] is values:
+                result[keyword] = list(values) if isinstance(values, list) else dict(values)
+            result[keyword][key] = change(subschema)
+    return result
 
 
 class SchemaDocument:

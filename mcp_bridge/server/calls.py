@@ -21,6 +21,7 @@ from mcp_bridge.calls.running import (
     arun,
     mark_repaired,
     run,
+    run_precheck,
     run_to_completion,
     shield_from_cancellation,
 )
@@ -136,7 +137,7 @@ def _admit(call: ToolCall, answers: Answers | None) -> ToolCall:
         return _checked(call)
     try:
         call = _checked(call)
-    except CallRefused:
+    except (CallRefused, ProtocolError):
         _count(call)
         raise
     try:
@@ -159,7 +160,7 @@ def _count(call: ToolCall) -> None:
 
 
 def _checked(call: ToolCall) -> ToolCall:
-    """Return the call with its arguments as Python values. Raises CallRefused."""
+    """Return the call with its arguments as Python values, prechecked. Raises CallRefused."""
     tool, sent = call.tool, call.sent
     repaired: tuple[str, ...] = ()
     try:
@@ -167,6 +168,9 @@ def _checked(call: ToolCall) -> ToolCall:
             values = tool.check(sent)
         except InvalidArguments as refused:
             values, repaired = repair(tool, sent, refused)
+        call = replace(call, arguments=values, repaired=repaired)
+        if tool.precheck is not None:
+            run_precheck(call, tool.precheck)
     except InvalidArguments as refused:
         errors = [asdict(error) for error in refused.errors]
         result = CallToolResult.error(str(refused), {ERRORS_KEY: errors})
@@ -174,7 +178,7 @@ def _checked(call: ToolCall) -> ToolCall:
         raise CallRefused(result, ErrorCode.INVALID) from refused
     except Exception as exception:
         raise CallRefused(*handle_error(call, exception)) from exception
-    return replace(call, arguments=values, repaired=repaired)
+    return call
 
 
 def _finish(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from django.core import checks
 
@@ -15,7 +17,9 @@ from mcp_bridge.features import AccessRule, Tool, ToolCall, ToolOptions
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters
-from mcp_bridge.sources.base import Source, first_line
+from mcp_bridge.schemas.adapters import TRANSIENT
+from mcp_bridge.schemas.signatures import MISSING
+from mcp_bridge.sources.base import NotYet, Source, first_line
 
 
 class MarkedFunction(ABC):
@@ -34,8 +38,10 @@ class MarkedFunction(ABC):
         self.options = options
 
     @abstractmethod
-    def invoker(self, signature: Signature) -> Callable[[ToolCall], object]:
-        """Return a function that runs this one; a coroutine function where it is one."""
+    def invoker(
+        self, function: Callable[..., Any], signature: Signature
+    ) -> Callable[[ToolCall], Any]:
+        """Return what runs this function, or its precheck; a coroutine function where it is one."""
 
     @abstractmethod
     def convert_error(self, exception: Exception, call: ToolCall) -> Exception:
@@ -43,11 +49,11 @@ class MarkedFunction(ABC):
 
     def tool(self, source: Source) -> Tool | None:
         """Return the tool, or None where there can be none: ``source.messages`` has the reason."""
-        where = f"{self.name} ({location(self.function)})"
-        if self.options.scopes:
+        where, options = f"{self.name} ({location(self.function)})", self.options
+        if options.scopes:
             source.messages.append(
                 checks.Error(
-                    f"{where} has the scopes {', '.join(self.options.scopes)}, which are not "
+                    f"{where} has the scopes {', '.join(options.scopes)}, which are not "
                     "enforced yet, so it is not served.",
                     hint="Take the scopes away, and say who may use it with Django permissions: "
                     'mcp_tool(permissions="app.codename").',
@@ -62,24 +68,42 @@ class MarkedFunction(ABC):
             tool = self._tool(signature, inputs, outputs)
             # A definition that cannot be written would take the whole list with it.
             encode(tool.definition(LATEST))
-        except Exception as exception:
-            # Types describe themselves with code of the site's own, which may raise anything.
+        except tuple(TRANSIENT) as exception:
             source.messages.append(
-                checks.Error(
-                    f"{where} is marked as a tool but not served: {first_line(exception)}.",
-                    hint="Change the function, or take the mark off.",
-                    id="mcp_bridge.E006",
+                NotYet(
+                    f"{where} is marked as a tool but not served yet, since its types read from "
+                    f"the database: {first_line(exception)}.",
+                    hint="Run manage.py migrate and add the rows that are missing: a process that "
+                    "runs already tries again by itself.",
+                    id="mcp_bridge.W019",
                 )
             )
+            return None
+        except Exception as exception:
+            # Types describe themselves with code of the site's own, which may raise anything.
+            self._withhold(source, where, first_line(exception))
+            return None
+        unread = [
+            *((text, options.input_schema) for text in (*signature.errors, *inputs.errors)),
+            *(
+                (text, options.output_schema)
+                for text in (*signature.returns_errors, *outputs.errors)
+            ),
+        ]
+        # A schema that is given by hand is enforced whatever the hints are.
+        lost = [text for text, schema in unread if schema is None]
+        for sentence in lost:
+            self._withhold(source, where, sentence)
+        if lost:
             return None
         source.messages += [
             checks.Warning(
                 f"{where}: {sentence.splitlines()[0].rstrip('.')}.",
-                hint="Import the type where the function is defined, or use one that pydantic "
-                "reads. Until then the schema takes any value here.",
+                hint="The schema given by hand is enforced, and the value is passed as it was "
+                "sent. Change the hint to Any, or to one that can be read.",
                 id="mcp_bridge.W001",
             )
-            for sentence in (*signature.errors, *inputs.errors, *outputs.errors)
+            for sentence, _ in unread
         ]
         if not str(tool.description).strip():
             source.messages.append(
@@ -91,6 +115,17 @@ class MarkedFunction(ABC):
                 )
             )
         return tool
+
+    def _withhold(self, source: Source, where: str, reason: str) -> None:
+        source.messages.append(
+            checks.Error(
+                f"{where} is marked as a tool but not served: "
+                f"{reason.splitlines()[0].rstrip('.')}.",
+                hint="Change the function, or take the mark off. A hint has to be one that can be "
+                "read where the function is defined; Any takes any value.",
+                id="mcp_bridge.E006",
+            )
+        )
 
     def _tool(self, signature: Signature, inputs: Inputs, outputs: Outputs) -> Tool:
         options = self.options
@@ -111,9 +146,10 @@ class MarkedFunction(ABC):
             icons=options.icons,
             meta=options.meta,
             check=typed_checker(inputs, given),
-            invoke=self.invoker(signature),
+            invoke=self.invoker(self.function, signature),
             encode=encoder(outputs, promised),
             convert_error=self.convert_error,
+            precheck=self._precheck(signature),
             access=self.access,
             headers=header_parameters(given or inputs.schema),
             may_elicit=bool(signature.context),
@@ -124,6 +160,38 @@ class MarkedFunction(ABC):
             code=getattr(function, "__code__", None),
             options=options,
         )
+
+    def _precheck(self, signature: Signature) -> Callable[[ToolCall], object] | None:
+        """Return the precheck, run as the function is, with those arguments that it takes."""
+        function = self.options.precheck
+        if function is None:
+            return None
+        skip = set(self.skip) & inspect.signature(function).parameters.keys()
+        own = Signature.of(function, skip=skip)
+        defaults = {each.name: each.default for each in signature.parameters}
+        missing = [
+            each.name
+            for each in own.parameters
+            if each.default is MISSING and each.name not in defaults
+        ]
+        if missing:
+            raise ValueError(f"its precheck takes {missing[0]!r}, which the tool does not")
+        defaults = {name: each for name, each in defaults.items() if each is not MISSING}
+        names = {each.name for each in own.parameters}
+        invoke = self.invoker(function, own)
+
+        def narrowed(call: ToolCall) -> ToolCall:
+            values = {**defaults, **call.arguments}
+            if own.extra is MISSING:
+                values = {name: values[name] for name in names & values.keys()}
+            return replace(call, arguments=values)
+
+        async def aprecheck(call: ToolCall) -> object:
+            return await invoke(narrowed(call))
+
+        if inspect.iscoroutinefunction(invoke):
+            return aprecheck
+        return lambda call: invoke(narrowed(call))
 
 
 def location(function: Callable[..., object]) -> str:

@@ -163,14 +163,14 @@ class Procedure(MarkedFunction):
         context.scratch[self] = result
         return result
 
-    def invoker(self, signature: Signature) -> Callable[[ToolCall], object]:
-        function = self.function
-
+    def invoker(
+        self, function: Callable[..., Any], signature: Signature
+    ) -> Callable[[ToolCall], Any]:
         def invoke(call: ToolCall) -> Any:
             values = dict(call.arguments)
             if signature.context:
                 values[signature.context] = call.context
-            if self.wrapper.context_target:
+            if self.wrapper.context_target in signature.hidden:
                 values[self.wrapper.context_target] = self._rpc_context(call.context)
             if not signature.positional_only:
                 return function(**values)

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
-from django.urls import reverse
+from django.core.exceptions import ImproperlyConfigured
 from rest_framework.test import APIClient
 
+from mcp_bridge.access.policy import served_host
+from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, reachable
 from mcp_bridge.protocol import LATEST, REVISIONS
 from mcp_bridge.protocol.headers import parameter_headers
 from mcp_bridge.protocol.requests import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
@@ -30,8 +32,9 @@ class MCPClient:
     Speaks MCP with the site's endpoint, without a socket.
 
     ``user`` is whom the calls are made as (None for nobody), ``token`` a bearer token to send
-    instead, ``path`` the endpoint (default: the one of ``mcp_bridge.urls``), ``capabilities`` what
-    the client declares, ``host`` the Host header. ``response`` is the last HTTP response.
+    instead, ``path`` the endpoint (default: where the URLconf has it), ``capabilities`` what the
+    client declares, ``host`` the Host header (default: one of ALLOWED_HOSTS). ``response`` is the
+    last HTTP response.
     """
 
     def __init__(
@@ -42,14 +45,14 @@ class MCPClient:
         revision: str = LATEST.version,
         path: str | None = None,
         capabilities: Mapping[str, Any] | None = None,
-        host: str = "testserver",
+        host: str | None = None,
     ) -> None:
         # What another test has set, and its end has undone, is not to be remembered.
         registry.forget()
         self.revision = REVISIONS[revision]
-        self.path = path or reverse("mcp")
+        self.path = path or _address()
         self.capabilities = dict(capabilities or {})
-        self.http = APIClient(SERVER_NAME=host)
+        self.http = APIClient(SERVER_NAME=host or served_host())
         if user is not None:
             self.http.force_authenticate(user)
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -123,6 +126,13 @@ class MCPClient:
             headers={name: value for name, value in sent.items() if value is not None},
         )
         return self.response
+
+
+def _address() -> str:
+    """Return the first address of the endpoint. Raises ImproperlyConfigured where there is none."""
+    for address in reachable():
+        return address
+    raise ImproperlyConfigured(f"{NO_ADDRESS}. {ADD_ADDRESS} Or give the client a path.")
 
 
 def text_of(result: Mapping[str, Any]) -> str:

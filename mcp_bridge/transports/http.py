@@ -23,6 +23,7 @@ from mcp_bridge.protocol import (
     Request,
     UnsupportedMediaTypeError,
 )
+from mcp_bridge.protocol.text import quoted
 
 
 def context_of(request: HttpRequest, message: Request | None = None) -> Context:
@@ -61,11 +62,15 @@ def check_origin(request: HttpRequest) -> None:
     try:
         host = request.get_host()
     except DisallowedHost:
-        raise InvalidRequestError("Invalid request: this host is not served here.") from None
+        text = "Invalid request: this host is not served here: ALLOWED_HOSTS does not name it."
+        raise InvalidRequestError(text) from None
     origin = request.META.get("HTTP_ORIGIN")
     if origin is None or origin == f"{request.scheme}://{host}" or origin in conf.ALLOWED_ORIGINS:
         return
-    raise ForbiddenError("Forbidden: this origin may not call; the site lists who may.")
+    raise ForbiddenError(
+        f"Forbidden: the origin {quoted(origin)} may not call. It is not that of the address which "
+        "was called, and MCP_BRIDGE['ALLOWED_ORIGINS'] does not name it."
+    )
 
 
 def check_media(request: HttpRequest) -> None:

@@ -69,6 +69,9 @@ ERRORS = {
     "default by format": ({"input_schema": holding({"format": "date", "default": "x"})}, "W008"),
     "deep": ({"output_schema": holding(DEEP)}, "W009"),
     "large": ({"input_schema": holding({"enum": ["x" * 70_000]})}, "W010"),
+    "list of types": ({"input_schema": holding({"type": ["string", "null"]})}, "W014"),
+    "null in enum": ({"input_schema": holding({"type": "string", "enum": ["", None]})}, "W014"),
+    "null among items": ({"output_schema": holding({"items": {"type": ["null"]}})}, "W014"),
     "undescribed": ({"input_schema": {**holding({"description": " "})}}, "I001"),
 }
 
@@ -92,6 +95,7 @@ def test_every_rule_has_an_error_here() -> None:
         {"annotations": {"readOnlyHint": True, "destructiveHint": False}},
         {"output_schema": {"type": "object", "anyOf": [{"required": ["a"]}]}},
         {"input_schema": holding({"anyOf": [{"type": "null"}, {"type": "string"}]})},
+        {"input_schema": holding({"enum": ["a", 1, None]})},
         {"input_schema": holding({"$ref": "#/$defs/n"}) | {"$defs": {"n": {"default": 1}}}},
         {"input_schema": holding({"type": "string", "pattern": "(?=x)", "default": "y"})},
         {"input_schema": holding({"type": "object", "examples": [{"$ref": "urn:x"}]})},

@@ -5,14 +5,15 @@ from __future__ import annotations
 import datetime
 import json
 import uuid
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Literal, TypeAlias
 
 from django import forms
 from django.conf import settings
 from django.forms.utils import from_current_timezone
 from django.utils import timezone
-from django.utils.choices import BaseChoiceIterator, flatten_choices
+from django.utils.choices import BaseChoiceIterator, BlankChoiceIterator, flatten_choices
+from django.utils.datastructures import MultiValueDict
 from pydantic import AfterValidator, BaseModel
 from pydantic_core import PydanticCustomError
 
@@ -21,6 +22,7 @@ from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.django.models import key_hint
 from mcp_bridge.schemas.hints import TypeHint, annotate
 
+_Choice: TypeAlias = tuple[object, object]
 _HINTS: Final = hints.by_class(forms)
 
 
@@ -32,25 +34,30 @@ class FormAdapter(Adapter):
             return None
         unbound = hint()
         fields = {
-            name: _declared(name, field)
+            name: _declared(hint, name, field)
             for name, field in unbound.fields.items()
             if not field.disabled
         }
 
         def bind(values: BaseModel) -> forms.BaseForm:
-            data = {}
+            data: dict[str, Any] = {}
+            files: MultiValueDict[str, Any] = MultiValueDict()
             for name, value in hints.sent_values(values).items():
                 if value is not None:
-                    as_text = isinstance(unbound.fields[name], forms.JSONField)
-                    data[unbound.add_prefix(name)] = json.dumps(value) if as_text else value
-            form = hint(data)
+                    field = unbound.fields[name]
+                    sent = json.dumps(value) if isinstance(field, forms.JSONField) else value
+                    is_file = isinstance(field, forms.FileField)
+                    (files if is_file else data)[unbound.add_prefix(name)] = sent
+            form = hint(data, files)
             for field in form.fields.values():
                 # Other widgets read values as browsers send them: an absent box is one unticked.
-                field.widget = forms.Widget()
+                is_file = isinstance(field, forms.FileField)
+                field.widget = forms.FileInput() if is_file else forms.Widget()
             if not form.is_valid():
                 errors = (
-                    (error.code, message, (name,) if name in form.fields else ())
+                    (error.code, message + _choices_now(hint, form, name, error), path)
                     for name, found in form.errors.as_data().items()
+                    for path in [(name,) if name in form.fields else ()]
                     for error in found
                     for message in error.messages
                 )
@@ -66,26 +73,36 @@ class FormAdapter(Adapter):
         return None
 
 
-def _declared(name: str, field: forms.Field) -> tuple[TypeHint, dict[str, Any]]:
+def _declared(
+    form: type[forms.BaseForm], name: str, field: forms.Field
+) -> tuple[TypeHint, dict[str, Any]]:
     """Return a form's field as a hint and the options of pydantic's ``Field``."""
-    hint = _hint(name, field)
+    choices = _fixed_choices(form, name, field)
+    hint = _hint(name, field, choices)
     texts = (field.label, field.help_text)
-    options = {"description": hints.describe(texts, _choices(field))}
-    if field.required:
-        return hint, options
-    if hint is bool and not isinstance(field, forms.NullBooleanField):
-        return hint, {**options, "default": False}
-    return hint | None, {**options, "default": None}
+    options: dict[str, Any] = {}
+    if not field.required:
+        is_box = hint is bool and not isinstance(field, forms.NullBooleanField)
+        hint, options["default"] = (hint, False) if is_box else (hint | None, None)
+    if choices is not None:
+        return hint, {**options, "description": hints.describe(texts, choices)}
+
+    def current() -> Iterable[_Choice]:
+        return _listed(form().fields[name])
+
+    return annotate(hint, hints.CurrentChoices(texts, current)), options
 
 
-def _hint(name: str, field: forms.Field) -> TypeHint:
+def _hint(name: str, field: forms.Field, choices: Sequence[_Choice] | None) -> TypeHint:
     if isinstance(field, forms.ModelChoiceField):
         key = key_hint(field.queryset, field.to_field_name)
         return hints.list_of(key) if isinstance(field, forms.ModelMultipleChoiceField) else key
+    if isinstance(field, forms.FileField):
+        return hints.FILE
     least = 1 if field.required else None
     if isinstance(field, forms.ChoiceField):
-        values = tuple(value for value, _ in _choices(field))
-        choice: TypeHint = Literal[values] if values else str
+        # Forms compare texts, also where the values that they offer are numbers.
+        choice: TypeHint = Literal[tuple(value for value, _ in choices)] if choices else str
         several = isinstance(field, forms.MultipleChoiceField)
         return hints.list_of(choice, field, least) if several else choice
     hint = hints.nearest(_HINTS, field)
@@ -100,13 +117,45 @@ def _hint(name: str, field: forms.Field) -> TypeHint:
     return hints.with_bounds(hint, field, least if isinstance(field, forms.CharField) else None)
 
 
-def _choices(field: forms.Field) -> Sequence[tuple[object, object]]:
-    """Return the choices that are known before a call; those of a function or query are not."""
-    choices: Any = field.choices if isinstance(field, forms.ChoiceField) else []
-    if isinstance(choices, BaseChoiceIterator):
+def _fixed_choices(
+    form: type[forms.BaseForm], name: str, field: forms.Field
+) -> Sequence[_Choice] | None:
+    """
+    Return the choices that a field has at each call, or None where each call decides.
+
+    Those of a function may change, and those that the form's ``__init__`` has set.
+    """
+    if not isinstance(field, forms.ChoiceField) or isinstance(field, forms.ModelChoiceField):
         return []
-    flat: Iterator[tuple[object, object]] = flatten_choices(choices)
+    listed, declared = _listed(field), getattr(form, "base_fields", {}).get(name)
+    is_fixed = listed and not _is_iterator(field) and not _is_iterator(declared)
+    return listed if is_fixed and listed == _listed(declared) else None
+
+
+def _is_iterator(field: object) -> bool:
+    """Return whether a function or a query gives the choices of a field, or it has none at all."""
+    choices = getattr(field, "choices", None)
+    while isinstance(choices, BlankChoiceIterator):
+        choices = choices.choices
+    return choices is None or isinstance(choices, BaseChoiceIterator)
+
+
+def _listed(field: Any) -> Sequence[_Choice]:
+    """Return the choices of a field but the empty one."""
+    flat: Iterator[_Choice] = flatten_choices(field.choices)
     return [each for each in flat if each[0] not in ("", None)]
+
+
+def _choices_now(
+    kind: type[forms.BaseForm], form: forms.BaseForm, name: str, error: forms.ValidationError
+) -> str:
+    """Return a sentence on the choices of a field whose schema cannot tell them, or ""."""
+    if error.code != "invalid_choice" or name not in form.fields:
+        return ""
+    field = form.fields[name]
+    return (
+        "" if _fixed_choices(kind, name, field) is not None else f" {hints.offered(_listed(field))}"
+    )
 
 
 def in_site_time(value: datetime.datetime) -> datetime.datetime:

@@ -4,22 +4,43 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import mimetypes
 import types
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, TypeVar
 
 from django.conf import settings
+from django.core.exceptions import ObjectDoesNotExist, SuspiciousFileOperation
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import Error
 from django.utils.encoding import force_str
 from django.utils.translation import override
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
+from mcp_bridge.features.texts import CurrentText
+from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.hints import TypeHint, annotate
 from mcp_bridge.schemas.inputs import CONFIG
 
 T = TypeVar("T")
 _ANY: Final[TypeAdapter[Any]] = TypeAdapter(Any)
+# A form or a serializer may query when it is made, before its tables or rows are there.
+NOT_YET: Final[tuple[type[Exception], ...]] = (Error, ObjectDoesNotExist)
+# Of more choices than these a description says only how many there are.
+_MOST_OFFERED: Final = 50
 # The code of an error, its text, and its path below the argument.
 FieldError = tuple[str | None, str, tuple[str | int, ...]]
 
@@ -50,6 +71,28 @@ _HINTS: Final[Mapping[str, TypeHint]] = {
     "TimeField": datetime.time,
     "UUIDField": uuid.UUID,
 }
+
+
+# A file in a form or a serializer, in MCP's words. A docstring would stand in the schema.
+class _File(BaseModel):
+    model_config = FIELDS_CONFIG
+    name: str = Field(description="The name of the file, with its extension.", min_length=1)
+    data: bytes = Field(description="The content of the file.")
+    mimeType: str = Field("", description="Its media type; if left out, that of its name.")
+
+
+def _uploaded(file: _File) -> SimpleUploadedFile:
+    media_type = file.mimeType or mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    try:
+        return SimpleUploadedFile(file.name, file.data, media_type)
+    except SuspiciousFileOperation as exception:
+        raise PydanticCustomError("file_name", "the name is none that a file has") from exception
+
+
+# The form or the serializer gets the upload, also out of sent_values().
+FILE: Final[TypeHint] = Annotated[
+    _File, AfterValidator(_uploaded), PlainSerializer(lambda upload: upload, return_type=Any)
+]
 
 
 def by_class(module: types.ModuleType) -> dict[type, TypeHint]:
@@ -96,6 +139,35 @@ def describe(texts: Iterable[object], choices: Iterable[tuple[object, object]] =
     if any(str(value) != str(label) for value, label in known):
         sentences.append(labels(known))
     return " ".join(sentences) or None
+
+
+class CurrentChoices:
+    """Metadata of a hint: its description has the choices there are when it is read."""
+
+    def __init__(
+        self, texts: Iterable[object], choices: Callable[[], Iterable[tuple[object, object]]]
+    ) -> None:
+        known = describe(texts)
+        start = f"{known} " if known else ""
+        self._text = CurrentText(
+            f"{start}One of the choices there are at the time of the call.",
+            lambda: start + offered(choices()),
+        )
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {**handler(core), "description": self._text}
+
+
+def offered(choices: Iterable[tuple[object, object]]) -> str:
+    """Return the choices there are now, as a sentence in the site's own language."""
+    with override(settings.LANGUAGE_CODE):
+        known = [(str(value), force_str(label)) for value, label in choices]
+    texts = [cut(value if value == label else f"{value}: {label}", 200) for value, label in known]
+    if len(texts) > _MOST_OFFERED:
+        texts[_MOST_OFFERED:] = [f"and {len(texts) - _MOST_OFFERED} more"]
+    return f"One of: {'; '.join(texts)}." if texts else "There are no choices now."
 
 
 def model_with(

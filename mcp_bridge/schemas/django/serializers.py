@@ -7,11 +7,13 @@ serializer; the fields that may be read are the shape of a result, which is its 
 
 from __future__ import annotations
 
+import functools
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, NotRequired, TypeAlias, get_args, get_origin
 
+from django.utils.choices import BaseChoiceIterator, flatten_choices
 from pydantic import AfterValidator, Field, PlainSerializer
 from pydantic_core import PydanticSerializationUnexpectedValue
 from rest_framework import ISO_8601, serializers
@@ -112,8 +114,10 @@ def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
         return (spectacular.inferred_hint(field, direction) or Any) if hint is Any else hint
     if hint is not None:
         return hint
+    if isinstance(field, serializers.FileField):
+        return hints.FILE
     hint = hints.nearest(_WRITTEN, field)
-    if hint is None and not isinstance(field, serializers.FileField):
+    if hint is None:
         hint = spectacular.inferred_hint(field, direction)
     if hint is None:
         kind = type(field).__name__
@@ -140,7 +144,8 @@ def _structured(field: Any, direction: spectacular.Direction) -> TypeHint | None
         return types.GenericAlias(dict, (str, _nullable_hint(field.child, direction)))
     if isinstance(field, serializers.ChoiceField):
         values = (*field.choices, *([""] if field.allow_blank else []))
-        choice: TypeHint = Literal[values] if field.choices else Any
+        open_hint = str if direction == "request" else Any
+        choice: TypeHint = open_hint if _is_decided_later(field) else Literal[values]
         several = isinstance(field, serializers.MultipleChoiceField)
         return hints.list_of(choice, field, least) if several else choice
     if isinstance(field, serializers.PrimaryKeyRelatedField | serializers.SlugRelatedField):
@@ -149,6 +154,37 @@ def _structured(field: Any, direction: spectacular.Direction) -> TypeHint | None
         queryset = getattr(field, "queryset", None)
         return Any if queryset is None or "__" in (name or "") else key_hint(queryset, name)
     return Any if isinstance(field, _UNTYPED) else None
+
+
+def _is_decided_later(field: Any) -> bool:
+    """Return whether each call decides on the choices: a function gives them, or the serializer."""
+    declared = _declared(field)
+    choices = getattr(declared, "choices", None)
+    if not field.choices or choices is None or isinstance(choices, BaseChoiceIterator):
+        return True
+    pairs = choices.items() if isinstance(choices, Mapping) else flatten_choices(choices)
+    return list(pairs) != list(field.choices.items())
+
+
+def _declared(field: Any) -> Any:
+    """Return the field that a serializer's class declares, or its model's, or None."""
+    parent = field.parent
+    if isinstance(parent, serializers.ListField | serializers.DictField):
+        return getattr(_declared(parent), "child", None)
+    declared = getattr(parent, "_declared_fields", {}).get(field.field_name)
+    return declared or _columns(parent).get(field.source)
+
+
+def _columns(serializer: object) -> dict[str, Any]:
+    model = getattr(getattr(serializer, "Meta", None), "model", None)
+    return {each.name: each for each in model._meta.fields} if model is not None else {}
+
+
+def _current_choices(
+    kind: type[serializers.Serializer[Any]], name: str
+) -> Iterable[tuple[object, object]]:
+    choices: Mapping[object, object] = getattr(kind().fields[name], "choices", {})
+    return choices.items()
 
 
 def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direction) -> TypeHint:
@@ -163,7 +199,10 @@ def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direc
         unsent = field.read_only or isinstance(field, serializers.HiddenField)
         if name in excluded or (unsent if direction == "request" else field.write_only):
             continue
-        choices = field.choices.items() if isinstance(field, serializers.ChoiceField) else ()
+        choices, later = (), False
+        if isinstance(field, serializers.ChoiceField):
+            later = _is_decided_later(field)
+            choices = () if later else field.choices.items()
         options: dict[str, Any] = {"description": hints.describe([field.help_text], choices)}
         if name in deprecated:
             options["json_schema_extra"] = {"deprecated": True}
@@ -172,9 +211,15 @@ def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direc
             continue
         if not field.required:
             # The schema shows no default where there is only a factory; the value is never used.
-            simple = isinstance(field.default, str | int | float | bool)
+            is_null = field.default is None and field.allow_null
+            simple = is_null or isinstance(field.default, str | int | float | bool)
             options |= {"default": field.default} if simple else {"default_factory": lambda: None}
-        members[name] = _nullable_hint(field, direction), options
+        whole = _nullable_hint(field, direction)
+        if later:
+            del options["description"]
+            current = functools.partial(_current_choices, kind, name)
+            whole = annotate(whole, hints.CurrentChoices([field.help_text], current))
+        members[name] = whole, options
     if direction == "request":
         return hints.model_with(kind.__name__, doc, members)
     make: Any = TypedDict
@@ -187,8 +232,7 @@ def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direc
 def _read(field: _Field, options: dict[str, Any]) -> TypeHint:
     """Return the hint of a field that may be read, as a member of a TypedDict."""
     hint = _hint(field, "response")
-    model = getattr(getattr(field.parent, "Meta", None), "model", None)
-    columns = {each.name: each for each in model._meta.fields} if model is not None else {}
+    columns = _columns(field.parent)
     never_null = field.source in columns and not columns[field.source].null
     if field.allow_null or (field.read_only and not never_null):
         hint = hint | None

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 from jsonschema import Draft202012Validator, FormatChecker
@@ -22,7 +22,7 @@ from referencing import Registry
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.text import cut, pointer
 from mcp_bridge.schemas.validation import keywords
-from mcp_bridge.schemas.walk import SchemaDocument, subschemas
+from mcp_bridge.schemas.walk import IN_PLACE, SchemaDocument, subschemas
 
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
@@ -33,10 +33,6 @@ MAX_ERRORS: Final = 1000
 MAX_STEPS: Final = 50_000
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-# Keywords whose subschemas apply to the very value that the schema itself applies to.
-_IN_PLACE: Final = frozenset(
-    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"}
-)
 
 _LONG: Final = 100
 _MANY: Final = 50
@@ -115,11 +111,8 @@ class SchemaValidator:
         """
         token = keywords.BUDGET.set(keywords.Budget(MAX_STEPS, self._validators))
         try:
-            errors = islice(self._validator.iter_errors(_quiet(instance)), MAX_ERRORS)
-            found = [
-                InstanceError(each.validator or "false", _explain(each), tuple(each.absolute_path))
-                for each in errors
-            ]
+            errors = self._validator.iter_errors(_quiet(instance))
+            found = list(islice(chain.from_iterable(map(_explained, errors)), MAX_ERRORS))
         except Exception as exception:
             if not self._has_logged:
                 self._has_logged = True
@@ -190,7 +183,7 @@ def _check_parts(document: SchemaDocument) -> None:
         raise ValueError("has a $dynamicAnchor twice, so that a $dynamicRef has no one target")
     edges: dict[int, list[int]] = {}
     for schema in parts:
-        in_place = [each.schema for each in subschemas(schema) if each.keyword in _IN_PLACE]
+        in_place = [each.schema for each in subschemas(schema) if each.keyword in IN_PLACE]
         # Booleans, whose ids are all the same, lead nowhere.
         edges[id(schema)] = [id(each) for each in (*in_place, *document.targets(schema).values())]
     try:
@@ -223,6 +216,22 @@ def _quiet(value: object) -> object:
     if isinstance(value, list | tuple):
         return _Array([_quiet(each) for each in value])
     return value
+
+
+def _explained(error: ValidationError, may_be_null: bool = False) -> Iterator[InstanceError]:
+    """Yield an error; for a value that may be null, those of the schema that it has besides."""
+    branches: Any = error.validator_value if error.validator == "anyOf" else ()
+    null = next((each for each in branches if each == {"type": "null"}), None)
+    # By identity, since the other branch may hold a schema that is equal.
+    meant = [each for each in error.context or () if each.schema is not null]
+    if len(branches) == 2 and null is not None and meant:
+        for each in meant:
+            yield from _explained(each, may_be_null=not each.path)
+        return
+    text = _explain(error)
+    if may_be_null and error.validator in ("type", "enum", "const"):
+        text += " or null"
+    yield InstanceError(str(error.validator or "false"), text, tuple(error.absolute_path))
 
 
 def _explain(error: ValidationError) -> str:
