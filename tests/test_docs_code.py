@@ -29,6 +29,11 @@ from tests.support.serving import set_tool
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in ROOT.glob("docs/*.md")}
 PAGES |= {name: (ROOT / name).read_text() for name in ("README.md", "CHANGELOG.md")}
+# The README is the description on the package index as well, where its links have to be absolute.
+REPOSITORY = "https://github.com/django-mcp-bridge/django-mcp-bridge"
+PAGES["README.md"] = re.sub(
+    rf"^(\[\w+\]): {REPOSITORY}/blob/main/(\S+)$", r"\1(\2)", PAGES["README.md"], flags=re.MULTILINE
+)
 BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)(?P<page>[\w./-]*)(?:#(?P<anchor>[\w-]+))?\)")
 FORM = {"elicitation": {}}
@@ -96,6 +101,14 @@ def test_every_link_leads_somewhere() -> None:
             if link["anchor"] not in known:
                 lost.append((page, link[0]))
     assert lost == []
+
+
+def test_the_readme_links_to_all_pages_and_its_links_have_addresses() -> None:
+    prose = BLOCK.sub("", PAGES["README.md"])
+    named = set(re.findall(r"\[(\w+)\](?!\()", prose))
+    links = [link["page"] for link in LINK.finditer(PAGES["README.md"])]
+    assert {path for path in PAGES if path != "README.md"} <= set(links)
+    assert named == set(re.findall(r"^\[(\w+)\]\(", prose, re.MULTILINE))
 
 
 def anchors(page: Path) -> set[str]:

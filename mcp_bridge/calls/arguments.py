@@ -202,7 +202,9 @@ def _merged(found: Iterable[_Located]) -> list[ArgumentError]:
             continue
         wanted: list[str] = []
         for branch, errors in errors_of.items():
-            text = "; ".join(each.message if each.path == union else str(each) for each in errors)
+            # The line begins with the path of the union: its members are named below it.
+            below = [replace(each, path=each.path.removeprefix(union)) for each in errors]
+            text = "; ".join(str(each) if each.path else each.message for each in below)
             if branch in meant:
                 name = _CHECKED.sub(r"\1", branch)
                 text = f"as {cut(name)}: {text}"

@@ -19,8 +19,9 @@ from rest_framework.throttling import BaseThrottle, ScopedRateThrottle, SimpleRa
 from mcp_bridge.access.throttling import EVERY_TOOL, ToolRateThrottle, make_throttle
 from mcp_bridge.checks.settings import check_settings
 from mcp_bridge.conf import conf
+from mcp_bridge.models import ToolSetting
 from mcp_bridge.registry.linting import lint
-from mcp_bridge.registry.registry import Snapshot, registry
+from mcp_bridge.registry.registry import Snapshot, has_database, is_migrated, registry
 
 # The modes of SQLite's BEGIN that take the lock for writing with it.
 _WRITING: Final = ("IMMEDIATE", "EXCLUSIVE")
@@ -28,12 +29,19 @@ _REDIS: Final = ("django.core.cache.backends.redis.RedisCache", "django_redis.ca
 
 
 def check_tools(
-    app_configs: Sequence[AppConfig] | None = None, **kwargs: object
+    app_configs: Sequence[AppConfig] | None = None,
+    databases: Sequence[str] | None = None,
+    **kwargs: object,
 ) -> list[checks.CheckMessage]:
     """Return what is wrong with the tools, those that the sources left out included."""
     if check_settings():
         # A wrong setting can stop the sources from being read at all; it is reported by itself.
         return []
+    if databases and has_database():
+        # Called by migrate: the types of a tool may read and write tables that are not made yet.
+        using = router.db_for_write(ToolSetting)
+        if using not in databases or not is_migrated(using):
+            return []
     # Read anew, and kept for the requests that follow.
     registry.reload()
     tools = registry.discovered

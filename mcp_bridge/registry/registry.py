@@ -15,6 +15,7 @@ from time import monotonic
 from django.conf import settings
 from django.core import checks
 from django.db import connections, router
+from django.db.migrations.executor import MigrationExecutor
 from django.utils.module_loading import import_string
 
 from mcp_bridge.conf import conf
@@ -198,12 +199,16 @@ class Registry:
             self._discovered = None
         self.forget()
 
-    def write_rows(self, *, using: str, **kwargs: object) -> None:
-        """Write a row for each tool; an error is logged. Receives ``post_migrate``."""
+    def write_rows(self, *, using: str, plan: object = None, **kwargs: object) -> None:
+        """
+        Write a row for each tool; an error is logged. Receives ``post_migrate``.
+
+        While migrations wait no tool is made, since the types of a tool may read and write tables.
+        """
         if using != router.db_for_write(ToolSetting):
             return
-        # After a migration backwards there is no table.
-        if ToolSetting._meta.db_table in connections[using].introspection.table_names():
+        # The command flush migrates nothing, and has no plan.
+        if plan is None or is_migrated(using):
             try:
                 if self._build_again < math.inf:
                     self.reload()
@@ -245,6 +250,16 @@ class Registry:
 def has_database() -> bool:
     """Return whether the site has a database: without one, every tool is served as in the code."""
     return connections[router.db_for_write(ToolSetting)].vendor != "unknown"
+
+
+def is_migrated(alias: str) -> bool:
+    """Return whether a database has the tables of this app, and no migration waits for it."""
+    # After a migration backwards, and before a first one of a site without migrations, there are
+    # no tables.
+    if ToolSetting._meta.db_table not in connections[alias].introspection.table_names():
+        return False
+    executor = MigrationExecutor(connections[alias])
+    return not executor.migration_plan(executor.loader.graph.leaf_nodes())
 
 
 def build() -> Snapshot:
