@@ -8,6 +8,7 @@ Python packages are pinned in ``requirements.txt``, a section an environment, np
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -37,6 +38,12 @@ def npm_program(name: str) -> Path:
     return NODE / "node_modules" / ".bin" / name
 
 
+def copy_scripts() -> None:
+    """Put our own scripts beside the npm packages, since Node looks for those where a file is."""
+    for script in (HERE / "node").glob("*.mjs"):
+        shutil.copy(script, NODE)
+
+
 def search_path() -> str:
     """PATH with the Node of these environments first."""
     return f"{programs(SERVERS)}{os.pathsep}{os.environ.get('PATH', '')}"
@@ -53,6 +60,7 @@ def install() -> None:
         done.append(pool.submit(_install_packages))
         for each in done:
             each.result()
+    copy_scripts()
 
 
 def sections() -> dict[str, str]:
@@ -68,7 +76,15 @@ def sections() -> dict[str, str]:
 def versions() -> dict[str, str]:
     """Every pinned version, by the name of its package."""
     pins = [line for text in sections().values() for line in text.splitlines() if "==" in line]
-    return {name.split("[")[0]: version for name, _, version in (pin.partition("==") for pin in pins)}
+    found = {name: version for name, _, version in (pin.partition("==") for pin in pins)}
+    packages: dict[str, str] = json.loads(PACKAGES[0].read_text())["dependencies"]
+    # The older official client, of an environment of its own.
+    return {**found, **packages, "mcp 1": _version("mcp", "google"), "mcp": _version("mcp", "agents")}
+
+
+def _version(package: str, environment: str) -> str:
+    pins = dict(line.split("==") for line in sections()[environment].splitlines())
+    return pins[package]
 
 
 def _install(name: str, pins: str, *more: str) -> None:

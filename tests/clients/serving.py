@@ -60,7 +60,10 @@ def serving(name: str, clients: list[str], folder: Path, urls: str = "") -> Iter
         process = subprocess.Popen(
             [programs(SERVERS) / command[0], *command[1:]],
             cwd=ROOT,
-            env=_environment(folder, urls or URLS.get(name, "")),
+            env={
+                **_environment(folder, urls or URLS.get(name, "")),
+                "CLIENTS_LOG": str(folder / "requests.jsonl"),
+            },
             stdout=log,
             stderr=log,
         )
@@ -96,7 +99,6 @@ def _environment(folder: Path, urls: str) -> dict[str, str]:
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "tests.clients.settings",
         "CLIENTS_DATABASE": str(folder / "db.sqlite3"),
-        "CLIENTS_LOG": str(folder / "requests.jsonl"),
         "CLIENTS_URLS": urls or "testproject.urls",
         "PYTHONDONTWRITEBYTECODE": "1",
     }

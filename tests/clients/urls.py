@@ -5,4 +5,10 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import include, path
 
-urlpatterns = [path("admin/", admin.site.urls), path("", include("mcp_bridge.urls_async"))]
+from testproject.newsroom.procedures import server
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("rpc", server.async_view),
+    path("", include("mcp_bridge.urls_async")),
+]

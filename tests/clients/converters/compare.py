@@ -15,6 +15,7 @@ from typing import Any
 
 TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 DEPTH = 8
+NO_ITEMS = "does not know the items"
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,9 @@ def _compare(
     if path.count("/") > 1 and "null" in before.types:
         found |= {"null further down"}
     for message in _differences(before, after):
-        yield Finding(path or "/", message, frozenset(found))
+        # Items are left out for what they are.
+        more = set().union(*map(causes, before.items)) if message == NO_ITEMS else set()
+        yield Finding(path or "/", message, frozenset(found | more))
     if depth == DEPTH:
         return
     rest = (given_root, made_root)
@@ -106,7 +109,7 @@ def _differences(before: View, after: View) -> Iterator[str]:
     if dropped := (before.members.keys() - after.members.keys()) if "object" in common else None:
         yield f"does not know the members {', '.join(sorted(dropped))}"
     if before.items and not after.items and "array" in common:
-        yield "does not know the items"
+        yield NO_ITEMS
 
 
 def _view(schemas: list[Any], root: Any) -> View:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.clients.converters.compare import causes, compare
-from tests.clients.environments import HERE, NODE, ROOT, SERVERS, programs, search_path
+from tests.clients.environments import NODE, ROOT, SERVERS, programs, search_path
 from tests.clients.serving import Failure
 
 STRICT = {"open objects": "strict mode wants additionalProperties: false"}
@@ -154,10 +154,8 @@ def _sort(
 
 def _run(converter: Converter, schemas: Path) -> Iterator[dict[str, Any]]:
     if converter.environment == "node":
-        # Beside its packages, since Node looks for those where the file is.
-        script = NODE / "converters.mjs"
-        script.write_text((HERE / "node" / script.name).read_text())
-        command = [programs(SERVERS) / "node", script, converter.name, schemas]
+        node = programs(SERVERS) / "node"
+        command = [node, NODE / "converters.mjs", converter.name, schemas]
     else:
         python = programs(converter.environment) / "python"
         command = [python, "-m", "tests.clients.converters", converter.name, schemas]

@@ -7,6 +7,8 @@ each question to the user is added; where the package can ask, the user agrees.
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -101,6 +103,32 @@ async def official_1(url: str, token: str, asked: list[str]) -> AsyncIterator[Co
             return of_result(await session.call_tool(name, arguments))
 
         yield Connection(names, call)
+
+
+@asynccontextmanager
+async def mcp_remote(url: str, token: str, asked: list[str]) -> AsyncIterator[Connection]:
+    """The official SDK over stdio, with mcp-remote between it and the site."""
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    program = os.environ["MCP_REMOTE"]
+    arguments = [url, "--header", f"Authorization: Bearer {token}"]
+    environment = {"HOME": os.environ["HOME"], "PATH": os.environ["PATH"], "BROWSER": "true"}
+    process = StdioServerParameters(command=program, args=arguments, env=environment)
+    with open(os.devnull, "w") as unread:
+        async with (
+            stdio_client(process, errlog=unread) as (read, write),
+            ClientSession(read, write) as session,
+        ):
+            await asyncio.wait_for(session.initialize(), 15)
+
+            async def names() -> list[str]:
+                return [tool.name for tool in (await session.list_tools()).tools]
+
+            async def call(name: str, arguments: dict[str, Any]) -> Shown:
+                return of_result(await session.call_tool(name, arguments))
+
+            yield Connection(names, call)
 
 
 @asynccontextmanager
