@@ -122,7 +122,8 @@ def client(each: Client, server: Server, model: Model, rows: dict[str, dict[str,
     except (Failure, subprocess.TimeoutExpired) as failure:
         row, wrong = {}, [str(failure)]
     else:
-        rows.setdefault(each.name, {**row, "servers": []})["servers"].append(server.name)
+        kept = rows.setdefault(each.name, {**row, "servers": []})
+        kept["servers"] += [] if wrong else [server.name]
     seconds = time.monotonic() - started
     said = "; ".join(wrong) or f"{row['revision']}, {row['wait']['how']}"
     return line(not wrong, f"{each.name} ({server.name})", f"{seconds:4.1f} s  {said}")

@@ -9,14 +9,12 @@ from tests.clients.environments import versions
 from tests.clients.programs import Seat
 from tests.clients.roster import Client
 
-LEGACY = re.compile(r"\d{4}-\d\d-\d\d")
-
 
 def judged(client: Client, seat: Seat, answer: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """A row of the table, and in words what is not as it must be."""
     requests = seat.server.requests(seat.token)
     refused = seat.server.requests(seat.bad)
-    state = seat.server.state()[client.name]
+    state = seat.server.state(client.name)
     wait, how = _wait(answer, state)
     wrong = [
         *_missing(seat.mine["tools"], answer["listed"]),
@@ -48,14 +46,15 @@ def _missing(tools: list[str], listed: list[str]) -> list[str]:
     return [f"does not list {', '.join(missing)}"] if missing else []
 
 
-def _wait(answer: dict[str, Any], state: dict[str, Any]) -> tuple[list[str], str]:
+def _wait(answer: dict[str, Any], state: tuple[bool, int]) -> tuple[list[str], str]:
     """Whether the call has waited for a person, and how."""
+    deleted, waiting = state
     if answer["asked"]:
-        wrong = [] if state["deleted"] else ["the user has agreed, and nothing was deleted"]
+        wrong = [] if deleted else ["the user has agreed, and nothing was deleted"]
         return wrong, "asks its user"
-    if state["deleted"]:
+    if deleted:
         return ["deleted without being asked"], "does not wait"
-    if state["waiting"] != 1:
+    if waiting != 1:
         return [f"no call waits in the queue: {_text(answer['wait'])[:160]}"], "does not wait"
     if "needs the approval of a person" not in _text(answer["wait"]):
         return ["waits, and does not say so"], "waits in the queue"
@@ -65,7 +64,7 @@ def _wait(answer: dict[str, Any], state: dict[str, Any]) -> tuple[list[str], str
 def _revision(requests: list[dict[str, Any]]) -> str:
     """The revision that a client speaks, by what it sends after its first request."""
     called = [each["revision"] for each in requests if each["method"] == "tools/call"]
-    return str(called[-1]) if called and called[-1] else "2025-03-26"
+    return str(called[-1]) if called and called[-1] else "2025-03-26, for want of a header"
 
 
 def _text(step: dict[str, Any]) -> str:

@@ -215,7 +215,7 @@ def inspector(seat: Seat) -> dict[str, Any]:
             text = " ".join(block.get("text", "") for block in content)
             answer[step] = {"text": text, "kinds": [block["type"] for block in content]}
     status, output = ask("tools/list", token=seat.bad)
-    answer["bad"] = {"error": status != 0, "text": output}
+    answer["bad"] = {"error": status != 0, "text": _line('{"error"', output)}
     return answer
 
 

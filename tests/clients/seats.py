@@ -1,9 +1,4 @@
-"""
-``make CLIENT...``: a newsroom with a superuser, a token and a draft for each client.
-``state CLIENT...``: what has become of each client's draft, and of its call that waits.
-
-The answer is JSON on standard output, an object by client.
-"""
+"""Make a newsroom with a superuser, a token and a draft for each client; told as JSON."""
 
 from __future__ import annotations
 
@@ -15,13 +10,11 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 
 
-def main(task: str, clients: list[str]) -> None:
+def main(clients: list[str]) -> None:
     django.setup()
-    if task == "make":
-        call_command("migrate", verbosity=0)
-        call_command("seed_newsroom", verbosity=0)
-    answer = (make if task == "make" else state)(clients)
-    json.dump(answer, sys.stdout)
+    call_command("migrate", verbosity=0)
+    call_command("seed_newsroom", verbosity=0)
+    json.dump(make(clients), sys.stdout)
 
 
 def make(clients: list[str]) -> dict[str, dict[str, object]]:
@@ -49,19 +42,4 @@ def make(clients: list[str]) -> dict[str, dict[str, object]]:
     return made
 
 
-def state(clients: list[str]) -> dict[str, dict[str, object]]:
-    from mcp_bridge.models import PendingCall
-    from testproject.newsroom.models import Article
-
-    return {
-        name: {
-            "deleted": not Article.objects.filter(slug=f"draft-{name}").exists(),
-            "waiting": PendingCall.objects.filter(
-                user__username=name, tool="articles_delete", status="waiting"
-            ).count(),
-        }
-        for name in clients
-    }
-
-
-main(sys.argv[1], sys.argv[2:])
+main(sys.argv[1:])

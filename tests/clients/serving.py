@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,12 @@ COMMANDS = {
     "uvicorn": ["uvicorn", "testproject.asgi:application", "--lifespan", "off", "--port", "{port}"],
 }
 URLS = {"uvicorn": "tests.clients.urls"}
+
+
+WAITING = """
+    SELECT COUNT(*) FROM mcp_bridge_pendingcall JOIN auth_user ON auth_user.id = user_id
+    WHERE username = ? AND tool = 'articles_delete' AND status = 'waiting'
+"""
 
 
 class Failure(Exception):
@@ -42,16 +49,20 @@ class Server:
         lines = log.read_text().splitlines() if log.is_file() else []
         return [line for line in map(json.loads, lines) if line["token"] in tokens]
 
-    def state(self) -> dict[str, dict[str, Any]]:
-        """Of each client: whether its article is still there, and how its call waits."""
-        return dict(_seats(self.folder, self.name, "state", *self.seats))
+    def state(self, client: str) -> tuple[bool, int]:
+        """Whether a client's article is gone, and how many calls of its user wait."""
+        with closing(sqlite3.connect(self.folder / "db.sqlite3", timeout=20)) as database:
+            article = "SELECT COUNT(*) FROM newsroom_article WHERE slug = ?"
+            (left,) = database.execute(article, [self.seats[client]["slug"]]).fetchone()
+            (waiting,) = database.execute(WAITING, [client]).fetchone()
+        return left == 0, waiting
 
 
 @contextmanager
 def serving(name: str, clients: list[str], folder: Path, urls: str = "") -> Iterator[Server]:
     """Serve the newsroom on a free port, with a seat for each client, until the block ends."""
     folder.mkdir(parents=True)
-    seats = _seats(folder, name, "make", *clients)
+    seats = _seats(folder, name, clients)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -78,9 +89,9 @@ def serving(name: str, clients: list[str], folder: Path, urls: str = "") -> Iter
             process.kill()
 
 
-def _seats(folder: Path, server: str, task: str, *clients: str) -> dict[str, dict[str, Any]]:
+def _seats(folder: Path, server: str, clients: list[str]) -> dict[str, dict[str, Any]]:
     done = subprocess.run(
-        [programs(SERVERS) / "python", "-m", "tests.clients.seats", task, *clients],
+        [programs(SERVERS) / "python", "-m", "tests.clients.seats", *clients],
         cwd=ROOT,
         env=_environment(folder, ""),
         capture_output=True,

@@ -8,6 +8,7 @@ each question to the user is added; where the package can ask, the user agrees.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -172,7 +173,7 @@ async def pydantic_ai(url: str, token: str, asked: list[str]) -> AsyncIterator[C
             made = await toolset.direct_call_tool(name, arguments)
             parts = made if isinstance(made, list) else [made]
             kinds = ["image" if type(part).__name__ == "BinaryImage" else "text" for part in parts]
-            return Shown(str(made)[:2000], kinds)
+            return Shown(json.dumps(made, default=str)[:2000], kinds)
 
         yield Connection(names, call)
 
