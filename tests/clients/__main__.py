@@ -62,7 +62,9 @@ def converters(folder: Path) -> list[bool]:
     command = [python, "-m", "tests.clients.schemas", plain, google]
     subprocess.run(command, cwd=ROOT, check=True, stderr=subprocess.DEVNULL)
     with ThreadPoolExecutor(2) as pool:
-        passed = [*pool.map(lambda each: converter(each, google if each.google else plain), CONVERTERS)]
+        passed = [
+            *pool.map(lambda each: converter(each, google if each.google else plain), CONVERTERS)
+        ]
     return [*passed, *strict(folder)]
 
 

@@ -79,7 +79,12 @@ def versions() -> dict[str, str]:
     found = {name: version for name, _, version in (pin.partition("==") for pin in pins)}
     packages: dict[str, str] = json.loads(PACKAGES[0].read_text())["dependencies"]
     # The older official client, of an environment of its own.
-    return {**found, **packages, "mcp 1": _version("mcp", "google"), "mcp": _version("mcp", "agents")}
+    return {
+        **found,
+        **packages,
+        "mcp 1": _version("mcp", "google"),
+        "mcp": _version("mcp", "agents"),
+    }
 
 
 def _version(package: str, environment: str) -> str:

@@ -23,7 +23,8 @@ def taking(name: str, hint: Any) -> Callable[..., Any]:
     def take(value, other=None):  # type: ignore[no-untyped-def]
         """Take a value."""
 
-    take.__annotations__ = {"value": hint, "other": Optional[hint]}
+    # Not every hint knows the operator |.
+    take.__annotations__ = {"value": hint, "other": Optional[hint]}  # noqa: UP045
     take.__name__ = name
     return take
 

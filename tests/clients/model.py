@@ -1,9 +1,10 @@
 """
-A model that is none: it asks for the calls of a plan, one after another, and says that it is done.
+A model that is none: it asks for the calls of a plan, one by one, and says that it is done.
 
-It speaks the interfaces of the large providers as far as a client needs them to run tools: Anthropic's
-messages, OpenAI's responses and chat completions, Gemini's generateContent. The first part of the
-path says which client asks, so that what each shows to its model can be read afterwards.
+It speaks the interfaces of the large providers as far as a client needs them to run tools:
+Anthropic's messages, OpenAI's responses and chat completions, Gemini's generateContent. The first
+part of the path says which client asks, so that what each shows to its model can be read
+afterwards.
 """
 
 from __future__ import annotations

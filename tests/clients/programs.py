@@ -84,7 +84,9 @@ class Seat:
         """The answer of a client with a model, once it has run."""
         told = self.model.told.get(self.client, [])
         if len(told) < len(self.steps):
-            raise Failure(f"{self.client} has told its model of {len(told)} calls:\n{output[-2000:]}")
+            raise Failure(
+                f"{self.client} has told its model of {len(told)} calls:\n{output[-2000:]}"
+            )
         answer: dict[str, Any] = {"listed": sorted(self.model.tools.get(self.client, {}))}
         for step, text in zip(self.steps, told, strict=False):
             answer[step] = {"text": text}

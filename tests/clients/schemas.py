@@ -1,8 +1,8 @@
 """
 Write every tool definition that the converters are given to a JSON file, as tools/list sends it.
 
-``python -m tests.clients.schemas FILE [GOOGLE]``: the newsroom's tools as an administrator sees them,
-and those of ``kinds``; GOOGLE is the file for the clients whose sites have Google's setting.
+``python -m tests.clients.schemas FILE [GOOGLE]``: the newsroom's tools as an administrator sees
+them, and those of ``kinds``; GOOGLE is the file for the clients whose sites have Google's setting.
 """
 
 from __future__ import annotations

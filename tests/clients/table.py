@@ -41,7 +41,7 @@ def rendered() -> str:
             asks = "yes"
         can = ["yes" if row[name] else "no" for name in ("images", "progress")]
         cells = [f"[{row['title']}]({row['page']}.md)", row["version"], row["revision"], asks, *can]
-        lines.append(f"| {' | '.join(cells)} | {', '.join(row['servers'])} |")
+        lines.append(f"| {' | '.join(cells)} | {', '.join(row['servers']) or 'fails'} |")
     for title, page, why in NOT_RUN:
         lines.append(f"| [{title}]({page}.md) | not run: {why} | | | | | |")
     lines += ["", "| Client | Of a wrong argument | Of a call that waits | Of a bad token |"]

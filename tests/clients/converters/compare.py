@@ -135,7 +135,9 @@ def _alternatives(schema: Any) -> Iterator[Any]:
                 yield each
 
 
-def _leaves(schema: Any, root: Any, seen: frozenset[str]) -> Iterator[tuple[dict[str, Any], set[str]]]:
+def _leaves(
+    schema: Any, root: Any, seen: frozenset[str]
+) -> Iterator[tuple[dict[str, Any], set[str]]]:
     """The alternatives of a schema that are none themselves, and the causes on the way to each."""
     if schema is True:
         schema = {}
@@ -203,10 +205,11 @@ def _causes(schema: dict[str, Any]) -> set[str]:
     if "$ref" in schema:
         found.add("recursion")
     kind = schema.get("type")
-    if "object" in (kind if isinstance(kind, list) else [kind]):
-        # Where additionalProperties: false is not sent, the members say that it holds.
-        if schema.get("additionalProperties", "properties" not in schema) is not False:
-            found.add("open objects")
+    is_object = "object" in (kind if isinstance(kind, list) else [kind])
+    # Where additionalProperties: false is not sent, the members say that it holds.
+    is_open = schema.get("additionalProperties", "properties" not in schema) is not False
+    if is_object and is_open:
+        found.add("open objects")
     if "prefixItems" in schema:
         found.add("tuples")
     if not schema.keys() & {"type", "anyOf", "oneOf", "allOf", "$ref", "enum", "const"}:

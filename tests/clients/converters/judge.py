@@ -28,7 +28,6 @@ SUBSET = {
     "const": "left out",
     "oneOf": "left out",
     "anything": "a schema without a type has none to become",
-    "nothing but null": "a type of its own there is none",
 }
 
 
@@ -82,6 +81,7 @@ CONVERTERS = [
         "google",
         {
             **SUBSET,
+            "nothing but null": "taken as a string",
             "alternatives": "of several types with null, the last is kept",
             "null further down": "null is kept for parameters alone",
         },

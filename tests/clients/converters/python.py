@@ -83,7 +83,8 @@ def google_adk(tool: Schema) -> Any:
         """Stands where a connection would: making a declaration needs none."""
 
     declaration = MCPTool(
-        mcp_tool=mcp_tool(tool), mcp_session_manager=Sessions()  # type: ignore[arg-type]
+        mcp_tool=mcp_tool(tool),
+        mcp_session_manager=Sessions(),  # type: ignore[arg-type]
     )._get_declaration()
     if declaration.parameters_json_schema is not None:
         return declaration.parameters_json_schema

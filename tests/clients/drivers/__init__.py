@@ -1,1 +1,1 @@
-"""Each client as a program of its own: a plan on standard input, what was seen on standard output."""
+"""Each client as a program: a plan on standard input, what was seen on standard output."""

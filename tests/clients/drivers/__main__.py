@@ -1,9 +1,9 @@
 """
 ``python -m tests.clients.drivers CLIENT``: what a Python client does with the newsroom.
 
-The plan on standard input names the address, the token, an article to delete and a picture. The answer
-on standard output says what was listed, and what the client shows of each call: its text, the
-kinds of its content, and whether it counts as an error.
+The plan on standard input names the address, the token, an article to delete and a picture. The
+answer on standard output says what was listed, and what the client shows of each call: its text,
+the kinds of its content, and whether it counts as an error.
 """
 
 from __future__ import annotations
