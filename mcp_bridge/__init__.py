@@ -8,8 +8,7 @@ model what went wrong, and Context tells the function who calls. Importing them 
 from __future__ import annotations
 
 from mcp_bridge.exceptions import ToolError
-from mcp_bridge.features.context import Context
-from mcp_bridge.features.marks import mcp_tool
+from mcp_bridge.features import Context, mcp_tool
 
 __all__ = ["Context", "ToolError", "mcp_tool"]
 __version__ = "0.1.0"

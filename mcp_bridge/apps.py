@@ -19,14 +19,17 @@ class MCPBridgeConfig(AppConfig):
         # both can be imported only now, when Django has loaded every model.
         from mcp_bridge.checks.settings import check_settings
         from mcp_bridge.checks.tools import check_tools
+        from mcp_bridge.checks.urls import check_urls
         from mcp_bridge.registry.registry import registry
         from mcp_bridge.schemas.django import register_adapters
 
         register_adapters()
-        # By its name, since extras stand above the core; it imports no library of its own.
-        import_string("mcp_bridge.contrib.structs.register_adapters")()
+        # By their names, since extras stand above the core; they import no library of their own.
+        for extra in ("structs", "wagtail"):
+            import_string(f"mcp_bridge.contrib.{extra}.register_adapters")()
         checks.register(check_settings, "mcp_bridge")
         checks.register(check_tools, "mcp_bridge")
+        checks.register(check_urls, "mcp_bridge")
         tools_changed.connect(registry.settings_changed, dispatch_uid="mcp_bridge.tools_changed")
         # Only tests change settings while a process runs.
         setting_changed.connect(registry.settings_changed, dispatch_uid="mcp_bridge.settings")

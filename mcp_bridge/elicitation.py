@@ -42,28 +42,28 @@ def elicit(context: Context, message: str, model: type[M]) -> M:
     TypeError for a model that no form can show (MCP, "Elicitation").
     """
     schema = form_schema(model)
-    key = _key(context, message, model, schema)
+    # A key that only this very question has, so that no answer counts for another one. The same
+    # question asked twice in a call is two questions.
+    key = f"{model.__name__}-{hashlib.sha256(encode([message, schema])).hexdigest()[:16]}"
+    times = context.scratch[elicit, key] = context.scratch.get((elicit, key), 0) + 1
+    if times > 1:
+        key += f"-{times}"
     response = context.input_responses.get(key)
-    if response is None:
-        raise InputRequired(
-            {key: FormElicitRequest(message, schema)}, tool_state=context.tool_state
-        )
-    if response["action"] != "accept":
-        raise Declined(
-            f"The user was asked “{cut(message, 300)}” and did not answer: {response['action']}. "
-            "Do not call the tool again unless the user wants it.",
-            response["action"],
-        )
-    try:
-        answer = _validator(model).validate_json(encode(response.get("content", {})))
-    except ValidationError as refused:
-        errors = refused.errors(include_url=False, include_context=False)[:10]
-        lines = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors)
-        explained = cut("\n".join(lines), 1000)
-        again = f"{message}\n\nThe last answer could not be taken:\n{explained}"
-        request = {key: FormElicitRequest(again, schema)}
-        raise InputRequired(request, tool_state=context.tool_state) from None
-    return cast("M", answer)
+    if response is not None:
+        if response["action"] != "accept":
+            raise Declined(
+                f"The user was asked “{cut(message, 300)}” and did not answer: "
+                f"{response['action']}. Do not call the tool again unless the user wants it.",
+                response["action"],
+            )
+        try:
+            return cast("M", _validator(model).validate_json(encode(response.get("content", {}))))
+        except ValidationError as refused:
+            errors = refused.errors(include_url=False, include_context=False)[:10]
+            lines = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors)
+            explained = cut("\n".join(lines), 1000)
+            message += f"\n\nThe last answer could not be taken:\n{explained}"
+    raise InputRequired({key: FormElicitRequest(message, schema)}, tool_state=context.tool_state)
 
 
 @lru_cache(maxsize=256)
@@ -120,15 +120,3 @@ def _flat(document: SchemaDocument, schema: JSONSchema) -> JSONSchema:
 @lru_cache(maxsize=256)
 def _validator(model: type[BaseModel]) -> SchemaValidator:
     return strict_validator(TypeAdapter(model).core_schema)
-
-
-def _key(context: Context, message: str, model: type[BaseModel], schema: object) -> str:
-    """
-    Return a key that only this very question has, so that no answer counts for another one.
-
-    The same question asked twice in a call is two questions.
-    """
-    digest = hashlib.sha256(encode([message, schema])).hexdigest()[:16]
-    key = f"{model.__name__}-{digest}"
-    times = context.scratch[elicit, key] = context.scratch.get((elicit, key), 0) + 1
-    return key if times == 1 else f"{key}-{times}"

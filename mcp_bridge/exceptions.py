@@ -12,8 +12,7 @@ The exceptions of mcp_bridge.
     BaseException
     └── InputRequired             the client has to answer something first
 
-What the model can act on is a ToolError. What the client did wrong is a ProtocolError. Anything
-else that a tool raises is logged in full and reported in one plain sentence.
+Anything else that a tool raises is logged in full and reported in one plain sentence.
 """
 
 from __future__ import annotations
@@ -50,10 +49,9 @@ class ArgumentError:
 
 class InvalidArguments(ToolError):
     """
-    The arguments of a call break the tool's input schema.
+    The arguments of a call break the tool's input schema: ``errors``, and the text, say how.
 
-    ``errors`` holds every violation that was found; the text has one line for each. ``repaired``
-    are JSON pointers to arguments that were decoded from strings of JSON before.
+    ``repaired`` are JSON pointers to arguments that were decoded from strings of JSON before.
     """
 
     def __init__(self, errors: Sequence[ArgumentError], *, repaired: Sequence[str] = ()) -> None:
@@ -90,8 +88,7 @@ class CallRefused(Exception):
     """
     A call is answered with ``result`` without its tool being run.
 
-    ``error_code`` (calls.outcomes.ErrorCode) and ``reference``, as in the log, are what the record
-    of the refusal says.
+    Its record has the ``error_code`` (calls.outcomes.ErrorCode) and the log's ``reference``.
     """
 
     def __init__(

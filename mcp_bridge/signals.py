@@ -1,8 +1,7 @@
 """
-Django signals that the bridge sends.
+Django signals that the bridge sends: what a receiver raises is logged and changes nothing else.
 
-All are sent robustly: what a receiver raises is logged and changes nothing else. Those of
-calls are sent in the thread that answers, outside of the tool's transaction.
+Those of calls are sent in the thread that answers, outside of the tool's transaction.
 """
 
 from __future__ import annotations

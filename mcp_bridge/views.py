@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
@@ -12,7 +11,7 @@ from asgiref.sync import sync_to_async
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.views import View
 
 from mcp_bridge.access.authentication import authenticate, throttle
@@ -28,18 +27,12 @@ from mcp_bridge.protocol import (
     aanswer,
     answer,
     pagination,
+    refuse,
 )
+from mcp_bridge.registry.definitions import sent_definition
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.server.tools import page
-from mcp_bridge.transports.http import (
-    check_media,
-    check_origin,
-    context_of,
-    headers_of,
-    read_body,
-    refusal,
-    respond,
-)
+from mcp_bridge.transports import http
 
 
 class BridgeView(View):
@@ -63,7 +56,7 @@ class BridgeView(View):
         # What the decorators of these names set; as decorators they would cost every request.
         view.csrf_exempt = True  # type: ignore[attr-defined]
         view.login_required = False  # type: ignore[attr-defined]
-        # Under ATOMIC_REQUESTS each call has a transaction of its own (see calls.transactions):
+        # Under ATOMIC_REQUESTS each call has a transaction of its own (see calls.running):
         # Django's would end in HTML where it cannot begin, and asynchronous views have none.
         view._non_atomic_requests = set(connections)  # type: ignore[attr-defined]
         return view
@@ -73,22 +66,13 @@ class BridgeView(View):
         return MCPServer()
 
     def get_context(self, request: HttpRequest, message: Request | None = None) -> Context:
-        """
-        Return who calls and how, for one message of the request.
-
-        Runs in a thread under ASGI, so that it may use the ORM. ``message`` is None for the view
-        that lists tools.
-        """
-        return context_of(request, message)
+        """Return who calls and how, for a message if there is one; an override may use the ORM."""
+        return http.context_of(request, message)
 
     def admit(self, request: HttpRequest) -> MCPServer:
-        """
-        Check host, origin, credential and rate; return the server.
-
-        Raises ProtocolError for a request that may not go on.
-        """
+        """Check host, origin, credential and rate; return the server. Raises ProtocolError."""
         try:
-            check_origin(request)
+            http.check_origin(request)
             server = self.get_server()
             try:
                 authenticate(request, anonymous=server.snapshot.has_public)
@@ -117,19 +101,19 @@ class MCPView(BridgeView):
         try:
             server, body = self.open(request)
         except Exception as exception:
-            return respond(refusal(exception))
+            return http.respond(refuse(exception))
 
         def handle(message: Request) -> Result:
             return server.handle(message, self.get_context(request, message))
 
-        headers = headers_of(request.META)
-        return respond(answer(body, handle, headers=headers, server_info=server.server_info))
+        headers = http.headers_of(request.META)
+        return http.respond(answer(body, handle, headers=headers, server_info=server.server_info))
 
     def open(self, request: HttpRequest) -> tuple[MCPServer, bytes]:
         """Do all that comes before the message is read. Raises ProtocolError."""
         server = self.admit(request)
-        check_media(request)
-        return server, read_body(request)
+        http.check_media(request)
+        return server, http.read_body(request)
 
 
 class AsyncMCPView(MCPView):
@@ -141,7 +125,7 @@ class AsyncMCPView(MCPView):
         try:
             server, body = await sync_to_async(self.open)(request)
         except Exception as exception:
-            return respond(refusal(exception))
+            return http.respond(refuse(exception))
         # A context of one's own may ask the database; the one of this class does not.
         is_own = type(self).get_context is not BridgeView.get_context
 
@@ -152,9 +136,9 @@ class AsyncMCPView(MCPView):
                 context = self.get_context(request, message)
             return await server.ahandle(message, context)
 
-        headers = headers_of(request.META)
+        headers = http.headers_of(request.META)
         reply = await aanswer(body, handle, headers=headers, server_info=server.server_info)
-        return respond(reply)
+        return http.respond(reply)
 
 
 class ToolListView(BridgeView):
@@ -174,13 +158,12 @@ class ToolListView(BridgeView):
             position = None if cursor is None else pagination.position(cursor)
             tools, following = page(server, position, self.get_context(request))
         except Exception as exception:
-            reply = refusal(exception)
+            reply = refuse(exception)
             # Only to an MCP client does a 200 with an error say something.
             status = HTTPStatus.BAD_REQUEST if reply.status == HTTPStatus.OK else reply.status
-            return respond(replace(reply, status=status))
-        body = json.dumps(
-            {"tools": [tool.definition(LATEST) for tool in tools], "nextCursor": following}
-        )
-        response = HttpResponse(body, content_type="application/json")
-        response["Cache-Control"] = "private, no-store"
-        return response
+            return http.respond(replace(reply, status=status))
+        listed = {
+            "tools": [sent_definition(tool, LATEST) for tool in tools],
+            "nextCursor": following,
+        }
+        return JsonResponse(listed, headers={"Cache-Control": "private, no-store"})

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import AnonymousUser, Permission
+from django.contrib.auth.models import AnonymousUser, Group, Permission
 from django.core import checks
 from django.core.cache import cache
 from django.urls import path
 from modernrpc.server import RpcServer
 
 from mcp_bridge import ToolError, mcp_tool, signals
-from mcp_bridge.access.throttling.throttles import ToolRateThrottle
+from mcp_bridge.access.throttling import ToolRateThrottle
 from mcp_bridge.models import PendingCall, ToolCallRecord
 from mcp_bridge.protocol import UnknownToolError
 from mcp_bridge.testing import MCPError, text_of
@@ -29,6 +29,11 @@ from tests.support.serving import set_tool
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in ROOT.glob("docs/*.md")}
 PAGES |= {name: (ROOT / name).read_text() for name in ("README.md", "CHANGELOG.md")}
+# The README is the description on the package index as well, where its links have to be absolute.
+REPOSITORY = "https://github.com/django-mcp-bridge/django-mcp-bridge"
+PAGES["README.md"] = re.sub(
+    rf"^(\[\w+\]): {REPOSITORY}/blob/main/(\S+)$", r"\1(\2)", PAGES["README.md"], flags=re.MULTILINE
+)
 BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)(?P<page>[\w./-]*)(?:#(?P<anchor>[\w-]+))?\)")
 FORM = {"elicitation": {}}
@@ -98,6 +103,14 @@ def test_every_link_leads_somewhere() -> None:
     assert lost == []
 
 
+def test_the_readme_links_to_all_pages_and_its_links_have_addresses() -> None:
+    prose = BLOCK.sub("", PAGES["README.md"])
+    named = set(re.findall(r"\[(\w+)\](?!\()", prose))
+    links = [link["page"] for link in LINK.finditer(PAGES["README.md"])]
+    assert {path for path in PAGES if path != "README.md"} <= set(links)
+    assert named == set(re.findall(r"^\[(\w+)\]\(", prose, re.MULTILINE))
+
+
 def anchors(page: Path) -> set[str]:
     """The anchors that GitHub gives to the headings of a page; none to a picture."""
     if page.suffix != ".md":
@@ -120,6 +133,27 @@ def test_confirmation_deletes_after_a_yes(user: Any, settings: Any) -> None:
     held.decide(using="default", status="refused", reason="It is to be printed on Sunday.")
     told = text_of(silent.call_tool("delete_article", article))
     assert quotes("confirmation", "a person has refused", told)
+
+
+def test_confirmation_names_the_command_of_a_site_without_the_admin(
+    user: Any, settings: Any
+) -> None:
+    procedure = mcp_tool(confirm=True)(run("confirmation", "def delete_article")["delete_article"])
+    offer(settings, procedure)
+    del settings.ROOT_URLCONF.urlpatterns[1]
+    told = text_of(CheckedClient(user=user).call_tool("delete_article", {"slug": "a"}))
+    assert quotes("confirmation", "mcp_pending approve 7", told)
+
+
+def test_confirmation_asks_nobody_about_what_may_not_be(user: Any, settings: Any) -> None:
+    offer(settings, run("confirmation", "def dissolve")["dissolve"])
+    group = Group.objects.create(name="press")
+    client, press = CheckedClient(user=user, capabilities=FORM), {"group": "press"}
+    refused = text_of(rounds(client, "dissolve", press))
+    assert refused == "Only members of press can dissolve it."
+    user.groups.add(group)
+    assert not rounds(client, "dissolve", press, [accepted(confirm=True)])["isError"]
+    assert not Group.objects.exists()
 
 
 def test_confirmation_books_what_was_answered(user: Any, settings: Any) -> None:

@@ -39,7 +39,7 @@ ROOMS: dict[str, set[str]] = {
     "sources": set(),
     "registry": set(),
     "audit": set(),
-    "access": {"confirmation", "throttling"},
+    "access": set(),
     "server": set(),
     "transports": set(),
 }

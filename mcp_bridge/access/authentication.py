@@ -11,19 +11,17 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest, QueryDict
 from django.utils.module_loading import import_string
 from django.views import View
-from rest_framework.exceptions import APIException, NotAuthenticated, PermissionDenied
+from rest_framework.exceptions import APIException, NotAuthenticated, PermissionDenied, Throttled
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.request import ForcedAuthentication, Request
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
-from mcp_bridge.access.throttling import counters, throttles
-from mcp_bridge.access.throttling.throttles import ToolRateThrottle, retry_after_seconds
-from mcp_bridge.calls.errors import uncounted
+from mcp_bridge.access import throttling
+from mcp_bridge.access.throttling import ToolRateThrottle, retry_after_seconds
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
-    LATEST,
     ForbiddenError,
     ProtocolError,
     TooManyRequestsError,
@@ -49,29 +47,46 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
     """
     Find out who calls: sets ``request.user`` and ``request.auth`` as DRF does.
 
-    The classes of AUTHENTICATION_CLASSES are asked in order; a user that some middleware put on
-    the request does not count. ``anonymous`` says whether a caller without a credential may go on
-    as AnonymousUser.
+    The classes of AUTHENTICATION_CLASSES are asked in order, until one knows the caller; a user
+    that some middleware put on the request does not count. A class that refuses with 401 may have
+    been shown another one's credential, so that the next is asked as well, unless the exception
+    says ``is_final``: the class is sure that it is its own. ``anonymous`` says whether nobody may
+    call, as AnonymousUser: only who has sent no credential.
 
-    Raises UnauthorizedError (401) for a credential that does not hold or, where it is needed, for
-    none; for any other APIException of a class the error of its status: ForbiddenError (403), as
-    for a failed CSRF check, TooManyRequestsError (429), UnavailableError (503), or InternalError.
-    See MCP, "Authorization", and RFC 6750, section 3.
+    Raises UnauthorizedError (401) for a credential that does not hold, or that no class has taken,
+    and for none where it is needed (MCP, "Authorization"; RFC 6750, section 3); at once, for any
+    other APIException of a class, the error of its status, such as ForbiddenError (403) for a
+    failed CSRF check.
     """
+    # What no class takes does not hold either, whatever the tools are open to.
+    is_invalid = bool(request.META.get("HTTP_AUTHORIZATION"))
+    is_refused = is_invalid
     authenticators = [import_string(path)() for path in conf.AUTHENTICATION_CLASSES]
     wrapped = MessageRequest(request, authenticators=authenticators, negotiator=_NO_NEGOTIATION)
-    user: User | AnonymousUser = AnonymousUser()
-    auth: object = None
     try:
         # Those of the request, since DRF's test tools put their own in the place of ours.
         for authenticator in wrapped.authenticators or ():
-            found = authenticator.authenticate(wrapped)
+            try:
+                found = authenticator.authenticate(wrapped)
+            except APIException as exception:
+                if exception.status_code != 401 or getattr(exception, "is_final", False):
+                    raise
+                is_refused = True
+                is_invalid |= not isinstance(exception, NotAuthenticated)
+                continue
             if found is not None:
-                user, auth = cast("tuple[User, object]", found)
+                user, auth = cast("tuple[User | None, object]", found)
+                # Sets those of ``request`` as well. Some credentials are of no user.
+                wrapped.user, wrapped.auth = AnonymousUser() if user is None else user, auth
+                is_refused = False
                 break
-        # Sets those of ``request`` as well.
-        wrapped.user, wrapped.auth = user, auth
-        if not anonymous and not user.is_authenticated:
+        else:
+            wrapped.user, wrapped.auth = AnonymousUser(), None
+        if is_refused:
+            raise _unauthorized(wrapped, invalid=is_invalid)
+        if not anonymous and not wrapped.user.is_authenticated:
+            if wrapped.auth is not None:
+                raise ForbiddenError("Forbidden: this credential is of no user of the site.")
             raise _unauthorized(wrapped)
     except APIException as exception:
         # Nobody is known, whom a middleware may think to know: throttles count the address.
@@ -90,34 +105,35 @@ def throttle(request: HttpRequest, view: View) -> None:
     cannot count and THROTTLE_WITHOUT_CACHE is "closed", and the error of its status for an
     APIException of a class. Any other error of a class is raised as it is.
     """
-    classes = map(import_string, conf.THROTTLE_CLASSES)
-    make = throttles.make_throttle
-    counting = [make(each) for each in classes if not issubclass(each, ToolRateThrottle)]
+    kinds = [import_string(path) for path in conf.THROTTLE_CLASSES]
+    make = throttling.make_throttle
+    counting = [make(kind) for kind in kinds if not issubclass(kind, ToolRateThrottle)]
     if not counting:
         return
     wrapped = MessageRequest(request, negotiator=_NO_NEGOTIATION)
     # Neither is there where a credential could not be read.
     wrapped.user = getattr(request, "user", None) or AnonymousUser()
     wrapped.auth = getattr(request, "auth", None)
-    refusing = []
+    refusing: list[BaseThrottle] = []
     try:
         for each in counting:
             # A class may ask the view for its throttle_scope, and for no more of an APIView.
             count = partial(each.allow_request, wrapped, cast("APIView", view))
-            allowed = counters.count_or_none(each, count)
+            allowed = throttling.count_or_none(each, count)
             if allowed is None:
-                if throttles.is_closed():
-                    raise uncounted()
-                request.META[throttles.UNCOUNTED] = True
-                allowed = counters.count_locally(each, count)
+                if conf.THROTTLE_WITHOUT_CACHE != "open":
+                    text = "The server cannot count requests just now: try again later."
+                    raise UnavailableError(text)
+                request.META[throttling.UNCOUNTED] = True
+                allowed = throttling.count_locally(each, count)
             if not allowed:
                 refusing.append(each)
         if refusing:
             # The longest, as DRF has it; a class need not know how long.
             waits = [wait for each in refusing if (wait := each.wait()) is not None]
-            raise _too_many_requests(wrapped, max(waits, default=None), refusing)
+            raise Throttled(max(waits, default=None))
     except APIException as exception:
-        raise _protocol_error(exception, wrapped) from exception
+        raise _protocol_error(exception, wrapped, refusing) from exception
     finally:
         # Some hold themselves, as DRF's request does.
         for each in counting:
@@ -125,14 +141,20 @@ def throttle(request: HttpRequest, view: View) -> None:
         wrapped.parser_context.clear()
 
 
-def _protocol_error(exception: APIException, request: Request) -> ProtocolError:
+def _protocol_error(
+    exception: APIException, request: Request, refusing: Sequence[BaseThrottle] = ()
+) -> ProtocolError:
     """Return the error of the exception's HTTP status, without details that are not for clients."""
     wait = getattr(exception, "wait", None)
     match exception.status_code:
         case 401:
             return _unauthorized(request, invalid=not isinstance(exception, NotAuthenticated))
         case 429:
-            return _too_many_requests(request, wait)
+            context = Context(user=request.user, request=request, auth=request.auth)
+            caller = ToolRateThrottle().get_caller(context)
+            repeated = throttling.is_repeated(refusing, caller)
+            text, seconds = "Too many requests: wait before the next.", retry_after_seconds(wait)
+            return TooManyRequestsError(text, seconds, repeated=repeated)
         case 502 | 503 | 504:
             logger.error("A request could not be authenticated or counted", exc_info=exception)
             text = "The server cannot check requests just now: try again later."
@@ -144,33 +166,30 @@ def _protocol_error(exception: APIException, request: Request) -> ProtocolError:
     return ForbiddenError("The request was refused.")
 
 
-def _too_many_requests(
-    request: Request, wait: float | None, refusing: Sequence[BaseThrottle] = ()
-) -> TooManyRequestsError:
-    """Return the error, which is recorded where it is the caller's first of the window."""
-    context = Context(user=request.user, request=request, revision=LATEST, auth=request.auth)
-    return TooManyRequestsError(
-        "Too many requests: wait before the next.",
-        retry_after_seconds(wait),
-        repeated=counters.is_repeated(refusing, ToolRateThrottle().get_caller(context)),
-    )
-
-
 def _unauthorized(request: Request, *, invalid: bool = False) -> UnauthorizedError:
-    """Return the error for no or an invalid credential, with the challenge that DRF chooses."""
-    headers = (
-        each.authenticate_header(request)
+    """
+    Return the error for no or an invalid credential.
+
+    Its challenge is that of the first class with the scheme that the client has used, else, as in
+    DRF, of the first.
+    """
+    scheme = request.META.get("HTTP_AUTHORIZATION", "").split(" ")[0].lower()
+    headers = [
+        str(header)
         for each in request.authenticators or ()
         if not isinstance(each, ForcedAuthentication)
-    )
-    challenge = str(next(filter(None, headers), 'Bearer realm="mcp"'))
+        and (header := each.authenticate_header(request))
+    ]
+    first = next(iter(headers), 'Bearer realm="mcp"')
+    challenge = next((each for each in headers if each.split(" ")[0].lower() == scheme), first)
     if not invalid:
         # The challenge names no error then (RFC 6750, section 3.1).
         text = "Authentication required: send a credential in the Authorization header."
         return UnauthorizedError(text, challenge)
     text = "The credential is not valid or no longer so."
     if challenge.startswith("Bearer"):
-        challenge += ', error="invalid_token"'
-        if request.META.get("HTTP_AUTHORIZATION", "").split(" ")[0].lower() != "bearer":
+        if "error=" not in challenge:
+            challenge += ', error="invalid_token"'
+        if scheme != "bearer":
             text += " Send it as `Authorization: Bearer TOKEN`."
     return UnauthorizedError(text, challenge)

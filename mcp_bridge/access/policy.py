@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Iterable, Iterator
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.http import HttpRequest
 from django.utils.module_loading import import_string
 from django.utils.translation import get_language
@@ -14,9 +16,6 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import AccessRule, Client, Context, Tool
 from mcp_bridge.protocol import LATEST, Revision
 from mcp_bridge.registry.registry import registry
-
-if TYPE_CHECKING:
-    from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 
 logger = logging.getLogger("mcp_bridge.access")
 
@@ -72,22 +71,23 @@ class AccessPolicy:
 
 def load_policy() -> AccessPolicy:
     """Make the policy that the setting ACCESS_POLICY names."""
-    policy: AccessPolicy = import_string(conf.ACCESS_POLICY)()
-    return policy
+    return cast("AccessPolicy", import_string(conf.ACCESS_POLICY)())
+
+
+def served_host() -> str:
+    """Return a host that ALLOWED_HOSTS has, that of Django's test runner before others."""
+    hosts = settings.ALLOWED_HOSTS
+    named = [host.removeprefix(".") for host in hosts if host != "*"]
+    return "testserver" if "testserver" in hosts else next(iter(named), "localhost")
 
 
 class LocalRequest(HttpRequest):
-    """
-    The request of a call that no HTTP request has brought: a POST with a user.
+    """A request without headers and session: addresses of this site are paths to it."""
 
-    Access predicates and procedures of django-modern-rpc are given one. It has no headers, no
-    session and no host, so that it returns addresses of this site as paths.
-    """
-
-    def __init__(self, user: AbstractBaseUser | AnonymousUser) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.method = "POST"
-        self.user = cast("User", user)
+        # For code that asks which host was called, such as that of django.contrib.sites.
+        self.META |= {"SERVER_NAME": served_host(), "SERVER_PORT": "80"}
 
     def build_absolute_uri(self, location: str | None = None) -> str:
         return location or self.get_full_path()
@@ -100,13 +100,10 @@ def context_for(
     client: Client = Client(),  # noqa: B008
 ) -> Context:
     """Return the context of calls by a user in this process, such as those of a command."""
-    return Context(
-        user=user,
-        request=LocalRequest(user),
-        revision=revision,
-        client=client,
-        language=get_language() or "",
-    )
+    # Access predicates and procedures of django-modern-rpc are given one.
+    request, language = LocalRequest(), get_language() or ""
+    request.method, request.user = "POST", cast("User", user)
+    return Context(user=user, request=request, revision=revision, client=client, language=language)
 
 
 def visible(user: AbstractBaseUser | AnonymousUser) -> list[Tool]:

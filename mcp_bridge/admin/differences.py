@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from difflib import SequenceMatcher
 from functools import reduce
 from operator import getitem
@@ -14,7 +15,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.schema_tables import describe_type, spelled
+from mcp_bridge.admin.schema_tables import describe_type, spelled, with_null_as_type
 from mcp_bridge.registry.fingerprints import differences
 from mcp_bridge.schemas.walk import SchemaDocument
 
@@ -99,6 +100,20 @@ def changes(old: str, new: str) -> list[Change]:
 
     Where ``old`` is empty, each member of the new one is added, and each parameter by itself.
     """
+    # Other words for the same schema count only where they are all that has changed.
+    return _changes(*map(_with_null_as_type, (old, new))) or _changes(old, new)
+
+
+def _with_null_as_type(text: str) -> str:
+    definition = json.loads(text or "{}")
+    for name in definition.keys() & {"inputSchema", "outputSchema"}:
+        # What was approved once may be anything.
+        with suppress(AttributeError, TypeError):
+            definition[name] = with_null_as_type(definition[name])
+    return json.dumps(definition) if text else ""
+
+
+def _changes(old: str, new: str) -> list[Change]:
     now = json.loads(new)
     if old:
         before = json.loads(old)

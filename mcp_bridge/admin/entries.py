@@ -12,7 +12,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.access.throttling.throttles import ToolRateThrottle
+from mcp_bridge.access.throttling import ToolRateThrottle
 from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.registry import tool_status

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Any, cast
 
 from django.contrib import admin, messages
 from django.contrib.admin import ModelAdmin, SimpleListFilter
 from django.contrib.admin.views.main import ChangeList
+from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -17,17 +18,13 @@ from django.utils.timesince import timesince
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from mcp_bridge.access.decisions import approve, obstacle_to, refuse
 from mcp_bridge.admin.base import BridgeAdmin, Choices
-from mcp_bridge.audit.redaction import storable
-from mcp_bridge.conf import conf
 from mcp_bridge.models import PendingCall
-from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.registry.registry import registry
 
 Calls = QuerySet[PendingCall]
 Status = PendingCall.Status
-# Characters of a reason, since a model reads it.
-MAX_REASON: Final = 2_000
 
 
 class StatusFilter(SimpleListFilter):
@@ -85,7 +82,7 @@ class PendingCallAdmin(BridgeAdmin):
             "title": gettext("Pending call"),
             "original": pending,
             "tool": registry.snapshot.tools.get(pending.tool) if waits else None,
-            "obstacle": obstacle_to(pending, request) if waits else "",
+            "obstacle": obstacle_to(pending, cast("User", request.user)) if waits else "",
             "waits": waits,
             "may_decide": may_decide,
         }
@@ -93,38 +90,9 @@ class PendingCallAdmin(BridgeAdmin):
 
     def decide(self, request: HttpRequest, pending: PendingCall) -> tuple[str, int]:
         """Write the posted decision, and return the message to the administrator and its level."""
-        reason = storable(request.POST.get("reason", ""), MAX_REASON).strip()
+        user = cast("User", request.user)
         if "_refuse" in request.POST:
-            obstacle = "" if reason else gettext("Say why it is refused: the caller reads it.")
-            status, logged = Status.REFUSED, f"Refused: {reason}"
-            text = gettext("The call is refused, which its caller is told.")
-        elif "_approve" in request.POST:
-            obstacle = obstacle_to(pending, request)
-            status, logged = Status.APPROVED, "Approved."
-            text = gettext("The call is approved: it runs when its caller repeats it.")
-        else:
-            return gettext("Nothing was decided: approve the call, or refuse it."), messages.ERROR
-        if obstacle:
-            return obstacle, messages.ERROR
-        with self.decision(request) as using:
-            values = {"status": status, "reason": reason, "decided_by": request.user}
-            if pending.decide(using=using, **values):
-                self.log_change(request, pending, logged)
-                return text, messages.SUCCESS
-        text = gettext("Nothing was changed: somebody has decided in the meantime.")
-        return text, messages.WARNING
-
-
-def obstacle_to(pending: PendingCall, request: HttpRequest) -> str:
-    """Return why the user of a request cannot approve a call; empty where the user can."""
-    if conf.FOUR_EYES and pending.user_id == request.user.pk:
-        return gettext("You cannot approve it: it is your own call, and another person has to.")
-    tool = registry.snapshot.tools.get(pending.tool)
-    if tool is None:
-        return gettext("It cannot be approved: nobody can call the tool at present.")
-    if fingerprint(canonical_definition(tool)) != pending.fingerprint:
-        return gettext(
-            "It cannot be approved: the tool has another definition than when it was called. The "
-            "caller has to call it again."
-        )
-    return ""
+            return refuse(pending, user, request.POST.get("reason", ""))
+        if "_approve" in request.POST:
+            return approve(pending, user)
+        return gettext("Nothing was decided: approve the call, or refuse it."), messages.ERROR

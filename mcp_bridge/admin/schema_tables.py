@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.text import cut
-from mcp_bridge.schemas.walk import REFERENCES, SchemaDocument
+from mcp_bridge.schemas.walk import REFERENCES, SchemaDocument, change_subschemas
 
 MAX_ROWS: Final = 200
 MAX_DEPTH: Final = 16
@@ -25,6 +25,7 @@ _NUMBERS: Final = {
     "exclusiveMaximum": "less than",
     "multipleOf": "a multiple of",
 }
+_NULL: Final = {"type": "null"}
 _FORMATS: Final = {
     "date": "date such as 2026-01-31",
     "date-time": "date and time such as 2026-01-31T12:00:00Z",
@@ -50,10 +51,34 @@ class Row(NamedTuple):
 
 def parameters(schema: JSONSchema) -> list[Row]:
     """Return the members of an input or output schema, MAX_ROWS at most and one that says so."""
+    schema = with_null_as_type(schema)
     rows = list(islice(_Table(schema).members(schema, _Place()), MAX_ROWS + 1))
     if len(rows) > MAX_ROWS:
         rows[MAX_ROWS] = Row("…", 0, f"more than {MAX_ROWS} rows: the JSON has all of them")
     return rows
+
+
+def with_null_as_type(schema: Any) -> Any:
+    """Return the same schema to show: ``anyOf`` of X and null is X, with null as a second type."""
+    if not isinstance(schema, Mapping):
+        return schema
+    schema = change_subschemas(schema, with_null_as_type)
+    branches = schema.get("anyOf", ())
+    found = [each for each in branches if isinstance(each, Mapping) and each != _NULL]
+    beside = {key: value for key, value in schema.items() if key != "anyOf"}
+    if len(found) != 1 or len(branches) != 2 or _NULL not in branches:
+        return schema
+    other = dict(found[0])
+    kind = other.pop("type", None)
+    values = [other.pop("const")] if "const" in other else other.get("enum")
+    named = isinstance(kind, str) or (kind is None and values is not None)
+    # Nothing that only one of the two says is lost.
+    if not named or not beside.keys().isdisjoint(found[0]):
+        return schema
+    if values is not None:
+        other["enum"] = [*values, None]
+    types = {"type": [kind, "null"]} if kind else {}
+    return {**types, **other, **beside}
 
 
 def spelled(name: str) -> str:

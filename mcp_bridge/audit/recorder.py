@@ -15,16 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from django.contrib.auth import get_user_model
-from django.db import (
-    InterfaceError,
-    OperationalError,
-    connections,
-    router,
-    transaction,
-)
+from django.db import InterfaceError, OperationalError, connections, router, transaction
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -35,7 +29,7 @@ from mcp_bridge.exceptions import CallRefused
 from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol import CallToolResult, HeaderMismatchError, ProtocolError
-from mcp_bridge.protocol.headers import decoded_name
+from mcp_bridge.protocol.headers import decoded
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.registry.registry import has_database, registry
 from mcp_bridge.registry.tool_status import ToolStatus
@@ -43,24 +37,16 @@ from mcp_bridge.signals import tool_call_finished, tool_call_refused, tool_call_
 
 logger = logging.getLogger("mcp_bridge.audit")
 
-T = TypeVar("T")
 # The key in a context's scratch space of whether its last refusal for too many calls repeats one of
 # the same window of time: the first is on record, so that many do not fill the table.
 REPEATED: Final = "mcp_bridge.repeated"
-
-
-_UNRECORDED: Final = (
-    "The tool {} was not run: this site keeps a record of what is done and could not write one "
-    "just now. The same call may succeed later."
-)
-
-
-@dataclass(slots=True)
-class _Record:
-    """What a record says by column; ``key`` is the one that the database has given it."""
-
-    values: dict[str, Any]
-    key: object = None
+# By the status of a tool that its caller does not see, which is answered as if it were not there.
+_UNSEEN: Final = {
+    None: ErrorCode.UNKNOWN_TOOL,
+    ToolStatus.DISABLED: ErrorCode.DISABLED,
+    ToolStatus.NEW: ErrorCode.WITHHELD,
+    ToolStatus.CHANGED: ErrorCode.WITHHELD,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +55,9 @@ class StartedCall:
 
     call: ToolCall
     started: float
-    record: _Record | None
+    record: dict[str, Any] | None
+    # Of its row, where that is written already.
+    key: object
 
 
 def start(call: ToolCall) -> StartedCall:
@@ -79,15 +67,19 @@ def start(call: ToolCall) -> StartedCall:
     Raises CallRefused where no record could be written and AUDIT["REQUIRED"] forbids the call.
     """
     tool = call.tool
-    record = _record(Outcome.STARTED, tool.name, call.sent, call.context, tool)
+    record, key = _record(Outcome.STARTED, tool.name, call.sent, call.context, tool), None
     acts = not tool.annotations.get("readOnlyHint", False)
-    if record is not None and (acts or conf.audit.WRITE_AHEAD):
-        record = record if _write(record, keyed=True) else None
+    if acts or conf.audit.WRITE_AHEAD:
+        key = _write(record, keyed=True)
+        record = None if key is None else record
     if record is None and acts and conf.audit.REQUIRED:
-        refusal = CallToolResult.error(_UNRECORDED.format(tool.name))
-        raise CallRefused(refusal, ErrorCode.UNRECORDED)
+        text = (
+            f"The tool {tool.name} was not run: this site keeps a record of what is done and could "
+            "not write one just now. The same call may succeed later."
+        )
+        raise CallRefused(CallToolResult.error(text), ErrorCode.UNRECORDED)
     tool_call_started.send_robust(Tool, call=call)
-    return StartedCall(call=call, started=perf_counter(), record=record)
+    return StartedCall(call=call, started=perf_counter(), record=record, key=key)
 
 
 def finish(
@@ -106,8 +98,7 @@ def finish(
         "reference": reference,
         "result_bytes": result_bytes,
     }
-    if started.record is not None:
-        _write(started.record, **ended, duration_ms=round(duration * 1000, 3))
+    _write(started.record, started.key, **ended, duration_ms=round(duration * 1000, 3))
     tool_call_finished.send_robust(Tool, call=started.call, duration=duration, **ended)
 
 
@@ -128,13 +119,13 @@ def refuse(
     """
     name = _text(name)
     if error_code == ErrorCode.UNKNOWN_TOOL:
-        error_code = _why_unseen(name)
+        # The same work for every name, so that time does not give a hidden tool away.
+        error_code = _UNSEEN.get(registry.statuses.get(name), ErrorCode.FORBIDDEN)
     # A database that has just failed is not asked again: its client waits for an answer.
     repeated = error_code == ErrorCode.THROTTLED and context.scratch.get(REPEATED)
     if error_code != ErrorCode.UNAVAILABLE and not repeated:
         record = _record(Outcome.REFUSED, name, arguments, context, tool)
-        if record is not None:
-            _write(record, error_code=error_code, reference=reference)
+        _write(record, error_code=error_code, reference=reference)
     known = {"tool": tool, "context": context, "request": context.request}
     tool_call_refused.send_robust(Tool, error_code=error_code, name=name, **known)
 
@@ -143,7 +134,7 @@ def request_refused(error: ProtocolError, request: HttpRequest) -> None:
     """Record and signal that a request was refused before its message was read."""
     name = request.META.get("HTTP_MCP_NAME", "")
     with suppress(HeaderMismatchError):
-        name = decoded_name(name)
+        name = decoded("Mcp-Name", name.strip(" \t"))
     wanted = error.refusal != ErrorCode.UNAUTHENTICATED or conf.audit.UNAUTHENTICATED
     if wanted and not error.repeated:
         context = Context(
@@ -152,74 +143,37 @@ def request_refused(error: ProtocolError, request: HttpRequest) -> None:
             remote_address=request.META.get("REMOTE_ADDR", ""),
             user_agent=request.META.get("HTTP_USER_AGENT", ""),
         )
+        # Which revision is spoken is in the message.
         record = _record(Outcome.REFUSED, name, None, context, None)
-        if record is not None:
-            # Which revision is spoken is in the message.
-            _write(record, error_code=error.refusal, revision="")
+        _write(record, error_code=error.refusal, revision="")
     known = {"tool": None, "context": None, "request": request}
     tool_call_refused.send_robust(Tool, error_code=error.refusal, name=name, **known)
 
 
-def _why_unseen(name: str) -> str:
-    """
-    Return the code for a tool that its caller does not see, which is answered as if it were not.
-
-    The work is the same for every name, so that time does not give a hidden tool away.
-    """
-    match registry.statuses.get(name):
-        case None:
-            return ErrorCode.UNKNOWN_TOOL
-        case ToolStatus.DISABLED:
-            return ErrorCode.DISABLED
-        case ToolStatus.NEW | ToolStatus.CHANGED:
-            return ErrorCode.WITHHELD
-    return ErrorCode.FORBIDDEN
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _record(
     outcome: Outcome, name: str, arguments: object, context: Context, tool: Tool | None
-) -> _Record | None:
-    """Return a record that is not written yet; None where the site keeps none."""
+) -> dict[str, Any] | None:
+    """Return what a record says, by column; None where the site keeps none."""
     if conf.AUDIT is None or not has_database():
         return None
+    info = context.client.info
     values: dict[str, Any] = {
         "started_at": timezone.now(),
         "tool": name,
         "outcome": outcome,
         "revision": context.revision.version,
         "remote_address": _text(context.remote_address),
+        # A legacy client names itself in a header alone.
+        "client_name": _printable(info.get("name") or context.user_agent),
+        "client_version": _printable(info.get("version")),
     }
-    parts: tuple[Callable[[], dict[str, object]], ...] = (
-        partial(_client, context),
-        partial(_user, context),
-        partial(_credential, context),
-        # A tool that the caller may not know of has secret parameters as well.
-        lambda: _arguments(arguments, tool or registry.discovered.tools.get(name)),
-    )
-    for part in parts:
+    for part in (_user, _credential, partial(_arguments, arguments, name, tool)):
         try:
-            values |= part()
+            values |= part(context)
         except Exception:
             # A user or credential of the site's own may raise when it is looked at.
             logger.exception("The record of a call of %r is not complete", name)
-    return _Record(values)
-
-
-def _client(context: Context) -> dict[str, object]:
-    """Return how a client names itself, in the message or, in legacy revisions, in a header."""
-    info = context.client.info
-    names = {
-        "client_name": info.get("name") or context.user_agent,
-        "client_version": info.get("version"),
-    }
-    return {
-        column: "".join(each if each.isprintable() else "\ufffd" for each in _text(name)[:100])
-        for column, name in names.items()
-    }
+    return values
 
 
 def _user(context: Context) -> dict[str, object]:
@@ -238,7 +192,9 @@ def _credential(context: Context) -> dict[str, object]:
     return {"credential": _text(getattr(auth, "name", None)) or type(auth).__name__}
 
 
-def _arguments(arguments: object, tool: Tool | None) -> dict[str, object]:
+def _arguments(
+    arguments: object, name: str, tool: Tool | None, context: Context
+) -> dict[str, object]:
     if arguments is None:
         return {}
     try:
@@ -248,40 +204,52 @@ def _arguments(arguments: object, tool: Tool | None) -> dict[str, object]:
     kept = conf.audit.ARGUMENTS
     if kept == "none":
         return {"arguments_bytes": size}
-    secrets = sensitive_fields(tool, by_name=kept != "full")
+    # A tool that the caller may not know of has secret parameters as well.
+    secrets = sensitive_fields(tool or registry.discovered.tools.get(name), by_name=kept != "full")
     text = redact_to_json(arguments, limit=conf.audit.MAX_ARGUMENTS_BYTES, secrets=secrets)
     return {"arguments_bytes": size, "arguments": text}
 
 
-def _write(record: _Record, *, keyed: bool = False, **values: Any) -> bool:
-    """Write a record with these values as well; return whether it could be, and log a loss."""
-    record.values.update(values)
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _printable(value: object) -> str:
+    return "".join(each if each.isprintable() else "\ufffd" for each in _text(value)[:100])
+
+
+def _write(
+    record: dict[str, Any] | None, key: object = None, *, keyed: bool = False, **values: Any
+) -> object:
+    """
+    Write a record, if there is one, with these values as well, in no transaction of the tool's.
+
+    Updates the row with the ``key``, if given. Returns the key of a new row where ``keyed``; None
+    also stands for a loss, which is logged.
+    """
+    if record is None:
+        return None
+    record.update(values)
+    write: Callable[[], object]
     try:
         using = router.db_for_write(ToolCallRecord)
-        if record.key is not None:
-            _write_apart(using, partial(ToolCallRecord.amend, record.key, values, using))
+        connection = connections[using]
+        if key is None:
+            write = partial(ToolCallRecord.insert, record, using, keyed=keyed)
         else:
-            insert = partial(ToolCallRecord.insert, record.values, using, keyed=keyed)
-            record.key = _write_apart(using, insert)
-    except Exception:
-        name = record.values["tool"]
-        logger.exception("The record of a call of %r is lost: it was not written", name)
-        return False
-    return True
-
-
-def _write_apart(using: str, write: Callable[[], T]) -> T:
-    """Return what ``write`` returns, which writes in no transaction of the tool's."""
-    connection = connections[using]
-    if connection.in_atomic_block:
-        # In one of somebody else's; a write that fails must leave the rest of it usable.
-        with transaction.atomic(using=using):
+            write = partial(ToolCallRecord.amend, key, values, using)
+        if connection.in_atomic_block:
+            # In one of somebody else's; a write that fails must leave the rest of it usable.
+            with transaction.atomic(using=using):
+                return write()
+        try:
             return write()
-    try:
+        except (OperationalError, InterfaceError):
+            # It may have died while the tool ran.
+            if connection.connection is None or connection.is_usable():
+                raise
+        connection.close()
         return write()
-    except (OperationalError, InterfaceError):
-        # It may have died while the tool ran.
-        if connection.connection is None or connection.is_usable():
-            raise
-    connection.close()
-    return write()
+    except Exception:
+        logger.exception("The record of a call of %r is lost: it was not written", record["tool"])
+        return None

@@ -39,16 +39,14 @@ _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # The bytes that JSON puts around and between values; and those of the cuts, one at every depth.
 _BETWEEN: Final = 6
 _RESERVED: Final = (MAX_DEPTH + 1) * 16
+# The keywords whose subschemas do not mark the value of the schema: members mark themselves.
+_APART: Final = DEFINITIONS | {"properties"}
 
 
 def storable(value: object, length: int) -> str:
-    """
-    Return a text as any database takes it: no NUL, no lone surrogate, at most so many characters.
-
-    Anything but a text is the empty text.
-    """
+    """Return a text as any database takes it, cut to a length; of anything else the empty text."""
     text = value if isinstance(value, str) else ""
-    return _clean(text[: length + 1])[:length]
+    return text[:length].encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +82,20 @@ class SensitiveFields:
                 return jsonrpc.decode(text.encode())
             except (ProtocolError, UnicodeError):
                 pass
-        if self.allowed is not None or any(name in text for name in self.marked):
-            return None
-        return None if self._is_named(text) else text
+        is_marked = self.allowed is not None or any(name in text for name in self.marked)
+        return None if is_marked or self._is_named(text) else text
 
     def _is_named(self, text: str) -> bool:
         if self.name_parts is None:
             return False
-        words = {word.lower() for word in _WORDS.findall(text)}
         plain = _plain(text)
-        return not words.isdisjoint(SENSITIVE_WORDS) or any(
-            part in plain for part in self.name_parts
+        return any(part in plain for part in self.name_parts) or any(
+            word.lower() in SENSITIVE_WORDS for word in _WORDS.findall(text)
         )
+
+
+def _plain(name: str) -> str:
+    return _DIVIDERS.sub("", name).lower()
 
 
 def sensitive_fields(tool: Tool | None, *, by_name: bool = True) -> SensitiveFields:
@@ -109,133 +109,22 @@ def sensitive_fields(tool: Tool | None, *, by_name: bool = True) -> SensitiveFie
     return SensitiveFields(marked, allowed, (*SENSITIVE, *names) if by_name else None)
 
 
-def redact_to_json(arguments: object, *, limit: int, secrets: SensitiveFields) -> str:
-    """Return arguments of any kind as JSON text of at most ``limit`` bytes, without secrets."""
-    redactor = Redactor(secrets, limit=limit - _RESERVED, max_depth=MAX_DEPTH)
-    return _dumped(redactor.value(arguments))
-
-
-class Redactor:
-    """
-    Replaces the secrets in a value by ``hidden``, and cuts the value to ``limit`` bytes of JSON.
-
-    Without a limit, all that is not secret stays as it is. ``max_depth`` is how many objects and
-    arrays may stand inside each other, ``max_inside`` how many texts of JSON are read inside each
-    other; one further in is left as it is, or hidden.
-    """
-
-    def __init__(
-        self,
-        secrets: SensitiveFields,
-        *,
-        hidden: str = HIDDEN,
-        limit: float = math.inf,
-        max_depth: float = math.inf,
-        max_inside: float = math.inf,
-    ) -> None:
-        self._secrets = secrets
-        self._hidden = hidden
-        self._left = limit
-        self._max_depth = max_depth
-        self._max_inside = max_inside
-
-    def value(self, value: object, depth: int = 1, inside: int = 0) -> object:
-        """Return a value without its secrets; it is ``depth`` deep, in ``inside`` texts of JSON."""
-        self._left -= _BETWEEN
-        if self._left <= 0 or (isinstance(value, _CONTAINERS) and depth > self._max_depth):
-            return CUT
-        if isinstance(value, Mapping):
-            members: dict[str, object] = {}
-            for key, each in value.items():
-                if self._left <= 0:
-                    members[CUT] = CUT
-                    break
-                name = self._cut(str(key))
-                is_secret = self._secrets.hides(str(key))
-                members[name] = self._hide() if is_secret else self.value(each, depth + 1, inside)
-            return members
-        if isinstance(value, list | tuple):
-            items: list[object] = []
-            for each in value:
-                if self._left <= 0:
-                    items.append(CUT)
-                    break
-                items.append(self.value(each, depth + 1, inside))
-            return items
-        return self._text(value, depth, inside) if isinstance(value, str) else self._scalar(value)
-
-    def _text(self, text: str, depth: int, inside: int) -> str:
-        inner = self._secrets.read(text, decode=inside < self._max_inside)
-        if inner is None:
-            return self._hide()
-        if inner is not text:
-            # Read with the bytes that are left, which are then counted for the text alone.
-            left = self._left
-            shown = self.value(inner, depth + 1, inside + 1)
-            self._left = left
-            text = text if shown == inner else _dumped(shown)
-        return self._cut(text)
-
-    def _scalar(self, value: object) -> object:
-        is_finite = isinstance(value, float) and math.isfinite(value)
-        if value is None or is_finite or (isinstance(value, int) and value.bit_length() <= 2048):
-            size = len(_dumped(value))
-            if size <= self._left:
-                self._left -= size
-                return value
-        # NaN, infinities, numbers of thousands of digits, and all that is not JSON.
-        return self._cut(repr(value) if isinstance(value, float) else f"({type(value).__name__})")
-
-    def _cut(self, text: str) -> str:
-        """Return a text, cut to the bytes that are left."""
-        if self._left == math.inf:
-            return text
-        left = max(int(self._left), 0)
-        text = _clean(text[: left + 1])
-        size = len(_dumped(text).encode())
-        if size > left:
-            # No character takes more than six bytes.
-            text = text[: left // 6] + CUT
-            size = len(_dumped(text).encode())
-        self._left -= size
-        return text
-
-    def _hide(self) -> str:
-        self._left -= len(self._hidden.encode()) + 2 + _BETWEEN
-        return self._hidden
-
-
-_CONTAINERS: Final = (Mapping, list, tuple)
-
-
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
-
-
-def _plain(name: str) -> str:
-    return _DIVIDERS.sub("", name).lower()
-
-
-def _dumped(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
 @lru_cache(maxsize=1024)
 def _marks(tool: Tool) -> tuple[frozenset[str], frozenset[str] | None]:
     """Return ``marked`` and ``allowed`` of a tool's SensitiveFields, by all of its schema."""
-    named: set[str] = set()
-    marked: set[str] = set()
     try:
         document = SchemaDocument(tool.input_schema)
-        for schema in document.subschemas:
-            members = schema.get("properties", {})
-            named.update(members)
-            marked.update(name for name, each in members.items() if _is_marked(each, document))
+        members = [
+            member
+            for schema in document.subschemas
+            for member in schema.get("properties", {}).items()
+        ]
+        marked = frozenset(name for name, schema in members if _is_marked(schema, document))
         is_open = not _is_marked(document.root, document)
     except Exception:
         # A source of the site's own may give anything for a schema: then every member is a secret.
         return frozenset(), frozenset()
-    return frozenset(marked), None if is_open else frozenset(named)
+    return marked, None if is_open else frozenset(name for name, _ in members)
 
 
 def _is_marked(schema: object, document: SchemaDocument) -> bool:
@@ -243,16 +132,102 @@ def _is_marked(schema: object, document: SchemaDocument) -> bool:
     pending, seen = [schema], set[int]()
     while pending:
         each = pending.pop()
-        if not isinstance(each, Mapping) or id(each) in seen:
-            continue
-        seen.add(id(each))
-        if each.get("writeOnly") is True or each.get("format") == "password":
-            return True
-        pending += document.targets(each).values()
-        # Members under "properties" are marked by themselves.
-        beside = (part for part in subschemas(each) if part.keyword not in _BY_THEMSELVES)
-        pending += (part.schema for part in beside)
+        if isinstance(each, Mapping) and id(each) not in seen:
+            if each.get("writeOnly") is True or each.get("format") == "password":
+                return True
+            seen.add(id(each))
+            pending += document.targets(each).values()
+            pending += (part.schema for part in subschemas(each) if part.keyword not in _APART)
     return False
 
 
-_BY_THEMSELVES: Final = DEFINITIONS | {"properties"}
+def redact_to_json(arguments: object, *, limit: int, secrets: SensitiveFields) -> str:
+    """Return arguments of any kind as JSON text of at most ``limit`` bytes, without secrets."""
+    return _dumped(Redactor(secrets, left=limit - _RESERVED, max_depth=MAX_DEPTH).value(arguments))
+
+
+@dataclass(slots=True)
+class Redactor:
+    """
+    Replaces the secrets in a value by ``hidden``, and cuts the value to ``left`` bytes of JSON.
+
+    Without a limit, all that is not secret stays as it is. ``max_depth`` is how many objects and
+    arrays may stand inside each other, ``max_inside`` how many texts of JSON are read inside each
+    other; one further in is left as it is, or hidden.
+    """
+
+    secrets: SensitiveFields
+    hidden: str = HIDDEN
+    left: float = math.inf
+    max_depth: float = math.inf
+    max_inside: float = math.inf
+
+    def value(self, value: object, depth: int = 1, inside: int = 0) -> object:
+        """Return a value without its secrets; it is ``depth`` deep, in ``inside`` texts of JSON."""
+        self.left -= _BETWEEN
+        is_too_deep = depth > self.max_depth and isinstance(value, (Mapping, list, tuple))
+        if self.left <= 0 or is_too_deep:
+            return CUT
+        if isinstance(value, Mapping):
+            members: dict[str, object] = {}
+            for key, each in value.items():
+                if self.left <= 0:
+                    members[CUT] = CUT
+                    break
+                name = self._cut(str(key))
+                is_secret = self.secrets.hides(str(key))
+                members[name] = self._hide() if is_secret else self.value(each, depth + 1, inside)
+            return members
+        if isinstance(value, list | tuple):
+            items: list[object] = []
+            for each in value:
+                if self.left <= 0:
+                    items.append(CUT)
+                    break
+                items.append(self.value(each, depth + 1, inside))
+            return items
+        return self._text(value, depth, inside) if isinstance(value, str) else self._scalar(value)
+
+    def _text(self, text: str, depth: int, inside: int) -> str:
+        inner = self.secrets.read(text, decode=inside < self.max_inside)
+        if inner is None:
+            return self._hide()
+        if inner is not text:
+            # Read with the bytes that are left, which are then counted for the text alone.
+            left = self.left
+            shown = self.value(inner, depth + 1, inside + 1)
+            self.left = left
+            text = text if shown == inner else _dumped(shown)
+        return self._cut(text)
+
+    def _scalar(self, value: object) -> object:
+        is_finite = isinstance(value, float) and math.isfinite(value)
+        if value is None or is_finite or (isinstance(value, int) and value.bit_length() <= 2048):
+            size = len(_dumped(value))
+            if size <= self.left:
+                self.left -= size
+                return value
+        # NaN, infinities, numbers of thousands of digits, and all that is not JSON.
+        return self._cut(repr(value) if isinstance(value, float) else f"({type(value).__name__})")
+
+    def _cut(self, text: str) -> str:
+        """Return a text, cut to the bytes that are left."""
+        if self.left == math.inf:
+            return text
+        left = max(int(self.left), 0)
+        text = storable(text, left + 1)
+        size = len(_dumped(text).encode())
+        if size > left:
+            # No character takes more than six bytes.
+            text = text[: left // 6] + CUT
+            size = len(_dumped(text).encode())
+        self.left -= size
+        return text
+
+    def _hide(self) -> str:
+        self.left -= len(self.hidden.encode()) + 2 + _BETWEEN
+        return self.hidden
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

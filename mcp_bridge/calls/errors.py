@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-from dataclasses import dataclass
 from traceback import walk_tb
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
 from django.db import InterfaceError, OperationalError, ProgrammingError
@@ -23,13 +22,8 @@ from mcp_bridge.protocol import CallToolResult, ProtocolError, UnavailableError
 
 logger = logging.getLogger("mcp_bridge.calls")
 
-# What to do after an error that is not the model's.
-_NEVER = "repeating the call unchanged will not help"
-_LATER = "the same call may succeed later"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandledError:
+class HandledError(NamedTuple):
     """The result for the model; the error code and the reference into the log for the record."""
 
     result: CallToolResult
@@ -45,49 +39,50 @@ def handle_error(call: ToolCall, exception: Exception) -> HandledError:
     ProtocolError where that is what the tool, or its error handler, raised.
     """
     if isinstance(exception, UnsendableResult):
-        what, cause = "returned a result that cannot be sent", exception.__cause__
-        return log_error(call, what, cause, code=ErrorCode.UNSENDABLE)
+        what = "returned a result that cannot be sent"
+        return log_error(call, what, exception.__cause__, ErrorCode.UNSENDABLE)
     try:
         exception = call.tool.convert_error(exception, call)
     except Exception:
         logger.exception("The error handler of tool %r raised", call.tool.name)
     if isinstance(exception, ProtocolError):
         raise exception
-    text = _mapped(exception, call) or _explained(exception, call)
+    text: object = None
+    if conf.ERROR_MAPPER is not None:
+        try:
+            text = import_string(conf.ERROR_MAPPER)(exception, call)
+        except Exception:
+            logger.exception("ERROR_MAPPER %r raised", conf.ERROR_MAPPER)
+    if not isinstance(text, str) or not text:
+        text = _explained(exception, call)
     if text is not None:
-        return HandledError(result=mark_repaired(call, CallToolResult.error(text)))
+        return HandledError(mark_repaired(call, CallToolResult.error(text)))
     if is_database_unavailable(exception):
-        what, code = "could not use the site's database", ErrorCode.UNAVAILABLE
-        return log_error(call, what, exception, _LATER, code=code)
+        what = "could not use the site's database"
+        return log_error(call, what, exception, ErrorCode.UNAVAILABLE)
     return log_error(call, "failed", exception)
 
 
 def log_error(
-    call: ToolCall,
-    what: str,
-    cause: BaseException | None,
-    advice: str = _NEVER,
-    code: str = ErrorCode.INTERNAL_ERROR,
+    call: ToolCall, what: str, cause: BaseException | None, code: str = ErrorCode.INTERNAL_ERROR
 ) -> HandledError:
     """Log an error that is the site's own in full, and return one sentence on it for the model."""
     name, reference = call.tool.name, secrets.token_hex(6)
     logger.error("Tool %r %s (reference %s)", name, what, reference, exc_info=cause)
+    advice = "repeating the call unchanged will not help"
+    if code == ErrorCode.UNAVAILABLE:
+        advice = "the same call may succeed later"
     text = (
         f"The tool {name} {what}: the site's log says why under the reference {reference}, "
         f"and {advice}."
     )
-    result = mark_repaired(call, CallToolResult.error(text))
-    return HandledError(result=result, error_code=code, reference=reference)
+    return HandledError(mark_repaired(call, CallToolResult.error(text)), code, reference)
 
 
 def is_database_unavailable(exception: BaseException) -> bool:
-    """
-    Return whether the database could not be asked: it is away, or its tables are missing.
-
-    SQLite raises OperationalError for a missing table; PostgreSQL and MySQL raise ProgrammingError
-    (SQLSTATE 42P01, error 1146).
-    """
+    """Return whether the database could not be asked: it is away, or its tables are missing."""
     if isinstance(exception, ProgrammingError):
+        # A missing table in PostgreSQL and MySQL; in SQLite that is an OperationalError.
         cause = exception.__cause__
         return getattr(cause, "sqlstate", None) == "42P01" or exception.args[:1] == (1146,)
     return isinstance(exception, OperationalError | InterfaceError)
@@ -102,69 +97,35 @@ def reraise(exception: Exception) -> NoReturn:
     """
     if is_database_unavailable(exception):
         logger.error("The database could not be asked", exc_info=exception)
-        raise unavailable() from exception
+        text = "The server cannot reach its database just now: try again later."
+        raise UnavailableError(text) from exception
     if isinstance(exception, StopIteration):
         # Without "from", by which contextlib would tell that it is the same.
         raise RuntimeError("The site's own code raised StopIteration.")
     raise exception
 
 
-def unavailable() -> UnavailableError:
-    """Return the error for a client where the site's database cannot be asked."""
-    return UnavailableError("The server cannot reach its database just now: try again later.")
-
-
-def uncounted() -> UnavailableError:
-    """Return the error for a client where requests have a rate and cannot be counted."""
-    return UnavailableError("The server cannot count requests just now: try again later.")
-
-
-def _mapped(exception: Exception, call: ToolCall) -> str | None:
-    """Return what ERROR_MAPPER says; one that raises changes nothing."""
-    path = conf.ERROR_MAPPER
-    if path is None:
-        return None
-    try:
-        text = import_string(path)(exception, call)
-    except Exception:
-        logger.exception("ERROR_MAPPER %r raised", path)
-        return None
-    return text if isinstance(text, str) else None
-
-
 def _explained(exception: Exception, call: ToolCall) -> str | None:
-    """
-    Return the text of an exception that is meant for callers, or None.
-
-    These are the exceptions that Django and DRF themselves show to whoever made a request, and
-    those that a tool raises to be read.
-    """
+    """Return the text of an exception that Django, DRF or a tool means for callers, or None."""
     match exception:
         case ToolError() | ObjectDoesNotExist():
             return str(exception) or "The tool could not do that."
-        case ValidationError() if hasattr(exception, "error_dict"):
-            return "\n".join(
-                f"{field}: {message}"
-                for field, messages in exception.message_dict.items()
-                for message in messages
-            )
         case ValidationError():
-            return "\n".join(exception.messages)
+            by_field = exception.message_dict if hasattr(exception, "error_dict") else {}
+            lines = [f"{field}: {each}" for field, found in by_field.items() for each in found]
+            return "\n".join(lines or exception.messages)
         case PermissionDenied():
             return str(exception) or "You do not have permission to do that."
         case Http404():
             return str(exception) or "There is no such thing."
-        case NotImplementedError() if _raised_by_tool(exception, call):
-            return str(exception) or "This tool is not implemented yet."
+        case NotImplementedError():
+            # One that a library has raised, which the tool has called, is not for callers.
+            frames = [frame for frame, _ in walk_tb(exception.__traceback__)]
+            if frames and frames[-1].f_code is call.tool.code:
+                return str(exception) or "This tool is not implemented yet."
         case APIException():
             return _detail(exception.detail)
     return None
-
-
-def _raised_by_tool(exception: Exception, call: ToolCall) -> bool:
-    """Return whether the tool's own function raised it, and not a library that it has called."""
-    frames = [frame for frame, _ in walk_tb(exception.__traceback__)]
-    return bool(frames) and frames[-1].f_code is call.tool.code
 
 
 def _detail(detail: object) -> str:

@@ -3,44 +3,45 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from mcp_bridge.calls import media
-from mcp_bridge.protocol import CallToolResult, ContentBlock, TextContent, jsonrpc
+from mcp_bridge.protocol import CallToolResult, ContentBlock, JSONSchema, TextContent, jsonrpc
 from mcp_bridge.protocol.text import pointer
 from mcp_bridge.schemas import Outputs
-from mcp_bridge.schemas.validation.validator import SchemaValidator, UncheckableError
+from mcp_bridge.schemas.validation.keywords import UncheckableError
+from mcp_bridge.schemas.validation.validator import SchemaValidator
 
-Encoder = Callable[[Any], CallToolResult]
-
-_OPENING = b'{"result":'
 # Every digit as 0, to find a run of them without a pattern.
 _ZEROS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 _MANY = b"0" * jsonrpc.MAX_DIGITS
 
 
-def encoder(outputs: Outputs) -> Encoder:
+def encoder(outputs: Outputs, schema: JSONSchema | None = None) -> Callable[[Any], CallToolResult]:
     """
-    Return an encoder for values of a return hint.
+    Return an encoder for values of a return hint, and of a JSON Schema given by hand beside it.
 
     Content blocks are sent as they are, and files and pictures as blocks; other values beside them
     become text. Any other value is written once: as the text block, and as ``structuredContent``,
-    wrapped as ``{"result": value}`` where it is no object. The encoder raises ValueError or
-    TypeError for a value that is no JSON or breaks the hint; this raises ValueError for a hint that
-    names several media types.
+    wrapped as ``{"result": value}`` where it is no object. Raises ValueError for a hint that names
+    several media types, and for a schema that cannot be enforced within bounds; the encoder raises
+    ValueError or TypeError for a value that is no JSON, breaks one of the two, or is too complex.
     """
     media_type = media.media_type_in(outputs.returns)
+    validator = None if schema is None else SchemaValidator(schema, "output_schema")
+    is_promised = validator is not None or outputs.schema is not None
 
     def encode(value: Any) -> CallToolResult:
         result = _as_content(value, outputs, media_type)
         if result is None:
             plain, structured = write(outputs, value)
-            _check_numbers(structured)
             result = CallToolResult(content=[TextContent(_text(plain))], structured=structured)
-        elif outputs.schema is not None:
-            _promised(result)
+        elif is_promised and result.structured is None and not result.is_error:
+            raise ValueError("the output schema promises a structured result, and there is none")
+        if validator is not None and result.structured is not None:
+            _check_schema(validator, result)
         return result
 
     return encode
@@ -53,31 +54,49 @@ def write(outputs: Outputs, value: object) -> tuple[bytes, bytes]:
     Raises ValueError or TypeError for a value that breaks the schema, or is no JSON.
     """
     to_json = outputs.serializer.to_json
+    if holds_iterator(value):
+        # pydantic would begin to read it, also where it cannot write what it reads.
+        value = outputs.conform(value)
     try:
         # Without pydantic's warnings, which cost more than the rest: the check is stricter.
         plain = to_json((value,), warnings=False, by_alias=True)[1:-1]
     except Exception:
         # Most results need no reading, and looking for the others would cost each of them.
-        read = outputs.conform(value)
+        read = outputs.conform(value, is_read=True)
         if read is value:
             raise
         plain = to_json((read,), warnings=False, by_alias=True)[1:-1]
-    whole = _OPENING + plain + b"}"
+    whole = b'{"result":' + plain + b"}"
     outputs.check(whole)
+    _check_numbers(whole)
     is_wrapped = outputs.is_wrapped
     if is_wrapped is None:
         is_wrapped = not plain.startswith(b"{")
     return plain, whole if is_wrapped else plain
 
 
-def _as_content(value: Any, outputs: Outputs, media_type: str | None) -> CallToolResult | None:
+def holds_iterator(value: object) -> bool:
+    """Return whether a result, or one of its members, can be read only once."""
+    members: Iterable[object] = ()
+    if isinstance(value, Mapping):
+        members = value.values()
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        members = value
+    elif not isinstance(value, list | tuple | str | bytes):
+        names = (*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ()))
+        members = (getattr(value, name, None) for name in names)
+    return any(isinstance(each, Iterator) for each in (value, *members))
+
+
+def _as_content(value: Any, outputs: Outputs, media_type: str) -> CallToolResult | None:
     """Return content blocks as a result, or None for any other value."""
     if isinstance(value, CallToolResult):
         if value.structured is None:
             return value
         # Written once; read by a model as text where its revision has no structured content.
-        given = value.structured
-        written = given if isinstance(given, bytes) else jsonrpc.encode(given)
+        written = value.structured
+        if not isinstance(written, bytes):
+            written = jsonrpc.encode(written)
         _check_numbers(written)
         content = value.content or [TextContent(written.decode())]
         return replace(value, content=content, structured=written)
@@ -101,46 +120,20 @@ def _is_block(kind: Any) -> bool:
     return issubclass(kind, ContentBlock) or media.reader(kind) is not None
 
 
-def _block(value: Any, number: int, outputs: Outputs, media_type: str | None) -> ContentBlock:
+def _block(value: Any, number: int, outputs: Outputs, media_type: str) -> ContentBlock:
     """Return one value as a block: as text, where it is no file, picture or bytes."""
     if isinstance(value, ContentBlock):
         return value
     if isinstance(value, bytes):
-        return media.of_bytes(value, media_type).block(number)
+        return media.block((value, media_type, ""), number)
     kind: Any = type(value)
     read = media.reader(kind)
     if read is not None:
-        return read(value).block(number)
-    plain, structured = write(outputs, value)
-    _check_numbers(structured)
-    return TextContent(_text(plain))
+        return media.block(read(value), number)
+    return TextContent(_text(write(outputs, value)[0]))
 
 
-def _promised(result: CallToolResult) -> None:
-    if result.structured is None and not result.is_error:
-        raise ValueError("the output schema promises a structured result, and there is none")
-
-
-def schema_encoder(schema: Mapping[str, Any], inner: Encoder) -> Encoder:
-    """
-    Return an encoder that also holds the structured result to a JSON Schema given by hand.
-
-    Raises ValueError for a schema that cannot be enforced within bounds (SchemaValidator); the
-    encoder raises it for a result that breaks the schema, or that cannot be checked.
-    """
-    validator = SchemaValidator(schema, "output_schema")
-
-    def encode(value: Any) -> CallToolResult:
-        result = inner(value)
-        _promised(result)
-        if result.structured is not None:
-            _hold(validator, result)
-        return result
-
-    return encode
-
-
-def _hold(validator: SchemaValidator, result: CallToolResult) -> None:
+def _check_schema(validator: SchemaValidator, result: CallToolResult) -> None:
     try:
         errors = validator.errors(result.structured_content)
     except UncheckableError as why:
@@ -158,13 +151,11 @@ def _text(plain: bytes) -> str:
 def _check_numbers(written: bytes) -> None:
     """Raise ValueError for numbers that pydantic writes and no client reads, such as NaN."""
     if b"NaN" in written or b"Infinity" in written or _MANY in written.translate(_ZEROS):
-        json.loads(written, parse_constant=_refuse, parse_int=_refuse_long)
+        json.loads(written, parse_constant=_check_number, parse_int=_check_number)
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON number")
-
-
-def _refuse_long(digits: str) -> None:
-    if len(digits) > jsonrpc.MAX_DIGITS:
+def _check_number(text: str) -> None:
+    if text.endswith(("NaN", "Infinity")):
+        raise ValueError(f"{text} is no JSON number")
+    if len(text) > jsonrpc.MAX_DIGITS:
         raise ValueError(f"an integer has more than {jsonrpc.MAX_DIGITS} digits")

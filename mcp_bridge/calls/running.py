@@ -1,5 +1,5 @@
 """
-Running a tool, on the caller's thread or on its event loop, and encoding what it returned.
+Run a tool in its transactions, on the caller's thread or on its event loop, and encode its result.
 
 ``arun`` needs a thread for a coroutine function only to begin and end its transactions, and for a
 result that is still to be read from the database. A generator is read to its end here, where its
@@ -9,32 +9,40 @@ errors are still those of the tool.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Set
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import lru_cache, partial
 from operator import attrgetter
 from types import AsyncGeneratorType, GeneratorType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from asgiref.sync import async_to_sync, sync_to_async
-from django.core.exceptions import SynchronousOnlyOperation
-from django.db import connections
+from django.core.exceptions import PermissionDenied, SynchronousOnlyOperation
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
-from mcp_bridge.calls.cancellation import run_to_completion, shield_from_cancellation
-from mcp_bridge.calls.transactions import CallTransactions, may_need_transactions
+from mcp_bridge.calls.results import holds_iterator
 from mcp_bridge.conf import conf
-from mcp_bridge.exceptions import ToolError, UnsendableResult
-from mcp_bridge.features import ToolCall
+from mcp_bridge.exceptions import InputRequired, ToolError, UnsendableResult
+from mcp_bridge.features import Tool, ToolCall
 from mcp_bridge.protocol import CallToolResult
+
+T = TypeVar("T")
 
 # Where the pointers to arguments that came as strings of JSON stand in a result's _meta.
 REPAIRED_KEY: Final = "mcp-bridge/repaired"
 
 
+class ClientDisconnected(asyncio.CancelledError):
+    """The client has disconnected while a thread worked: ``task`` holds how that ended."""
+
+    def __init__(self, task: asyncio.Future[Any]) -> None:
+        self.task = task
+
+
 class ToolExit(Exception):
     """A tool raised an exception that would end more than the tool; the cause is that one."""
-
-    def __init__(self, raised: BaseException) -> None:
-        super().__init__(f"The tool raised {raised!r}.")
 
 
 def run(call: ToolCall) -> CallToolResult:
@@ -46,11 +54,12 @@ def run(call: ToolCall) -> CallToolResult:
     and TransactionManagementError where the tool went on after an error of the database.
     """
     is_open = any(map(attrgetter("in_atomic_block"), connections.all(initialized_only=True)))
-    if not is_open and not may_need_transactions(call.tool):
-        return encode_result(call, _returned(call))
-    transactions = CallTransactions(call)
-    with transactions:
-        result = encode_result(call, _returned(call))
+    databases = _databases(call.tool, bool(call.context.client.capabilities))
+    if not is_open and not any(databases):
+        return encode_result(call, _returned(call, call.tool.invoke, call.tool.is_async))
+    with CallTransactions(*databases) as transactions:
+        transactions.begin()
+        result = encode_result(call, _returned(call, call.tool.invoke, call.tool.is_async))
         transactions.settle(result)
     return result
 
@@ -63,33 +72,50 @@ async def arun(call: ToolCall) -> CallToolResult:
     """
     if not call.tool.is_async:
         return await run_to_completion(sync_to_async(run)(call))
-    transactions = CallTransactions(call)
-    if not transactions.are_needed:
+    databases = _databases(call.tool, bool(call.context.client.capabilities))
+    if not any(databases):
         return await _aresult(call)
+    transactions = CallTransactions(*databases)
     # In the thread of the coroutine's queries, which is one for each request (asgiref's
     # ThreadSensitiveContext), so that nobody else's queries are in there.
-    opening = asyncio.ensure_future(sync_to_async(transactions.__enter__)())
-    leave = sync_to_async(transactions.__exit__)
     try:
-        await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        # The thread goes on all the same.
-        await shield_from_cancellation(opening)
-        await shield_from_cancellation(leave(None, None, None))
-        raise
-    try:
+        await run_to_completion(sync_to_async(transactions.begin)())
         result = await _aresult(call)
-        await sync_to_async(transactions.settle)(result)
     except BaseException as raised:
+        leave = sync_to_async(transactions.__exit__)
         await shield_from_cancellation(leave(type(raised), raised, raised.__traceback__))
+        if isinstance(raised, ClientDisconnected):
+            # What the thread has ended is no call.
+            raise asyncio.CancelledError from None
         raise
-    await run_to_completion(_left(transactions, result))
-    return result
+    return await run_to_completion(sync_to_async(transactions.finish)(result))
 
 
-async def _left(transactions: CallTransactions, result: CallToolResult) -> CallToolResult:
-    await sync_to_async(transactions.__exit__)(None, None, None)
-    return result
+async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
+    """
+    Return what a thread returns, since no thread can be stopped.
+
+    Raises ClientDisconnected, after the thread has ended, where the client has gone meanwhile; and
+    RuntimeError where the work itself raised CancelledError.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError as raised:
+        if task.cancelled():
+            raise RuntimeError("The work was cancelled from inside.") from raised
+        with suppress(Exception):
+            await shield_from_cancellation(task)
+        raise ClientDisconnected(task) from None
+
+
+async def shield_from_cancellation(work: Awaitable[T]) -> T:
+    """Return what the work returns, however often it is cancelled: a server may cancel twice."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
+    return task.result()
 
 
 def encode_result(call: ToolCall, value: object) -> CallToolResult:
@@ -122,53 +148,155 @@ def mark_repaired(call: ToolCall, result: CallToolResult) -> CallToolResult:
 
 
 async def _aresult(call: ToolCall) -> CallToolResult:
-    value = await _areturned(call)
-    if isinstance(value, Iterator):
-        # It can be read only once, and may read from the database.
-        return await sync_to_async(encode_result)(call, value)
-    try:
-        return encode_result(call, value)
-    except Exception as exception:
-        # A queryset or a relation that is read on the event loop is read again in a thread.
-        cause: BaseException | None = exception
-        while cause is not None and not isinstance(cause, SynchronousOnlyOperation):
-            cause = cause.__cause__ or cause.__context__
-        if cause is None:
-            raise
+    value = await _awaited(call.tool.invoke(call))
+    # An iterator can be read only once, and may read from the database.
+    if not holds_iterator(value):
+        try:
+            return encode_result(call, value)
+        except Exception as exception:
+            # A queryset or a relation that is read on the event loop is read again in a thread.
+            cause: BaseException | None = exception
+            while cause is not None and not isinstance(cause, SynchronousOnlyOperation):
+                cause = cause.__cause__ or cause.__context__
+            if cause is None:
+                raise
     return await sync_to_async(encode_result)(call, value)
 
 
-def _returned(call: ToolCall) -> Any:
-    if call.tool.is_async:
-        return async_to_sync(_areturned)(call)
+def run_precheck(call: ToolCall, check: Callable[[ToolCall], Any]) -> None:
+    """
+    Ask the tool's precheck whether the call may be made, and undo what that wrote.
+
+    Raises what it raises, and PermissionDenied where it returns False.
+    """
+    with CallTransactions(*_databases(call.tool, False)) as transactions:
+        transactions.begin()
+        try:
+            allowed = _returned(call, check, inspect.iscoroutinefunction(check))
+        except InputRequired as asked:
+            raise TypeError("A precheck cannot ask the client.") from asked
+        if allowed is False:
+            raise PermissionDenied
+        transactions.undo()
+
+
+def _returned(call: ToolCall, invoke: Callable[[ToolCall], Any], is_async: bool) -> Any:
     try:
-        value = call.tool.invoke(call)
-        if isinstance(value, GeneratorType):
-            return list(value)
-        if isinstance(value, AsyncGeneratorType):
-            return async_to_sync(_collected)(value)
-        return value
+        value = invoke(call)
+        if is_async or isinstance(value, AsyncGeneratorType):
+            return async_to_sync(_awaited)(value)
+        return list(value) if isinstance(value, GeneratorType) else value
     except (SystemExit, StopIteration, asyncio.CancelledError) as exit_:
         # None may leave a thread: the process would end, or the event loop hang.
-        raise ToolExit(exit_) from exit_
+        raise ToolExit(f"The tool raised {exit_!r}.") from exit_
 
 
-async def _areturned(call: ToolCall) -> Any:
+async def _awaited(value: Any) -> Any:
+    """Return what a coroutine returns, or all that an asynchronous generator yields."""
     try:
-        value = await call.tool.invoke(call)
-        return await _collected(value) if isinstance(value, AsyncGeneratorType) else value
+        if not isinstance(value, AsyncGeneratorType):
+            value = await value
+        if isinstance(value, AsyncGeneratorType):
+            value = [each async for each in value]
+        return value
     except SystemExit as exit_:
-        raise ToolExit(exit_) from exit_
+        raise ToolExit(f"The tool raised {exit_!r}.") from exit_
     except asyncio.CancelledError as exit_:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             # The call itself is cancelled: its client is gone.
             raise
-        raise ToolExit(exit_) from exit_
+        raise ToolExit(f"The tool raised {exit_!r}.") from exit_
 
 
-async def _collected(values: AsyncGeneratorType[Any, None]) -> list[Any]:
-    try:
-        return [each async for each in values]
-    except SystemExit as exit_:
-        raise ToolExit(exit_) from exit_
+@lru_cache(maxsize=4096)
+def _databases(tool: Tool, may_ask: bool) -> tuple[frozenset[str], frozenset[str]]:
+    """Return where calls have transactions of their own: at once, and from a first query."""
+    configured = {
+        alias: each
+        for alias, each in connections.settings.items()
+        if each["ENGINE"] != "django.db.backends.dummy" and alias not in tool.non_atomic
+    }
+    at_once = {alias for alias, each in configured.items() if each["ATOMIC_REQUESTS"]}
+    if not tool.annotations.get("readOnlyHint", False):
+        at_once |= {DEFAULT_DB_ALIAS} & configured.keys()
+    later = configured.keys() - at_once if tool.may_elicit and may_ask else ()
+    return frozenset(at_once), frozenset(later)
+
+
+class CallTransactions(ExitStack):
+    """
+    Transactions around a call, or savepoints where a transaction is open.
+
+    All that the call wrote is committed with its result, or nothing is. They are in the default
+    database for a tool that is not read-only, in those with ATOMIC_REQUESTS (the endpoint's views
+    are in no transaction), and in every one that is in a transaction already. A tool that may ask
+    its client has one in each other database from its first query there on, since what was written
+    before the question has to be undone. The databases of ``Tool.non_atomic`` have none. Begin and
+    exit them in the thread of the tool's queries.
+    """
+
+    def __init__(self, at_once: Set[str], later: Set[str]) -> None:
+        super().__init__()
+        self._at_once = at_once
+        self._on_first_query = set(later)
+        # The errors because of which the database could only roll back already.
+        self._raised_before: dict[str, BaseException | None] = {}
+
+    def begin(self) -> None:
+        """Begin those that do not wait for a first query."""
+        open_now = {
+            each.alias for each in connections.all(initialized_only=True) if each.in_atomic_block
+        }
+        for alias in sorted(self._at_once | open_now):
+            self._begin_in(alias)
+        for alias in self._on_first_query - open_now:
+            self.enter_context(connections[alias].execute_wrapper(partial(self._used, alias)))
+
+    def _begin_in(self, alias: str) -> None:
+        self.enter_context(transaction.atomic(using=alias))
+        self._raised_before[alias] = getattr(connections[alias], "rollback_exc", None)
+
+    def _used(self, alias: str, execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        """Begin the transaction at a first query (Django, "Database instrumentation")."""
+        # A transaction that the tool itself begins is undone by a question that leaves it.
+        is_own = connections[alias].in_atomic_block or sql.startswith("BEGIN")
+        if alias in self._on_first_query and not is_own:
+            self._on_first_query.discard(alias)
+            self._begin_in(alias)
+        return execute(sql, *rest)
+
+    def settle(self, result: CallToolResult) -> None:
+        """
+        Decide what becomes of the transactions of a call that returned a result.
+
+        An error result undoes what the tool wrote. Raises TransactionManagementError where an error
+        of the database, which the tool has not passed on, has undone it.
+        """
+        for alias, before in self._raised_before.items():
+            connection = connections[alias]
+            raised = getattr(connection, "rollback_exc", None)
+            if result.is_error:
+                transaction.set_rollback(True, using=alias)
+            elif connection.needs_rollback and raised not in (None, before):
+                raise transaction.TransactionManagementError(
+                    "The tool went on after an error of the database, which has undone all that it "
+                    "wrote: what may fail belongs in a transaction.atomic() of its own, or the "
+                    "tool under transaction.non_atomic_requests()."
+                )
+            elif not connection.savepoint_ids:
+                # What on_commit() calls cannot fail a call that is committed: Django logs its
+                # errors. In a savepoint the hooks are those of an outer transaction as well.
+                hooks: list[Any] = connection.run_on_commit
+                hooks[:] = [(*hook[:2], True) for hook in hooks]
+
+    def undo(self) -> None:
+        """Have them roll back."""
+        for alias in self._raised_before:
+            transaction.set_rollback(True, using=alias)
+
+    def finish(self, result: CallToolResult) -> CallToolResult:
+        """Settle and exit them, and return the result."""
+        with self:
+            self.settle(result)
+        return result

@@ -1,25 +1,22 @@
 """
-System checks of the setting MCP_BRIDGE and of the tools that the sources found.
+System checks of the setting MCP_BRIDGE, of the tools that the sources found, and of addresses.
 
     E001  an unknown key in MCP_BRIDGE        E002  a value of a wrong type in MCP_BRIDGE
     E003  a BACKEND that cannot be used       E004  a server that is no RpcServer
     E005  an illegal tool name                E006  a marked function that cannot be a tool
     E007  two tools with one name             E008  a class or function that cannot be imported
-    E009  scopes, which are not enforced
-    W001  a hint that cannot be resolved      W002  a tool without a description
-    W011  a permission that no model declares W012  a source without a marked procedure
-    W013  SQLite without a lock for writing
+    E009  scopes, which are not enforced      E020  a class that is no throttle
+    E021  a mark's rate that is not set
 
-Of throttles (mcp_bridge.checks.throttling):
-
-    E020  a class that is no throttle         E021  a mark's rate that is not set
-    W020  a rate that belongs to nothing      W021  rates of tools that nothing keeps
-    W022  counting in a Redis that may hang
-
-Of the tools' definitions (mcp_bridge.registry.linting):
-
+    W001  a hint beside a schema by hand      W002  a tool without a description
     W003  combinators at a schema's root      W004  a $ref that leads nowhere, or out
     W005  a schema whose root is no object    W006  a name that strict clients refuse
     W007  read-only and destructive at once   W008  a default that breaks its own schema
     W009  a schema that is too deep           W010  a schema that is too large
+    W011  a permission that no model declares W012  a source without a marked procedure
+    W013  SQLite without a lock for writing   W014  a list of types, or null in an enum
+    W019  a tool that waits for the database  W020  a rate that belongs to nothing
+    W021  rates of tools that nothing keeps   W022  counting in a Redis that may hang
+    W030  an endpoint without an address      W031  an address that is another view's
+    W032  CORS for origins that may not call
 """

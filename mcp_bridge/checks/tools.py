@@ -1,57 +1,61 @@
-"""Checks of the tools that the sources found (W011), and of what they run on (W013)."""
+"""Checks of the tools that the sources found, of what they run on, and of their throttles."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Final
+from urllib.parse import parse_qs, urlsplit
 
 from django.apps import AppConfig, apps
+from django.conf import settings
 from django.contrib.auth import get_permission_codename
 from django.core import checks
 from django.db import connections, router
+from django.utils.module_loading import import_string
+from rest_framework.throttling import BaseThrottle, ScopedRateThrottle, SimpleRateThrottle
 
+from mcp_bridge.access.throttling import EVERY_TOOL, ToolRateThrottle, make_throttle
 from mcp_bridge.checks.settings import check_settings
-from mcp_bridge.checks.throttling import throttling
-from mcp_bridge.features import Tool
+from mcp_bridge.conf import conf
+from mcp_bridge.models import ToolSetting
 from mcp_bridge.registry.linting import lint
-from mcp_bridge.registry.registry import registry
+from mcp_bridge.registry.registry import Snapshot, has_database, is_migrated, registry
 
 # The modes of SQLite's BEGIN that take the lock for writing with it.
 _WRITING: Final = ("IMMEDIATE", "EXCLUSIVE")
+_REDIS: Final = ("django.core.cache.backends.redis.RedisCache", "django_redis.cache.RedisCache")
 
 
 def check_tools(
-    app_configs: Sequence[AppConfig] | None = None, **kwargs: object
+    app_configs: Sequence[AppConfig] | None = None,
+    databases: Sequence[str] | None = None,
+    **kwargs: object,
 ) -> list[checks.CheckMessage]:
     """Return what is wrong with the tools, those that the sources left out included."""
     if check_settings():
         # A wrong setting can stop the sources from being read at all; it is reported by itself.
         return []
+    if databases and has_database():
+        # Called by migrate: the types of a tool may read and write tables that are not made yet.
+        using = router.db_for_write(ToolSetting)
+        if using not in databases or not is_migrated(using):
+            return []
     # Read anew, and kept for the requests that follow.
     registry.reload()
-    snapshot = registry.discovered
+    tools = registry.discovered
     return [
-        *snapshot.messages,
-        *_permissions(snapshot),
-        *lint_messages(snapshot),
-        *throttling(snapshot),
-        *_transactions(snapshot),
+        *tools.messages,
+        *_permissions(tools),
+        # Infos are shown where somebody asks for them, and not on each start of the site.
+        *(each for tool in tools for each in lint(tool) if each.level > checks.INFO),
+        *_throttles(tools),
+        *_transactions(tools),
     ]
 
 
-def lint_messages(tools: Iterable[Tool], *, minor: bool = False) -> Iterator[checks.CheckMessage]:
-    """Yield the linter's findings as warnings; with ``minor``, the minor ones too, as infos."""
-    for tool in tools:
-        for finding in lint(tool):
-            rule = finding.rule
-            if minor or not rule.is_minor:
-                kind = checks.Info if rule.is_minor else checks.Warning
-                yield kind(finding.message, hint=rule.hint, id=rule.id)
-
-
-def _permissions(tools: Iterable[Tool]) -> Iterator[checks.CheckMessage]:
+def _permissions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
     """Warn of permissions of marks that ``migrate`` does not make, computed without a database."""
     declared: set[str] = set()
     for options in (model._meta for model in apps.get_models()):
@@ -91,7 +95,7 @@ def _nearest(permission: str, declared: set[str]) -> str:
     return ""
 
 
-def _transactions(tools: Iterable[Tool]) -> Iterator[checks.CheckMessage]:
+def _transactions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
     """Warn of SQLite databases in which tools that read and then write fail under concurrency."""
     if all(tool.annotations.get("readOnlyHint") for tool in tools):
         return
@@ -108,3 +112,93 @@ def _transactions(tools: Iterable[Tool]) -> Iterator[checks.CheckMessage]:
                 "docs/installation.md.",
                 id="mcp_bridge.W013",
             )
+
+
+def _throttles(tools: Snapshot) -> Iterator[checks.CheckMessage]:
+    """Check throttle classes, and where all can be used, the rates of settings and marks."""
+    errors = [(path, text) for path in conf.THROTTLE_CLASSES if (text := _class_error(path))]
+    for path, text in errors:
+        yield checks.Error(
+            f"MCP_BRIDGE['THROTTLE_CLASSES'] names {path!r}, which {text}.",
+            hint="Give the path of a DRF throttle class, and its scope a rate in "
+            "MCP_BRIDGE['THROTTLE_RATES'].",
+            id="mcp_bridge.E020",
+        )
+    if errors:
+        return
+    classes: list[type[BaseThrottle]] = list(map(import_string, conf.THROTTLE_CLASSES))
+    rates, marks = conf.THROTTLE_RATES, {tool.options.throttle for tool in tools}
+    names = {EVERY_TOOL, *tools.tools}
+    yield from _unset_rates(tools)
+    # The scopes of a ScopedRateThrottle are those of views, which are not known here.
+    if not any(issubclass(each, ScopedRateThrottle) for each in classes):
+        known = names | marks | {getattr(each, "scope", None) for each in classes}
+        for name in filter(lambda name: name not in known, rates):
+            yield checks.Warning(
+                f"MCP_BRIDGE['THROTTLE_RATES'] names {name!r}, which is no tool, no rate of a "
+                "mark and no scope of a class in THROTTLE_CLASSES.",
+                hint="Names of tools are those that manage.py mcp_tools shows.",
+                id="mcp_bridge.W020",
+            )
+    rated = any(marks) or not names.isdisjoint(rates)
+    counts = [issubclass(each, ToolRateThrottle) for each in classes]
+    if rated and not any(counts):
+        yield checks.Warning(
+            "Tools have rates that nothing keeps: THROTTLE_CLASSES has no ToolRateThrottle.",
+            hint="Add mcp_bridge.access.throttling.ToolRateThrottle to "
+            "MCP_BRIDGE['THROTTLE_CLASSES'].",
+            id="mcp_bridge.W021",
+        )
+    if (rated or not all(counts)) and _may_hang():
+        yield checks.Warning(
+            "Calls are counted in a Redis without a timeout: should it hang, so does every call.",
+            hint="Give CACHES['default']['OPTIONS'] a socket_timeout and a socket_connect_timeout "
+            "of 0.3 seconds; see docs/throttling.md.",
+            id="mcp_bridge.W022",
+        )
+
+
+def _class_error(path: str) -> str | None:
+    """Return what is wrong with a path of THROTTLE_CLASSES, or None."""
+    try:
+        if not issubclass(found := import_string(path), BaseThrottle):
+            return "is no subclass of BaseThrottle"
+        throttle = make_throttle(found)
+    except Exception as exception:
+        return f"cannot be used ({type(exception).__name__}: {exception})"
+    scoped = isinstance(throttle, ScopedRateThrottle)
+    if isinstance(throttle, SimpleRateThrottle) and not scoped and throttle.rate is None:
+        return f"limits nothing: its scope {throttle.scope!r} has no rate"
+    return None
+
+
+def _unset_rates(tools: Snapshot) -> Iterator[checks.Error]:
+    """Yield the errors of marks that name a rate which THROTTLE_RATES does not have."""
+    for tool in tools:
+        name = tool.options.throttle
+        if not name or "/" in name or name in conf.THROTTLE_RATES:
+            continue
+        hint = f'Add {name!r} there, or write a rate in the mark: mcp_tool(throttle="20/min").'
+        if re.search(r"[\d\s]", name):
+            hint = (
+                f"{name!r} is no rate, so it is taken for a name. Write a number, a slash and s, "
+                'min, hour or day: mcp_tool(throttle="20/min"). If it is a name, give it a rate '
+                "there."
+            )
+        yield checks.Error(
+            f"The tool {tool.name!r} ({tool.source}) has the rate {name!r}, which "
+            "MCP_BRIDGE['THROTTLE_RATES'] does not have: every call of it fails.",
+            hint=hint,
+            id="mcp_bridge.E021",
+        )
+
+
+def _may_hang() -> bool:
+    """Return whether the default cache is a Redis without a timeout for its answers."""
+    config = settings.CACHES.get("default", {})
+    if config.get("BACKEND") not in _REDIS:
+        return False
+    given = {name.lower() for name in config.get("OPTIONS", {})}
+    location = config.get("LOCATION", "")
+    address = location if isinstance(location, str) else next(iter(location), "")
+    return "socket_timeout" not in given | parse_qs(urlsplit(address).query).keys()

@@ -14,13 +14,13 @@ import inspect
 import operator
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
     Final,
     Literal,
+    NamedTuple,
     NotRequired,
     Required,
     TypeVar,
@@ -53,6 +53,8 @@ _CONSTRAINTS: Final = (
     *("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length"),
     *("title", "description", "examples"),
 )
+# By class and side. They are known before their members are, which may be of the class itself.
+_SHAPES: Final[dict[tuple[TypeHint, Side], TypeHint]] = {}
 
 
 def register_adapters() -> None:
@@ -79,25 +81,20 @@ def _adapted(hint: TypeHint, metadata: tuple[Any, ...], side: Side) -> TypeHint 
     )
     if not is_struct and not metadata:
         return None
-    zones = [each.tz for each in metadata if _is_meta(each) and each.tz is not None]
+    # Where nobody imported the package, nothing can be of it.
+    meta: Any = getattr(sys.modules.get("msgspec"), "Meta", ())
+    zones = [each.tz for each in metadata if isinstance(each, meta) and each.tz is not None]
     if hint is datetime.datetime and zones:
         hint = AwareDatetime if zones[0] else NaiveDatetime
-    kept = [_field(each) if _is_meta(each) else each for each in metadata]
+    kept = [_field(each) if isinstance(each, meta) else each for each in metadata]
     if is_struct:
         shape = _shape(hint, side)
-        _fill(shape, hint, side)
         convert = _constructor(hint) if side == "parameter" else _reader(hint)
         # Errors call it by the tag where it is one of a union.
         return annotate(shape, convert, Tag(shape.__name__), *kept)
     if all(each is other for each, other in zip(kept, metadata, strict=True)):
         return None
     return adapt(annotate(hint, *kept), side)
-
-
-def _is_meta(metadata: object) -> bool:
-    # Where nobody imported the package, nothing can be of it.
-    msgspec = sys.modules.get("msgspec")
-    return msgspec is not None and isinstance(metadata, msgspec.Meta)
 
 
 def _field(meta: Meta) -> object:
@@ -107,40 +104,39 @@ def _field(meta: Meta) -> object:
     return Field(**{name: value for name, value in given.items() if value is not None})
 
 
-@functools.cache
 def _shape(hint: TypeHint, side: Side) -> TypeHint:
-    """Return the TypedDict of a class, still empty: its members may be of the class itself."""
+    """Return the TypedDict of a class, whose members may be of the class itself."""
+    if (hint, side) in _SHAPES:
+        return _SHAPES[hint, side]
     kind = origin_of(hint) or hint
     make: Any = TypedDict
-    shape = make(kind.__name__, {})
+    shape = _SHAPES[hint, side] = make(kind.__name__, {})
     shape.__doc__ = kind.__dict__.get("__doc__")
     shape.__pydantic_config__ = ConfigDict(**{**CONFIG, "arbitrary_types_allowed": True})
-    return shape
-
-
-def _fill(shape: TypeHint, hint: TypeHint, side: Side) -> None:
-    if shape.__annotations__:
-        return
-    found = [
-        each for each in _members(hint) if side == "result" or each.argument or not each.attribute
-    ]
-    # Any of them, until all of them are known.
-    shape.__annotations__ = {each.name: Any for each in found}
     try:
-        shape.__annotations__ = {each.name: _member_hint(each, side) for each in found}
+        for each in _members(hint, side):
+            # Nobody can send what the constructor does not take, but for a tag.
+            if side == "result" or each.argument or not each.attribute:
+                member = adapt(each.hint, side)
+                if each.default is not MISSING:
+                    member = Annotated[member, Field(default=each.default)]
+                member = Required[member] if each.required else NotRequired[member]
+                shape.__annotations__[each.name] = member
     except Exception:
-        shape.__annotations__ = {}
+        # Others may hold the shape that is not finished.
+        _SHAPES.clear()
         raise
+    return shape
 
 
 def _constructor(kind: TypeHint) -> AfterValidator:
     """Return the validator that makes an instance of checked members."""
-    arguments = {each.name: each.argument for each in _members(kind)}
+    arguments = {each.name: each.argument for each in _members(kind, "parameter")}
 
     def make(given: Mapping[str, object]) -> object:
         named = {arguments[name]: value for name, value in given.items()}
         try:
-            return kind(**{str(name): value for name, value in named.items() if name})
+            return kind(**{name: value for name, value in named.items() if name})
         except (TypeError, ValueError) as exception:
             # attrs adds the validated value to the text, for programs.
             raise ValueError(next(iter(exception.args), "the value is refused")) from exception
@@ -151,7 +147,7 @@ def _constructor(kind: TypeHint) -> AfterValidator:
 def _reader(hint: TypeHint) -> WrapSerializer:
     """Return the serializer that reads the members of an instance."""
     kind = origin_of(hint) or hint
-    attributes = {each.name: each.attribute for each in _members(hint)}
+    attributes = {each.name: each.attribute for each in _members(hint, "result")}
     config = getattr(kind, "__struct_config__", None)
     tag = {config.tag_field: config.tag} if config and config.tag_field else {}
     unset = getattr(sys.modules.get("msgspec"), "UNSET", MISSING)
@@ -166,38 +162,26 @@ def _reader(hint: TypeHint) -> WrapSerializer:
     return WrapSerializer(read)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class Member(NamedTuple):
     """
     One member of such a class, called ``name`` in JSON.
 
-    ``received`` is the hint of the value that comes in, and ``hint`` of the one that goes out.
     ``attribute`` is its name on an instance, or None for the tag of a Struct. ``argument`` is its
     name in the constructor, or None where that takes none.
     """
 
     name: str
     hint: TypeHint
-    received: TypeHint
     attribute: str | None = None
     argument: str | None = None
     required: bool = True
     default: object = MISSING
 
 
-def _member_hint(member: Member, side: Side) -> TypeHint:
-    hint = adapt(member.received if side == "parameter" else member.hint, side)
-    # Where a converter reads another type, the default is of that one too.
-    known = side == "parameter" or member.received == member.hint
-    if member.default is not MISSING and known:
-        hint = Annotated[hint, Field(default=member.default)]
-    return Required[hint] if member.required else NotRequired[hint]
-
-
 @functools.cache
-def _members(hint: TypeHint) -> tuple[Member, ...]:
+def _members(hint: TypeHint, side: Side) -> tuple[Member, ...]:
     kind = origin_of(hint) or hint
-    return tuple(_of_struct(hint) if hasattr(kind, "__struct_fields__") else _of_attrs(hint))
+    return tuple(_of_struct(hint) if hasattr(kind, "__struct_fields__") else _of_attrs(hint, side))
 
 
 def _of_struct(hint: TypeHint) -> Iterator[Member]:
@@ -205,25 +189,17 @@ def _of_struct(hint: TypeHint) -> Iterator[Member]:
 
     config = (origin_of(hint) or hint).__struct_config__
     if config.tag_field:
-        tag: TypeHint = Literal[config.tag]
-        yield Member(name=config.tag_field, hint=tag, received=tag)
+        yield Member(config.tag_field, Literal[config.tag])
     for each in structs.fields(hint):
         kinds = get_args(each.type)
         # UNSET is no value of JSON, and is not sent.
         kept = [kind for kind in kinds if kind is not UnsetType]
         sent = each.type if len(kept) == len(kinds) else functools.reduce(operator.or_, kept)
-        yield Member(
-            name=each.encode_name,
-            hint=sent,
-            received=sent,
-            attribute=each.name,
-            argument=each.name,
-            required=each.required,
-            default=MISSING if each.default is NODEFAULT or each.default is UNSET else each.default,
-        )
+        default = MISSING if each.default is NODEFAULT or each.default is UNSET else each.default
+        yield Member(each.encode_name, sent, each.name, each.name, each.required, default)
 
 
-def _of_attrs(hint: TypeHint) -> Iterator[Member]:
+def _of_attrs(hint: TypeHint, side: Side) -> Iterator[Member]:
     from attrs import NOTHING, fields
 
     kind = origin_of(hint) or hint
@@ -231,12 +207,13 @@ def _of_attrs(hint: TypeHint) -> Iterator[Member]:
     given = dict(zip(getattr(kind, "__parameters__", ()), get_args(hint), strict=False))
     for each in fields(kind):
         declared = _filled_in(hints.get(each.name, each.type or Any), given)
-        # A factory stands where the default does.
+        received = _converted(each.converter, declared)
+        # A factory stands where the default does, which is of the type that a converter reads.
         known = each.default is not NOTHING and not hasattr(each.default, "takes_self")
+        known = known and (side == "parameter" or received == declared)
         yield Member(
             name=each.alias,
-            hint=declared,
-            received=_converted(each.converter, declared),
+            hint=received if side == "parameter" else declared,
             attribute=each.name,
             argument=each.alias if each.init else None,
             required=each.default is NOTHING,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_bridge.features.context import Client, Context
 from mcp_bridge.features.marks import ToolOptions, mcp_tool
-from mcp_bridge.features.tools import AccessRule, Tool, ToolCall
+from mcp_bridge.features.tools import AccessRule, Client, Context, Tool, ToolCall
 
 __all__ = ["AccessRule", "Client", "Context", "Tool", "ToolCall", "ToolOptions", "mcp_tool"]

@@ -21,11 +21,11 @@ F = TypeVar("F", bound=Callable[..., object])
 
 MARK: Final = "__mcp_tool__"
 TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-_HINTS: Final = ("read_only", "destructive", "idempotent", "open_world")
 # The type of each option that has a plain one, and its words for an error.
 _TYPES: Final[dict[str, tuple[type | UnionType, str]]] = {
     **dict.fromkeys(("public", "confirm", "exposed", "deprecated"), (bool, "True or False")),
-    **dict.fromkeys(_HINTS, (bool | None, "True or False")),
+    **dict.fromkeys(("read_only", "destructive"), (bool | None, "True or False")),
+    **dict.fromkeys(("idempotent", "open_world"), (bool | None, "True or False")),
     **dict.fromkeys(("input_schema", "output_schema", "meta"), (Mapping | None, "a mapping")),
     **dict.fromkeys(("name", "throttle"), (str | None, "a string")),
 }
@@ -36,16 +36,15 @@ class ToolOptions:
     """
     The options of ``@mcp_tool``.
 
-    ``name`` (default: the procedure's), ``title`` and ``description`` (default: the docstring) are
-    what the model reads; the last two may be lazy translations. ``read_only``, ``destructive``,
-    ``idempotent`` and ``open_world`` are MCP's hints and are sent as given. ``permissions`` names
-    Django permissions ("app.codename"), all of which the caller needs; ``scopes`` are OAuth scopes,
-    which are not enforced yet: a tool that has some is not served (mcp_bridge.E009);
-    ``public=True`` opens the tool to anonymous callers. ``exposed=False`` and ``deprecated=True``
-    keep it from being a tool. ``input_schema`` and ``output_schema`` replace the schemas made from
-    the type hints. ``icons`` and ``meta`` (``_meta``) are sent as given; ``throttle`` is
-    how often a caller may call it ("20/min"), or a name in THROTTLE_RATES; ``confirm=True`` has
-    each call wait for a person's confirmation. See MCP, "Tools", and the schema's ``Tool``.
+    ``name`` is the procedure's where it is not given, ``description`` the docstring's; titles and
+    descriptions may be lazy translations. ``read_only``, ``destructive``, ``idempotent`` and
+    ``open_world`` are MCP's hints and are sent as given, as are ``icons`` and ``meta``. The caller
+    needs all ``permissions`` ("app.codename"), unless the tool is ``public``; a tool with
+    ``scopes`` (OAuth's) is not served yet, one that is not ``exposed``, or ``deprecated``, is none.
+    ``input_schema`` and ``output_schema`` replace those made from the type hints. ``throttle`` is
+    how often a caller may call it ("20/min"), or a name in THROTTLE_RATES; with ``confirm`` each
+    call waits for a person's confirmation. ``precheck`` takes parameters of the tool by name, and
+    raises, or returns False, where a call with these arguments may not be made.
     """
 
     name: str | None = None
@@ -66,16 +65,22 @@ class ToolOptions:
     icons: tuple[JSONObject, ...] = ()
     meta: JSONObject | None = None
     throttle: str | None = None
+    precheck: Callable[..., object] | None = None
 
     def __post_init__(self) -> None:
         for name, (kind, wanted) in _TYPES.items():
-            _expect(isinstance(getattr(self, name), kind), name, wanted, self)
+            self._expect(isinstance(getattr(self, name), kind), name, wanted)
+        self._expect(self.precheck is None or callable(self.precheck), "precheck", "a function")
         for name in ("permissions", "scopes"):
             strings = all(isinstance(each, str) and each for each in getattr(self, name))
-            _expect(strings, name, "strings", self)
-        _expect(all(isinstance(icon, Mapping) for icon in self.icons), "icons", "mappings", self)
+            self._expect(strings, name, "strings")
+        self._expect(all(isinstance(icon, Mapping) for icon in self.icons), "icons", "mappings")
+        # Lazy translations are Django's, and only str() makes text of them.
+        django = sys.modules.get("django.utils.functional")
+        text = str | None if django is None else str | None | django.Promise
         for name in ("title", "description"):
-            _expect(_is_text(getattr(self, name)), name, "a string or a lazy translation", self)
+            is_text = isinstance(getattr(self, name), text)
+            self._expect(is_text, name, "a string or a lazy translation")
         if self.name is not None and not TOOL_NAME.fullmatch(self.name):
             raise ValueError(
                 f"mcp_tool(name={self.name!r}): a tool's name has 1 to 128 of the characters "
@@ -96,25 +101,21 @@ class ToolOptions:
                 "mcp_tool(): a read_only tool cannot be destructive: drop one of them."
             )
 
+    def _expect(self, fulfilled: bool, name: str, wanted: str) -> None:
+        if not fulfilled:
+            given = getattr(self, name)
+            raise TypeError(f"mcp_tool({name}={given!r}): {name} must be {wanted}.")
+
     @property
     def annotations(self) -> dict[str, bool]:
         """Return the hints that were given, by their names in MCP's ToolAnnotations."""
-        names = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-        given = zip(names, (getattr(self, hint) for hint in _HINTS), strict=True)
-        return {name: hint for name, hint in given if hint is not None}
-
-
-def _is_text(value: object) -> bool:
-    # Lazy translations are Django's, and only str() makes text of them.
-    django = sys.modules.get("django.utils.functional")
-    lazy = django is not None and isinstance(value, django.Promise)
-    return lazy or isinstance(value, str | None)
-
-
-def _expect(fulfilled: bool, name: str, wanted: str, options: ToolOptions) -> None:
-    if not fulfilled:
-        given = getattr(options, name)
-        raise TypeError(f"mcp_tool({name}={given!r}): {name} must be {wanted}.")
+        hints = {
+            "readOnlyHint": self.read_only,
+            "destructiveHint": self.destructive,
+            "idempotentHint": self.idempotent,
+            "openWorldHint": self.open_world,
+        }
+        return {name: hint for name, hint in hints.items() if hint is not None}
 
 
 @overload
@@ -142,6 +143,7 @@ def mcp_tool(
     icons: JSONObject | Iterable[JSONObject] = (),
     meta: JSONObject | None = None,
     throttle: str | None = None,
+    precheck: Callable[..., object] | None = None,
 ) -> Callable[[F], F]: ...
 
 
@@ -152,24 +154,20 @@ def mcp_tool(
     Mark a function as an MCP tool, and return the very function that was given.
 
     Used bare (``@mcp_tool``) or called (``@mcp_tool(read_only=True)``), above or below the
-    decorator that registers the function as a procedure, on ``def`` and ``async def``. The options
-    are those of ``ToolOptions``; ``permissions``, ``scopes`` and ``icons`` may be one or several.
+    decorator that registers the function as a procedure. The options are those of ``ToolOptions``;
+    ``permissions``, ``scopes`` and ``icons`` may be one or several.
 
-    Raises TypeError for an unknown keyword or a value of a wrong type, and ValueError for an
-    illegal name or options that contradict each other, where the mark stands.
+    Raises TypeError for an unknown option or a wrong type, and ValueError for an illegal name or
+    options that contradict each other.
     """
     known = ToolOptions.__dataclass_fields__
-    for name in options:
-        if name not in known:
-            raise TypeError(
-                f"mcp_tool() has no option {name!r}. Its options are: {', '.join(known)}."
-            )
-    for name in [each for each in ("permissions", "scopes", "icons") if each in options]:
-        value = options[name]
+    for name in (each for each in options if each not in known):
+        raise TypeError(f"mcp_tool() has no option {name!r}. Its options are: {', '.join(known)}.")
+    for name in ("permissions", "scopes", "icons"):
+        value = options.get(name, ())
         if not isinstance(value, Iterable):
-            raise TypeError(
-                f"mcp_tool({name}={value!r}): {name} must be one value or a list of them."
-            )
+            wanted = "one value or a list of them"
+            raise TypeError(f"mcp_tool({name}={value!r}): {name} must be {wanted}.")
         options[name] = (value,) if isinstance(value, str | Mapping) else tuple(value)
     checked = ToolOptions(**options)
 

@@ -7,11 +7,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 _UNITS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
-_SHORT: Final = {
-    **{"s": "second", "sec": "second", "m": "minute", "min": "minute"},
-    **{"h": "hour", "d": "day"},
-}
-_FORM: Final = re.compile(rf"([1-9][0-9]{{0,8}})/({'|'.join([*_UNITS, *_SHORT])})")
+_FORM: Final = re.compile("([1-9][0-9]{0,8})/(s|sec|second|m|min|minute|h|hour|d|day)")
 
 
 class Rate(NamedTuple):
@@ -23,9 +19,8 @@ class Rate(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.calls} time{'s' * (self.calls > 1)} a{'n' * (self.unit == 'hour')} {self.unit}"
-        )
+        times = "time" if self.calls == 1 else "times"
+        return f"{self.calls} {times} {'an' if self.unit == 'hour' else 'a'} {self.unit}"
 
 
 @lru_cache(maxsize=1024)
@@ -41,5 +36,5 @@ def parse_rate(text: str) -> Rate:
             f"is {text!r}, which is no rate: write a number, a slash and s, min, hour or day, "
             'such as "20/min"'
         )
-    unit = _SHORT.get(match[2], match[2])
+    unit = next(unit for unit in _UNITS if unit.startswith(match[2]))
     return Rate(int(match[1]), _UNITS[unit], unit, text)

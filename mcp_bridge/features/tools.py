@@ -1,27 +1,82 @@
-"""Tools, calls of tools and access rules: the same for tools of every source."""
+"""Tools of every source, who may use them, and calls of them: who calls, how, and with what."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from types import CodeType
 from typing import Any
 
-from mcp_bridge.features.context import Context
 from mcp_bridge.features.marks import ToolOptions
+from mcp_bridge.protocol import LATEST, MissingRequiredClientCapabilityError
 from mcp_bridge.protocol.content import CallToolResult
+from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.protocol.revisions import Revision
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """
+    What a modern client says of itself in each request: never a ground to trust it.
+
+    ``info`` is MCP's Implementation, ``capabilities`` its ClientCapabilities.
+    """
+
+    info: JSONObject = field(default_factory=dict)
+    capabilities: JSONObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """
+    Who calls, and how: one for each request.
+
+    ``user`` is the authenticated user, or Django's AnonymousUser; ``auth`` the credential, as in
+    DRF's ``request.auth``; ``request`` the HttpRequest, or None where the call came another way.
+    ``remote_address`` is where the connection came from and ``language`` the active one ("en-gb").
+    ``scratch`` is free for what one request wants to remember. ``input_responses`` are the client's
+    answers to what the tool has asked, by key, and ``tool_state`` what it kept when it asked last.
+    """
+
+    user: Any
+    request: Any = None
+    revision: Revision = LATEST
+    auth: Any = None
+    client: Client = Client()
+    remote_address: str = ""
+    user_agent: str = ""
+    language: str = ""
+    scratch: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+    input_responses: Mapping[str, Any] = field(default_factory=dict)
+    tool_state: Any = None
+
+    def absolute_url(self, path: str) -> str:
+        """Return a path of this site as an address, or as it is where there is no request."""
+        return path if self.request is None else str(self.request.build_absolute_uri(path))
+
+    def require_capability(self, name: str) -> None:
+        """
+        Stop the call unless the client has declared the capability ``name``.
+
+        Raises MissingRequiredClientCapabilityError (MCP, "Capabilities", error -32021).
+        """
+        if name not in self.client.capabilities:
+            raise self.missing_capabilities(name)
+
+    def missing_capabilities(self, *names: str) -> MissingRequiredClientCapabilityError:
+        """Return the error for a client that has not, or cannot have, declared capabilities."""
+        legacy = None if self.revision.modern else self.revision.version
+        return MissingRequiredClientCapabilityError(*names, legacy=legacy)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class AccessRule:
     """
     What a caller needs for a tool. Tools with the same rule are decided once a request.
 
-    Rules are compared by identity, which costs a list of many tools the least; ``of()`` gives the
-    same rule for the same needs.
+    Rules are compared by identity, which costs a list of many tools the least.
     """
 
     public: bool = False
@@ -33,15 +88,9 @@ class AccessRule:
 
     @classmethod
     @lru_cache(maxsize=1024)
-    def of(
-        cls,
-        public: bool,
-        permissions: tuple[str, ...],
-        predicate: Callable[[Context], Any] | None = None,
-        groups: frozenset[Any] | None = None,
-    ) -> AccessRule:
-        """The rule with these needs."""
-        return cls(public=public, permissions=permissions, predicate=predicate, groups=groups)
+    def of(cls, *needs: Any) -> AccessRule:
+        """Return the rule with these fields: for the same ones the same rule."""
+        return cls(*needs)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,7 +101,9 @@ class Tool:
     ``check`` takes the arguments of a call as JSON values and returns them as the values that
     ``invoke`` wants, by parameter name; it raises InvalidArguments. ``invoke`` runs the tool and
     may be a coroutine function. ``encode`` makes a CallToolResult of what it returned.
-    ``convert_error`` gives the source's own error handler a word on what it raised.
+    ``convert_error`` gives the source's own error handler a word on what it raised. ``precheck``
+    raises, or returns False, where a call may not be made with its arguments; it may be a coroutine
+    function too, and what it writes is undone.
     """
 
     name: str
@@ -62,6 +113,7 @@ class Tool:
     invoke: Callable[[ToolCall], Any]
     encode: Callable[[Any], CallToolResult]
     convert_error: Callable[[Exception, ToolCall], Exception] = lambda exception, call: exception
+    precheck: Callable[[ToolCall], Any] | None = None
     title: Any = None
     output_schema: Mapping[str, Any] | None = None
     annotations: Mapping[str, bool] = field(default_factory=dict)
@@ -90,7 +142,7 @@ class Tool:
         return inspect.iscoroutinefunction(self.invoke)
 
     def definition(self, revision: Revision) -> dict[str, Any]:
-        """The tool as ``tools/list`` shows it at a revision (MCP schema, ``Tool``)."""
+        """Return the tool as ``tools/list`` shows it at a revision (MCP schema, ``Tool``)."""
         fields: dict[str, Any] = {
             "name": self.name,
             "title": str(self.title) if self.title is not None else None,

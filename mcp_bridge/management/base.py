@@ -11,8 +11,10 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
-from django.db import connections, router
+from django.db import DatabaseError, connections, router
 from django.db.migrations.executor import MigrationExecutor
+
+from mcp_bridge.sources.base import first_line
 
 _DURATION: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -26,7 +28,7 @@ class TablesCommand(BaseCommand):
 
     def check_migrations(self) -> None:
         """
-        Raise CommandError where a migration of this package was not run.
+        Raise CommandError where a migration of this package was not run, or none can be read.
 
         Django's own check prints a notice, into the output that others read, and goes on.
         """
@@ -34,11 +36,21 @@ class TablesCommand(BaseCommand):
             if label not in apps.app_configs:
                 continue
             (model, *_) = apps.get_app_config(label).get_models()
+            alias = router.db_for_write(model)
             try:
-                executor = MigrationExecutor(connections[router.db_for_write(model)])
+                executor = MigrationExecutor(connections[alias])
             except ImproperlyConfigured:
                 # The site has no database.
                 return
+            except DatabaseError as error:
+                text = f"The database {alias!r} cannot be read: {first_line(error)}."
+                raise CommandError(f"{text} Is it there, and does DATABASES name it?") from None
+            except Exception as error:
+                # The graph is that of all apps, and a migration may raise anything when imported.
+                raise CommandError(
+                    f"The site's migrations cannot be read: {first_line(error)}. Repair that "
+                    "migration; `manage.py migrate` ends in the same error."
+                ) from None
             if executor.migration_plan(executor.loader.graph.leaf_nodes(label)):
                 raise CommandError(
                     f"The database has not all tables of {label}: run `manage.py migrate` first."

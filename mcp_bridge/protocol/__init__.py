@@ -1,8 +1,4 @@
-"""
-The Model Context Protocol without a framework: the standard library only, no I/O.
-
-Bytes and headers go in, a ``Reply`` comes out; see ``answer``.
-"""
+"""MCP as data, with the standard library only: bytes and headers in, a reply out (``answer``)."""
 
 from __future__ import annotations
 

@@ -1,48 +1,37 @@
-"""
-Content blocks and the result of a tool call.
-
-Names and members are those of the MCP schema: ``TextContent``, ``ImageContent``,
-``AudioContent``, ``ResourceLink``, ``EmbeddedResource``, ``CallToolResult``. A tool may return any
-block, a list of blocks, or a whole CallToolResult.
-"""
+"""Content blocks and the result of a tool call, with the names of the MCP schema."""
 
 from __future__ import annotations
 
-import base64
 import json
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from mcp_bridge.protocol.jsonrpc import JSONObject, encode
 from mcp_bridge.protocol.revisions import Revision
 
+# The names of members that are spelled in another way here.
+_SPELLED = {"mime_type": "mimeType"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentBlock:
-    """
-    What all blocks may carry.
-
-    ``annotations`` is MCP's ``Annotations`` (``audience``, ``priority`` 0 to 1,
-    ``lastModified``); ``meta`` is sent as ``_meta``.
-    """
+    """The base of blocks; ``annotations`` is MCP's Annotations, ``meta`` is sent as ``_meta``."""
 
     type: ClassVar[str]
     annotations: Mapping[str, Any] | None = None
     meta: Mapping[str, Any] | None = None
 
     def members(self) -> dict[str, Any]:
-        """The members of this kind of block; None for those that are absent."""
-        raise NotImplementedError
+        """Return the members of this kind of block; None for those that are absent."""
+        own = (each.name for each in fields(self) if each.name not in ("annotations", "meta"))
+        return {_SPELLED.get(name, name): getattr(self, name) for name in own}
 
     def to_json(self) -> bytes:
-        """The block as JSON text, without absent members."""
-        members = {
-            "type": self.type,
-            **self.members(),
-            "annotations": self.annotations,
-            "_meta": self.meta,
-        }
+        """Return the block as JSON text, without absent members."""
+        shared = {"annotations": self.annotations, "_meta": self.meta}
+        members = {"type": self.type, **self.members(), **shared}
         return encode({name: value for name, value in members.items() if value is not None})
 
 
@@ -61,32 +50,26 @@ class TextContent(ContentBlock):
             return b'{"type":"text","text":' + encode(self.text) + b"}"
         return ContentBlock.to_json(self)
 
-    def members(self) -> dict[str, Any]:
-        return {"text": self.text}
-
 
 @dataclass(frozen=True, slots=True)
-class ImageContent(ContentBlock):
+class _Media(ContentBlock):
+    data: bytes
+    mime_type: str
+
+    def members(self) -> dict[str, Any]:
+        return {"data": b64encode(self.data).decode(), "mimeType": self.mime_type}
+
+
+class ImageContent(_Media):
     """An image: its bytes, and a media type such as "image/png"."""
 
-    type: ClassVar[str] = "image"
-    data: bytes
-    mime_type: str
-
-    def members(self) -> dict[str, Any]:
-        return {"data": _base64(self.data), "mimeType": self.mime_type}
+    type = "image"
 
 
-@dataclass(frozen=True, slots=True)
-class AudioContent(ContentBlock):
+class AudioContent(_Media):
     """Sound: its bytes, and a media type such as "audio/wav"."""
 
-    type: ClassVar[str] = "audio"
-    data: bytes
-    mime_type: str
-
-    def members(self) -> dict[str, Any]:
-        return {"data": _base64(self.data), "mimeType": self.mime_type}
+    type = "audio"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +84,6 @@ class ResourceLink(ContentBlock):
     mime_type: str | None = None
     size: int | None = None
 
-    def members(self) -> dict[str, Any]:
-        return {
-            "uri": self.uri,
-            "name": self.name,
-            "title": self.title,
-            "description": self.description,
-            "mimeType": self.mime_type,
-            "size": self.size,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedResource(ContentBlock):
@@ -122,11 +95,11 @@ class EmbeddedResource(ContentBlock):
     mime_type: str | None = None
 
     def members(self) -> dict[str, Any]:
-        resource: dict[str, Any] = {"uri": self.uri}
+        resource = {"uri": self.uri}
         if self.mime_type is not None:
             resource["mimeType"] = self.mime_type
         if isinstance(self.contents, bytes):
-            resource["blob"] = _base64(self.contents)
+            resource["blob"] = b64encode(self.contents).decode()
         else:
             resource["text"] = self.contents
         return {"resource": resource}
@@ -163,14 +136,11 @@ class CallToolResult:
 
     def to_json(self, revision: Revision, server_meta: bytes = b"{}") -> bytes:
         """
-        Return the result as JSON text at a revision.
+        Return JSON text; ``server_meta``, a JSON object, joins its ``_meta``.
 
-        ``server_meta``, a JSON object, joins its ``_meta``. Raises ValueError or TypeError where
-        the result holds what JSON cannot.
+        Raises ValueError or TypeError where the result holds what JSON cannot.
         """
-        meta = server_meta
-        if self.meta:
-            meta = encode({**self.meta, **json.loads(server_meta)})
+        meta = encode({**self.meta, **json.loads(server_meta)}) if self.meta else server_meta
         members = self._written.get(revision.version) or self._write(revision)
         return members + (b"}" if meta == b"{}" else b',"_meta":' + meta + b"}")
 
@@ -191,13 +161,9 @@ class CallToolResult:
 
 
 def _at(revision: Revision, block: ContentBlock) -> ContentBlock:
-    """The block, or text in its place where the revision has no such block."""
+    """Return the block, or text in its place where the revision has no such block."""
     if block.type in revision.content_types:
         return block
     if isinstance(block, ResourceLink):
         return TextContent(f"{block.title or block.name}: {block.uri}")
     return TextContent(json.dumps({"type": block.type, "note": f"not part of MCP {revision}"}))
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")

@@ -1,27 +1,4 @@
-"""
-The errors of JSON-RPC 2.0 and MCP, each with its code and HTTP status.
-
-    ProtocolError
-    ├── ParseError                              -32700
-    ├── InvalidRequestError                     -32600
-    │   ├── PayloadTooLargeError                (413)
-    │   ├── UnsupportedMediaTypeError           (415)
-    │   └── NotAcceptableError                  (406)
-    ├── MethodNotFoundError                     -32601
-    ├── InvalidParamsError                      -32602
-    │   ├── MissingEnvelopeError                (400)
-    │   └── UnknownToolError
-    ├── InternalError                           -32603
-    │   └── UnavailableError                    (503)
-    ├── HeaderMismatchError                     -32020
-    ├── MissingRequiredClientCapabilityError    -32021
-    ├── UnsupportedProtocolVersionError         -32022
-    ├── UnauthorizedError                       401
-    ├── ForbiddenError                          403
-    └── TooManyRequestsError                    429
-
-See JSON-RPC 2.0, section 5.1, and MCP 2026-07-28, "Base protocol", "Error codes".
-"""
+"""The errors of JSON-RPC 2.0 (section 5.1) and MCP 2026-07-28 ("Base protocol", "Error codes")."""
 
 from __future__ import annotations
 
@@ -29,6 +6,8 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import ClassVar, TypeAlias
+
+from mcp_bridge.protocol.revisions import SUPPORTED_VERSIONS
 
 # Capabilities within capabilities, as MCP writes them: {"elicitation": {"url": {}}}.
 _Capabilities: TypeAlias = dict[str, "_Capabilities"]
@@ -38,7 +17,7 @@ class ProtocolError(Exception):
     """An error that is sent to the client, with its text, which therefore holds nothing secret."""
 
     code: ClassVar[int]
-    http_status: ClassVar[HTTPStatus]
+    http_status: ClassVar[HTTPStatus] = HTTPStatus.BAD_REQUEST
     # The error code on record for a call that is refused with this error.
     refusal: ClassVar[str] = "invalid"
     # HTTP headers that the response must have.
@@ -47,7 +26,7 @@ class ProtocolError(Exception):
     repeated = False
 
     def __init__(self, message: str, *, data: object = None) -> None:
-        """``message`` and ``data`` are the members of the JSON-RPC error; None for no data."""
+        """Take the message and the data of the JSON-RPC error; None for no data."""
         super().__init__(message)
         self.data = data
         # The id to send back, set where the refused message had a readable one.
@@ -61,12 +40,10 @@ class ProtocolError(Exception):
 
 class ParseError(ProtocolError):
     code = -32700
-    http_status = HTTPStatus.BAD_REQUEST
 
 
 class InvalidRequestError(ProtocolError):
     code = -32600
-    http_status = HTTPStatus.BAD_REQUEST
 
 
 class PayloadTooLargeError(InvalidRequestError):
@@ -123,19 +100,13 @@ class UnavailableError(InternalError):
 
 class HeaderMismatchError(ProtocolError):
     code = -32020
-    http_status = HTTPStatus.BAD_REQUEST
 
 
 class MissingRequiredClientCapabilityError(ProtocolError):
     code = -32021
-    http_status = HTTPStatus.BAD_REQUEST
 
     def __init__(self, *capabilities: str, legacy: str | None = None) -> None:
-        """
-        Take capabilities by name, with a dot before one within another: "elicitation.url".
-
-        ``legacy`` is the version that the client speaks, if that has no way to declare one.
-        """
+        """Take names ("elicitation.url"), and the client's version if that cannot declare any."""
         named = " and ".join(capabilities)
         required: _Capabilities = {}
         for name in capabilities:
@@ -157,12 +128,11 @@ class MissingRequiredClientCapabilityError(ProtocolError):
 
 class UnsupportedProtocolVersionError(ProtocolError):
     code = -32022
-    http_status = HTTPStatus.BAD_REQUEST
 
-    def __init__(self, requested: str, supported: tuple[str, ...]) -> None:
+    def __init__(self, requested: str) -> None:
         super().__init__(
-            f"Unsupported protocol version: this server speaks {', '.join(supported)}.",
-            data={"supported": list(supported), "requested": requested[:64]},
+            f"Unsupported protocol version: this server speaks {', '.join(SUPPORTED_VERSIONS)}.",
+            data={"supported": list(SUPPORTED_VERSIONS), "requested": requested[:64]},
         )
 
 

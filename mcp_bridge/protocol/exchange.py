@@ -1,15 +1,10 @@
-"""
-One message in, one reply out: where results and errors become bytes.
-
-``answer`` turns every exception into an error on the wire, so that a transport only reads bytes and
-writes bytes. ``aanswer`` does the same for a handler that is awaited.
-"""
+"""Messages in, a reply out: where results and exceptions become bytes, and no exception is left."""
 
 from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol, TypeAlias
@@ -59,13 +54,18 @@ def answer(
     without headers (MCP, "stdio"). ``server_info`` is the server's Implementation, which each
     modern result carries in its ``_meta``.
     """
-    exchange = Exchange(body, headers, server_info)
-    for request in exchange.requests():
-        try:
-            exchange.put_result(request, handle(request))
-        except Exception as exception:
-            exchange.put_failure(request, exception)
-    return exchange.reply()
+
+    async def ahandle(request: Request) -> Result:
+        return handle(request)
+
+    coroutine = aanswer(body, ahandle, headers=headers, server_info=server_info)
+    try:
+        # Nothing in it waits: it ends at the first step.
+        while True:
+            coroutine.send(None)
+    except StopIteration as ended:
+        reply: Reply = ended.value
+        return reply
 
 
 async def aanswer(
@@ -76,19 +76,52 @@ async def aanswer(
     server_info: JSONObject | None = None,
 ) -> Reply:
     """Do the same as ``answer``, for a ``handle`` that is a coroutine function."""
-    exchange = Exchange(body, headers, server_info)
-    for request in exchange.requests():
+
+    async def reply_to(message: object) -> Reply:
         try:
-            exchange.put_result(request, await handle(request))
+            request = requests.read_message(message, headers)
+        except ProtocolError as error:
+            return refuse(error)
+        if request is None:
+            return Reply(status=HTTPStatus.ACCEPTED)
+        try:
+            result = await handle(request)
+            meta = {}
+            if request.revision.modern and server_info is not None:
+                meta = {requests.SERVER_INFO: server_info}
+            if isinstance(result, Mapping):
+                written = jsonrpc.encode({**result, "_meta": meta} if meta else result)
+            else:
+                written = result.to_json(request.revision, jsonrpc.encode(meta) if meta else b"{}")
+            return Reply(status=HTTPStatus.OK, body=jsonrpc.result_response(request.id, written))
         except Exception as exception:
-            exchange.put_failure(request, exception)
-    return exchange.reply()
+            return refuse(exception, request)
+
+    try:
+        message = jsonrpc.decode(body)
+        if not isinstance(message, list):
+            return await reply_to(message)
+        batch = requests.read_batch(message, headers)
+    except ProtocolError as error:
+        return refuse(error)
+    replies = [await reply_to(each) for each in batch]
+    bodies = [reply.body for reply in replies if reply.body is not None]
+    if not bodies:
+        return Reply(status=HTTPStatus.ACCEPTED)
+    return Reply(status=HTTPStatus.OK, body=b"[" + b",".join(bodies) + b"]")
 
 
-def refuse(error: ProtocolError) -> Reply:
-    """Return the reply to a request that is refused before its message is read."""
-    body = jsonrpc.error_response(error.request_id, error)
-    return Reply(status=error.http_status, body=body, headers=error.headers)
+def refuse(exception: Exception, request: Request | None = None) -> Reply:
+    """Return the reply where an exception, which is being handled, has ended a request."""
+    subject = "The request" if request is None else f"The request {quoted(request.method)}"
+    error = exception if isinstance(exception, ProtocolError) else internal_error(subject)
+    status, request_id = error.http_status, error.request_id
+    if request is not None:
+        request_id = request.id
+        # To a legacy client a 404 says that its session is gone, and a 400 that nothing was read.
+        status = status if request.revision.modern else HTTPStatus.OK
+    body = jsonrpc.error_response(request_id, error)
+    return Reply(status=status, body=body, headers=error.headers)
 
 
 def internal_error(subject: str) -> InternalError:
@@ -98,71 +131,3 @@ def internal_error(subject: str) -> InternalError:
     return InternalError(
         f"The server failed to answer; its log says why under the reference {reference}."
     )
-
-
-class Exchange:
-    """One POST: the messages in it, and the responses gathered so far."""
-
-    def __init__(
-        self, body: bytes, headers: Headers | None, server_info: JSONObject | None
-    ) -> None:
-        self._body = body
-        self._headers = headers
-        self._server_info = server_info
-        self._batch = False
-        self._responses: list[bytes] = []
-        self._status = HTTPStatus.OK
-        self._reply_headers: Mapping[str, str] = {}
-
-    def requests(self) -> Iterator[Request]:
-        """Yield the requests to answer; what cannot be read is answered here and left out."""
-        try:
-            message = jsonrpc.decode(self._body)
-            self._batch = isinstance(message, list)
-            messages = requests.read_batch(message, self._headers) if self._batch else [message]
-        except ProtocolError as error:
-            self._batch = False
-            self._put_error(error, error.http_status)
-            return
-        for each in messages:
-            try:
-                request = requests.read_message(each, self._headers)
-            except ProtocolError as error:
-                self._put_error(error, error.http_status)
-            else:
-                if request is not None:
-                    yield request
-
-    def put_result(self, request: Request, result: Result) -> None:
-        """Answer a request with its result."""
-        meta: JSONObject = {}
-        if request.revision.modern and self._server_info is not None:
-            meta = {requests.SERVER_INFO: self._server_info}
-        if isinstance(result, Mapping):
-            written = jsonrpc.encode({**result, "_meta": meta} if meta else result)
-        else:
-            written = result.to_json(request.revision, jsonrpc.encode(meta) if meta else b"{}")
-        self._responses.append(jsonrpc.result_response(request.id, written))
-
-    def put_failure(self, request: Request, exception: Exception) -> None:
-        """Answer with the exception that is being handled."""
-        if isinstance(exception, ProtocolError):
-            error = exception
-        else:
-            error = internal_error(f"The request {quoted(request.method)}")
-        error.request_id = request.id
-        # To a legacy client a 404 says that its session is gone, and a 400 that nothing was read.
-        self._put_error(error, error.http_status if request.revision.modern else HTTPStatus.OK)
-
-    def _put_error(self, error: ProtocolError, status: HTTPStatus) -> None:
-        self._responses.append(jsonrpc.error_response(error.request_id, error))
-        self._status = status
-        self._reply_headers = error.headers
-
-    def reply(self) -> Reply:
-        """Return what to send for all of it."""
-        if not self._responses:
-            return Reply(status=HTTPStatus.ACCEPTED)
-        if self._batch:
-            return Reply(status=HTTPStatus.OK, body=b"[" + b",".join(self._responses) + b"]")
-        return Reply(status=self._status, body=self._responses[0], headers=self._reply_headers)

@@ -1,17 +1,16 @@
 """
-The headers that mirror a modern request's body.
+The headers that mirror a modern request's body (MCP 2026-07-28, "Streamable HTTP").
 
-See MCP 2026-07-28, "Streamable HTTP", "Standard request headers", "Custom headers from tool
-parameters" and "Server validation": names are case-insensitive, values are not; blanks around a
-value do not count; a value in ``=?base64?…?=`` is decoded before it is compared.
+Names are case-insensitive, values are not; blanks around a value do not count; a value in
+``=?base64?…?=`` is decoded before it is compared.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -38,16 +37,11 @@ class Headers:
     environ: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
 
     def check(self, version: str, method: str, name: str | None) -> None:
-        """
-        Raise HeaderMismatchError unless the headers have the values of the body.
-
-        ``name`` is the value that Mcp-Name must mirror; None if the method has no such header.
-        """
+        """Raise HeaderMismatchError unless the headers say what the body says; None for no name."""
         _match("MCP-Protocol-Version", self.version, version)
         _match("Mcp-Method", self.method, method)
         if name is not None:
-            decoded = None if self.name is None else _decoded("Mcp-Name", self.name)
-            _match("Mcp-Name", decoded, name)
+            _match("Mcp-Name", None if self.name is None else decoded("Mcp-Name", self.name), name)
 
     def check_parameters(
         self, parameters: Mapping[str, Sequence[str]], arguments: JSONObject
@@ -60,31 +54,26 @@ class Headers:
         """
         for name, path in parameters.items():
             header = _PARAMETER + name
-            given = _trimmed(self.environ.get(f"HTTP_{header.upper().replace('-', '_')}"))
+            sent = self.environ.get(f"HTTP_{header.upper().replace('-', '_')}")
+            given = sent.strip(" \t") if isinstance(sent, str) else None
             value = _at(arguments, path)
             expected = _text(value)
-            if expected is None:
-                if given is not None:
+            if given is not None:
+                if expected is None:
                     raise HeaderMismatchError(
                         f"Header mismatch: {header} was sent, but the body has nothing for it."
                     )
-                continue
-            if given is not None:
                 if not _PRINTABLE.fullmatch(given):
                     raise HeaderMismatchError(
                         f"Header mismatch: {header} holds what a header cannot; send it as "
                         f"{_PREFIX}…{_SUFFIX}."
                     )
-                given = _decoded(header, given)
+                given = decoded(header, given)
                 # A number in the one spelling that _text gives it.
                 whole = _WHOLE.fullmatch(given) if type(value) in (int, float) else None
                 given = given if whole is None else str(int(whole[1]))
-            _match(header, given, expected)
-
-
-def decoded_name(value: str) -> str:
-    """Return the decoded value of Mcp-Name. Raises HeaderMismatchError for broken Base64."""
-    return _decoded("Mcp-Name", value.strip(" \t"))
+            if expected is not None:
+                _match(header, given, expected)
 
 
 def parameter_headers(
@@ -97,7 +86,7 @@ def parameter_headers(
         if text is None:
             continue
         if text != text.strip() or not _PRINTABLE.fullmatch(text) or text.startswith(_PREFIX):
-            text = _PREFIX + base64.b64encode(text.encode("utf-8")).decode("ascii") + _SUFFIX
+            text = _encoded(text.encode("utf-8"))
         headers[_PARAMETER + name] = text
     return headers
 
@@ -120,10 +109,6 @@ def _text(value: object) -> str | None:
     return str(value) if isinstance(value, str | int | float) else None
 
 
-def _trimmed(value: object) -> str | None:
-    return value.strip(" \t") if isinstance(value, str) else None
-
-
 def _match(header: str, value: str | None, expected: str) -> None:
     if value is None:
         raise HeaderMismatchError(
@@ -135,15 +120,17 @@ def _match(header: str, value: str | None, expected: str) -> None:
         )
 
 
-def _decoded(header: str, value: str) -> str:
+def decoded(header: str, value: str) -> str:
+    """Return the value that a header says. Raises HeaderMismatchError for broken Base64."""
     if not (value.startswith(_PREFIX) and value.endswith(_SUFFIX)):
         return value
-    encoded = value[len(_PREFIX) : -len(_SUFFIX)] if len(value) > len(_PREFIX) else ""
-    try:
-        raw = base64.b64decode(encoded.encode("ascii"), validate=True)
+    with suppress(ValueError):
+        raw = base64.b64decode(value[len(_PREFIX) : -len(_SUFFIX)], validate=True)
         # Only one spelling of each value, so that no intermediary reads another one.
-        if (raw or value == _PREFIX + _SUFFIX) and base64.b64encode(raw).decode() == encoded:
+        if _encoded(raw) == value:
             return raw.decode("utf-8")
-    except (binascii.Error, UnicodeError):
-        pass
     raise HeaderMismatchError(f"Header mismatch: {header} is not valid Base64 of UTF-8 text.")
+
+
+def _encoded(raw: bytes) -> str:
+    return _PREFIX + base64.b64encode(raw).decode("ascii") + _SUFFIX

@@ -1,22 +1,19 @@
 """
 The requests that a server sends to a client before it gives a result, and their responses.
 
-Names are those of the MCP schema. See MCP 2026-07-28, "Multi round-trip requests",
-``InputRequiredResult``: a client is sent only requests that its capabilities declare.
+Names are those of the MCP schema; see MCP 2026-07-28, "Multi round-trip requests".
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from mcp_bridge.protocol.errors import InvalidParamsError
 from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema, encode
 from mcp_bridge.protocol.revisions import Revision
 from mcp_bridge.protocol.text import quoted
-
-ACTIONS: Final = ("accept", "decline", "cancel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +25,13 @@ class InputRequest:
 
     def params(self) -> dict[str, object]:
         """Return the members of the request's params."""
-        raise NotImplementedError
+        return {}
 
     def is_declared(self, capabilities: JSONObject) -> bool:
         """Return whether a client with these capabilities may be sent the request."""
-        return isinstance(capabilities.get(self.capability), Mapping)
-
-    def definition(self) -> dict[str, object]:
-        """Return the request as it is sent."""
-        return {"method": self.method, "params": self.params()}
+        name, _, mode = self.capability.partition(".")
+        modes = capabilities.get(name)
+        return isinstance(modes, Mapping) and (not mode or mode in modes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +64,10 @@ class URLElicitRequest(InputRequest):
     def params(self) -> dict[str, object]:
         return {"mode": "url", "message": self.message, "url": self.url}
 
-    def is_declared(self, capabilities: JSONObject) -> bool:
-        modes = capabilities.get("elicitation")
-        return isinstance(modes, Mapping) and "url" in modes
-
 
 @dataclass(frozen=True, slots=True)
 class CreateMessageRequest(InputRequest):
-    """
-    A message that the client's model writes (MCP, "Sampling").
-
-    ``messages`` are MCP's SamplingMessages; ``options`` joins the params as it is.
-    """
+    """A message that the client's model writes (MCP, "Sampling"); ``options`` joins the params."""
 
     method: ClassVar[str] = "sampling/createMessage"
     capability: ClassVar[str] = "sampling"
@@ -99,17 +86,10 @@ class ListRootsRequest(InputRequest):
     method: ClassVar[str] = "roots/list"
     capability: ClassVar[str] = "roots"
 
-    def params(self) -> dict[str, object]:
-        return {}
-
 
 @dataclass(frozen=True, slots=True)
 class InputRequiredResult:
-    """
-    A result that asks the client before there is another (MCP schema, ``InputRequiredResult``).
-
-    ``requests`` are by key; ``state`` is what the client sends back with its answers.
-    """
+    """Asks the client, by key, before there is a result; ``state`` comes back with its answers."""
 
     requests: Mapping[str, InputRequest]
     state: str
@@ -118,7 +98,10 @@ class InputRequiredResult:
         """Return it as JSON text. Raises ValueError or TypeError for what JSON cannot hold."""
         members = {
             "resultType": "input_required",
-            "inputRequests": {key: each.definition() for key, each in self.requests.items()},
+            "inputRequests": {
+                key: {"method": each.method, "params": each.params()}
+                for key, each in self.requests.items()
+            },
             "requestState": self.state,
         }
         return encode(members)[:-1] + b',"_meta":' + server_meta + b"}"
@@ -133,11 +116,7 @@ class Answers:
 
 
 def read_answers(params: JSONObject) -> Answers | None:
-    """
-    Return the ``requestState`` and ``inputResponses`` of a request's params, or None without.
-
-    Raises InvalidParamsError where they are no string and no object.
-    """
+    """Return the answers in a request's params, or None without. Raises InvalidParamsError."""
     state, responses = params.get("requestState"), params.get("inputResponses", {})
     if state is not None and not isinstance(state, str):
         raise InvalidParamsError("Invalid params: requestState must be a string.")
@@ -147,18 +126,13 @@ def read_answers(params: JSONObject) -> Answers | None:
 
 
 def check_response(key: str, method: str, response: object) -> None:
-    """
-    Raise InvalidParamsError unless the response is one to a request of that method.
-
-    ``key`` is the one of the response in ``inputResponses``. See the MCP schema, ``ElicitResult``,
-    ``CreateMessageResult`` and ``ListRootsResult``.
-    """
+    """Raise InvalidParamsError unless the response, at ``key``, answers a request of the method."""
     place = f"Invalid params: inputResponses[{quoted(key)}]"
     if not isinstance(response, dict):
         raise InvalidParamsError(f"{place} must be an object.")
     if method == FormElicitRequest.method:
-        if response.get("action") not in ACTIONS:
-            raise InvalidParamsError(f"{place}.action must be {', '.join(ACTIONS)}.")
+        if response.get("action") not in ("accept", "decline", "cancel"):
+            raise InvalidParamsError(f"{place}.action must be accept, decline, cancel.")
         if not isinstance(response.get("content", {}), dict):
             raise InvalidParamsError(f"{place}.content must be an object.")
     elif method == CreateMessageRequest.method:

@@ -1,9 +1,8 @@
 """
 JSON-RPC 2.0 messages, from bytes and to bytes, read strictly.
 
-Text that two parsers could read in two ways is refused: bad UTF-8, a byte order mark, NaN,
-duplicate members, trailing data, numbers out of range, lone surrogates. See RFC 8259 and JSON-RPC
-2.0, sections 4 and 5; the id rules are MCP's ("Base protocol", "Requests").
+Text that two parsers could read in two ways is refused (RFC 8259): bad UTF-8, a byte order mark,
+NaN, duplicate members, trailing data, numbers out of range, lone surrogates.
 """
 
 from __future__ import annotations
@@ -35,12 +34,7 @@ _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 def decode(body: bytes) -> Any:
-    """
-    Return the JSON value in ``body``.
-
-    Raises ParseError where it is no JSON text in UTF-8, and InvalidRequestError where it is JSON
-    that a strict reader must refuse.
-    """
+    """Return a JSON value. Raises ParseError, or InvalidRequestError for JSON that is ambiguous."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
@@ -69,11 +63,7 @@ def decode(body: bytes) -> Any:
 
 
 def encode(value: object) -> bytes:
-    """
-    Return the value as strict JSON in UTF-8.
-
-    Raises ValueError (NaN, infinities, lone surrogates, circles) or TypeError (not JSON).
-    """
+    """Return strict JSON in UTF-8. Raises ValueError (NaN, circles, surrogates) or TypeError."""
     try:
         return _encoder.encode(value).encode("utf-8")
     except RecursionError:
@@ -81,11 +71,7 @@ def encode(value: object) -> bytes:
 
 
 def read_id(message: object) -> RequestId | None:
-    """
-    Return the id of a message, or None if it has none.
-
-    Raises InvalidRequestError where ``message`` is no object, or its id is not a valid one.
-    """
+    """Return the id of a message, or None if it has none. Raises InvalidRequestError."""
     if not isinstance(message, dict):
         kinds = {type(None): "null", str: "a string", bool: "a boolean", list: "an array"}
         kind = kinds.get(type(message), "a number")

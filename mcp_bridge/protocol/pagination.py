@@ -1,16 +1,15 @@
 """
-Cursors for ``tools/list``: positions in a list that is ordered by name.
+Cursors for ``tools/list``: positions in a list that is ordered by name (MCP, "Pagination").
 
-A cursor that the server gives out names the last tool seen, so that a tool that appears or
-disappears meanwhile never makes the client skip or repeat another one. An offset, written in
-decimal digits, is understood too. See MCP, "Pagination".
+A cursor names the last tool seen, so that one that appears or disappears meanwhile never makes the
+client skip or repeat another. An offset, written in decimal digits, is understood too.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import re
+from contextlib import suppress
 from typing import Final
 
 from mcp_bridge.protocol.errors import InvalidParamsError
@@ -18,7 +17,6 @@ from mcp_bridge.protocol.errors import InvalidParamsError
 # The mark before a name is no character of one, so that no name is taken for an offset. The names
 # are those that MCP allows ("Tools", "Tool names").
 _POSITION: Final = re.compile(rb">([A-Za-z0-9_.-]{1,128})|([0-9]{1,9})")
-_CURSOR: Final = re.compile(r"[A-Za-z0-9_+/-]{1,512}={0,2}")
 
 
 def after(name: str) -> str:
@@ -27,24 +25,17 @@ def after(name: str) -> str:
 
 
 def position(cursor: object) -> str | int:
-    """
-    Return the name after which to go on, or the offset, that a cursor stands for.
-
-    Raises InvalidParamsError for anything else, such as another spelling of the same bytes.
-    """
-    if isinstance(cursor, str) and _CURSOR.fullmatch(cursor):
+    """Return the name after which to go on, or an offset. Raises InvalidParamsError."""
+    if isinstance(cursor, str):
         spelling = cursor.replace("+", "-").replace("/", "_")
-        unpadded = spelling.rstrip("=")
-        try:
-            raw = base64.urlsafe_b64decode(unpadded + "=" * (-len(unpadded) % 4))
-        except binascii.Error:
-            raw = b""
-        # Base64 leaves bits unused at the end, and its padding is whole or none.
-        padded = base64.urlsafe_b64encode(raw).decode("ascii")
-        found = _POSITION.fullmatch(raw)
-        if found is not None and spelling in (padded, padded.rstrip("=")):
-            name, offset = found.groups()
-            return int(offset) if name is None else str(name, "ascii")
+        with suppress(ValueError):
+            raw = base64.urlsafe_b64decode(spelling.rstrip("=") + "==")
+            found = _POSITION.fullmatch(raw)
+            # Base64 leaves bits unused at the end, and its padding is whole or none.
+            padded = base64.urlsafe_b64encode(raw).decode("ascii")
+            if found is not None and spelling in (padded, padded.rstrip("=")):
+                name, offset = found.groups()
+                return int(offset) if name is None else str(name, "ascii")
     raise InvalidParamsError(
         "Invalid cursor: send the nextCursor of an earlier page as it came, or none to begin."
     )

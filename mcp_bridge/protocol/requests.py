@@ -1,9 +1,8 @@
 """
 JSON-RPC requests with their revisions, read from decoded messages and headers.
 
-The body decides the era and the headers are a cross-check (MCP 2026-07-28, "Versioning", "Backward
-compatibility"). The order of checks follows the specification's server validation: the
-envelope in ``params._meta``, then the headers, then the version.
+The body decides the era (MCP 2026-07-28, "Versioning", "Backward compatibility"). The order of
+checks is the specification's: the envelope in ``params._meta``, the headers, the version.
 """
 
 from __future__ import annotations
@@ -20,13 +19,7 @@ from mcp_bridge.protocol.errors import (
 )
 from mcp_bridge.protocol.headers import Headers
 from mcp_bridge.protocol.jsonrpc import JSONObject, RequestId, read_id
-from mcp_bridge.protocol.revisions import (
-    LATEST,
-    REVISIONS,
-    SUPPORTED_VERSIONS,
-    UNDECLARED,
-    Revision,
-)
+from mcp_bridge.protocol.revisions import REVISIONS, UNDECLARED, Revision
 
 PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
@@ -36,6 +29,14 @@ SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 MAX_BATCH: Final = 50
 # The parameter that the header Mcp-Name mirrors, for the methods that have one.
 _NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+# The members of a modern request's _meta: their types, what stands for one that may be absent, and
+# the name of the type.
+_ENVELOPE: Final[tuple[tuple[str, tuple[type, ...], object, str], ...]] = (
+    (PROTOCOL_VERSION, (str,), None, "a string"),
+    (CLIENT_CAPABILITIES, (dict,), None, "an object"),
+    (CLIENT_INFO, (dict,), {}, "an object"),
+    ("progressToken", (str, int), 0, "a string or an integer"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,15 +75,10 @@ def read_message(message: object, headers: Headers | None) -> Request | None:
 
 
 def read_batch(messages: list[object], headers: Headers | None) -> list[object]:
-    """
-    Return the messages of a JSON-RPC batch, which only 2025-03-26 has.
-
-    Raises InvalidRequestError where a batch is not allowed or too long.
-    """
+    """Return the messages of a batch, which only 2025-03-26 has. Raises InvalidRequestError."""
     version = headers.version if headers else None
     revision = UNDECLARED if version is None else REVISIONS.get(version)
-    allowed = revision is not None and revision.batches and not any(map(_has_envelope, messages))
-    if not allowed:
+    if revision is None or not revision.batches or any(map(_has_envelope, messages)):
         raise InvalidRequestError(
             "Invalid request: a batch (a JSON array) is not part of this revision; send one "
             "message per POST."
@@ -105,33 +101,33 @@ def _has_envelope(message: object) -> bool:
 
 def _read(message: Any, request_id: RequestId | None, headers: Headers | None) -> Request | None:
     version = headers.version if headers else None
+    revision = UNDECLARED if version is None else REVISIONS.get(version)
     if message.get("jsonrpc") != "2.0":
         raise InvalidRequestError('Invalid request: the member "jsonrpc" must be "2.0".')
     if "method" not in message and ("result" in message or "error" in message):
-        if version is not None and (version not in REVISIONS or REVISIONS[version].modern):
+        if revision is None or revision.modern:
             raise InvalidRequestError("Invalid request: clients send requests, not responses.")
         return None
     method = message.get("method")
     if not isinstance(method, str):
         raise InvalidRequestError('Invalid request: the member "method" must be a string.')
-    revision = UNDECLARED if version is None else REVISIONS.get(version)
     if request_id is None:
         if revision is None:
-            raise UnsupportedProtocolVersionError(str(version), SUPPORTED_VERSIONS)
+            raise UnsupportedProtocolVersionError(str(version))
         return None
+    is_modern = revision is not None and revision.modern
     params = message.get("params", {})
     if not isinstance(params, dict):
         # Only an object can hold the envelope that a modern request must have.
-        modern = version == LATEST.version
-        kind = MissingEnvelopeError if modern else InvalidParamsError
+        kind = MissingEnvelopeError if is_modern else InvalidParamsError
         raise kind('Invalid params: the member "params" must be an object.')
     # An initialize is legacy with any header.
     if method == "initialize":
-        revision = UNDECLARED
-    if _has_envelope(message) or (revision is not None and revision.modern):
+        revision, is_modern = UNDECLARED, False
+    if is_modern or _has_envelope(message):
         return _read_modern(request_id, method, params, headers)
     if revision is None:
-        raise UnsupportedProtocolVersionError(str(version), SUPPORTED_VERSIONS)
+        raise UnsupportedProtocolVersionError(str(version))
     meta = params.get("_meta")
     known = meta if isinstance(meta, dict) else {}
     return Request(id=request_id, method=method, params=params, revision=revision, meta=known)
@@ -146,19 +142,10 @@ def _read_modern(
             f"Invalid params: params._meta must be an object with {PROTOCOL_VERSION!r} and "
             f"{CLIENT_CAPABILITIES!r}."
         )
-    for key, kind, wanted in (
-        (PROTOCOL_VERSION, str, "a string"),
-        (CLIENT_CAPABILITIES, dict, "an object"),
-        (CLIENT_INFO, dict, "an object"),
-    ):
-        is_optional = key == CLIENT_INFO
-        if not isinstance(meta.get(key), kind) and (key in meta or not is_optional):
+    for key, types, absent, wanted in _ENVELOPE:
+        value = meta.get(key, absent)
+        if not isinstance(value, types) or isinstance(value, bool):
             raise MissingEnvelopeError(f"Invalid params: params._meta[{key!r}] must be {wanted}.")
-    token = meta.get("progressToken", "")
-    if isinstance(token, bool) or not isinstance(token, str | int):
-        raise MissingEnvelopeError(
-            "Invalid params: params._meta['progressToken'] must be a string or an integer."
-        )
     version = meta[PROTOCOL_VERSION]
     if headers is not None:
         named = params.get(_NAMED_BY.get(method, ""))
@@ -169,7 +156,7 @@ def _read_modern(
             headers.check(version, method, name)
     revision = REVISIONS.get(version)
     if revision is None or not revision.modern:
-        raise UnsupportedProtocolVersionError(version, SUPPORTED_VERSIONS)
+        raise UnsupportedProtocolVersionError(version)
     return Request(
         id=request_id,
         method=method,

@@ -17,40 +17,34 @@ from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
 
 # Stands for a member that is not there, which null does not.
-ABSENT: Final = object()
+_ABSENT: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """
-    One member that two definitions do not share; ``old`` or ``new`` is None where it is missing.
-
-    ``names`` are the parts of the path, which may hold dots of their own.
-    """
+    """One member that two definitions do not share; a missing one is None."""
 
     path: str
     old: object
     new: object
+    # The parts of the path, which may hold dots of their own.
     names: tuple[str, ...] = field(default=(), compare=False)
 
 
 @lru_cache(maxsize=1024)
 def canonical_definition(tool: Tool) -> str:
-    """
-    Return the tool's definition and what the code demands of a caller, as JSON text.
-
-    Texts are in LANGUAGE_CODE in any request, so that every process writes the same.
-    """
+    """Return the tool's definition and what the code demands of a caller, as JSON text."""
+    # Every process writes the same in any request.
     with translation.override(settings.LANGUAGE_CODE):
         definition = tool.definition(LATEST)
-    demands = {
+    definition |= {
         "permissions": sorted(tool.access.permissions),
         "public": tool.access.public,
         "scopes": sorted(tool.options.scopes),
         "confirm": tool.options.confirm,
     }
     # Read again, so that every key is a string: others cannot be sorted with strings.
-    return json.dumps(json.loads(encode({**definition, **demands})), sort_keys=True)
+    return json.dumps(json.loads(encode(definition)), sort_keys=True)
 
 
 def fingerprint(text: str) -> str:
@@ -66,10 +60,8 @@ def differences(old: str, new: str) -> list[Difference]:
 def _differences(names: tuple[str, ...], old: object, new: object) -> Iterator[Difference]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in sorted({*old, *new}):
-            yield from _differences((*names, name), old.get(name, ABSENT), new.get(name, ABSENT))
-        return
-    missing = old is ABSENT or new is ABSENT
+            yield from _differences((*names, name), old.get(name, _ABSENT), new.get(name, _ABSENT))
     # As JSON, where true is not 1, nor 1.0.
-    if missing or json.dumps(old) != json.dumps(new):
-        was, now = (None if each is ABSENT else each for each in (old, new))
+    elif old is _ABSENT or new is _ABSENT or json.dumps(old) != json.dumps(new):
+        was, now = (None if each is _ABSENT else each for each in (old, new))
         yield Difference(".".join(names), was, now, names)

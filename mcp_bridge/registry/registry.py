@@ -5,35 +5,112 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
+from operator import attrgetter
 from time import monotonic
 
 from django.conf import settings
 from django.core import checks
 from django.db import connections, router
+from django.db.migrations.executor import MigrationExecutor
 from django.utils.module_loading import import_string
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
+from mcp_bridge.features.texts import has_current_text, with_current_texts
 from mcp_bridge.models import Generation, ToolSetting
+from mcp_bridge.protocol import Revision
+from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.registry import tool_status
-from mcp_bridge.registry.snapshot import Snapshot
+from mcp_bridge.registry.definitions import sent_definition
 from mcp_bridge.registry.tool_status import ToolStatus
-from mcp_bridge.sources.base import Source, first_line
+from mcp_bridge.sources.base import NotYet, Source, first_line
 
 logger = logging.getLogger("mcp_bridge.approval")
 
+# Where a tool cannot be made yet, reading the sources again takes no more than this part of time.
+_EFFORT = 1 / 20
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+class Snapshot:
+    """
+    The tools of one moment by name, in the order of their names. It never changes.
+
+    ``messages`` are those of the sources on tools that are left out or could be better;
+    ``has_public`` is true if an anonymous caller may use one of the tools.
+    """
+
+    def __init__(self, tools: Iterable[Tool], messages: Iterable[checks.CheckMessage] = ()) -> None:
+        self.tools = {tool.name: tool for tool in sorted(tools, key=attrgetter("name"))}
+        self.messages = tuple(messages)
+        self.has_public = any(tool.access.public for tool in self)
+        self._ordered = tuple(self.tools.values())
+        # Any text that is no str may be a lazy translation.
+        self._translated = frozenset(
+            tool
+            for tool in self
+            if not (isinstance(tool.title, str | None) and isinstance(tool.description, str))
+        )
+        self._current = frozenset(tool for tool in self if has_current_text(tool.input_schema))
+        # JSON by tool and revision; of tools with lazy texts also by language, and not of every
+        # language that clients ask for. All of it goes with the snapshot.
+        self._definition = lru_cache(maxsize=None)(_definition)
+        self._translation = lru_cache(maxsize=16 * len(self._translated))(_definition)
+        self._array = lru_cache(maxsize=16)(self._write_array)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self.tools.values())
+
+    def __len__(self) -> int:
+        return len(self.tools)
+
+    def following(self, name: str) -> Iterator[Tool]:
+        """Return the tools that come after ``name``, whether or not a tool has that name."""
+        return iter(self._ordered[bisect_right(self._ordered, name, key=attrgetter("name")) :])
+
+    def definitions(
+        self, tools: tuple[Tool, ...], revision: Revision, language: str | None
+    ) -> bytes:
+        """
+        Return the JSON array of the tools' definitions at a revision (MCP schema, ``Tool``).
+
+        ``language`` is the active one, in which lazy texts are written. What may change from call
+        to call, such as the choices of a form, is read now.
+        """
+        if not self._current.isdisjoint(tools):
+            return self._write_array(tools, revision, language)
+        return self._array(tools, revision, language if self._translated else None)
+
+    def _write_array(
+        self, tools: tuple[Tool, ...], revision: Revision, language: str | None
+    ) -> bytes:
+        return b"[" + b",".join(self._written(each, revision, language) for each in tools) + b"]"
+
+    def _written(self, tool: Tool, revision: Revision, language: str | None) -> bytes:
+        if tool in self._current:
+            try:
+                return encode(with_current_texts(sent_definition(tool, revision)))
+            except Exception:
+                logger.exception("The choices of tool %r cannot be read now", tool.name)
+        if tool in self._translated:
+            return self._translation(tool, revision, language)
+        return self._definition(tool, revision)
+
+
+def _definition(tool: Tool, revision: Revision, language: str | None = None) -> bytes:
+    # The language is part of a cache's key alone: lazy texts are written in the active one.
+    return encode(sent_definition(tool, revision))
+
+
+@dataclass(frozen=True, slots=True)
 class _State:
     """
-    A snapshot, the settings and tools it was made of, and how long it holds.
+    A snapshot, what it was made of, and when: too old where ``reason`` is not the registry's.
 
-    ``generation`` is None where the settings must be read again in any case. One thread looks for
-    another generation from ``due`` on, every thread from ``until`` on, and at once where
-    ``reason`` is not the registry's (both times are those of ``monotonic()``).
+    ``generation`` is None where the settings must be read again in any case.
     """
 
     snapshot: Snapshot
@@ -41,18 +118,18 @@ class _State:
     discovered: Snapshot
     reason: object
     generation: str | None = None
-    due: float = math.inf
-    until: float = math.inf
+    # By monotonic(); without a database a state holds for ever.
+    read_at: float = math.inf
 
 
 class Registry:
     """
     Holds the current snapshot.
 
-    The sources are read on first use. So are the administrators' settings, and again when their
-    generation is another one: that is looked up by one thread at half of STATE_MAX_AGE, while the
-    others go on with what they have, and by every thread for itself after STATE_MAX_AGE. No thread
-    waits for another one's query, and no lock is held while the signal ``tools_changed`` is sent.
+    The administrators' settings are read again when their generation is another one: that is looked
+    up by one thread at half of STATE_MAX_AGE, while the others go on with what they have, and by
+    every thread for itself after STATE_MAX_AGE. No thread waits for another one's query, and no
+    lock is held while the signal ``tools_changed`` is sent.
     """
 
     def __init__(self) -> None:
@@ -63,6 +140,8 @@ class Registry:
         self._approving = threading.Lock()
         self._discovered: Snapshot | None = None
         self._built_from: object = None
+        # When the sources are read again, since a tool could not be made yet.
+        self._build_again = math.inf
         self._state: _State | None = None
         # Another object after each reason to look again; a state that was read before is too old.
         self._reason = object()
@@ -71,10 +150,10 @@ class Registry:
     def snapshot(self) -> Snapshot:
         """Return the tools that are served. Raises DatabaseError if settings cannot be read."""
         # Read once: another thread may put another state there.
-        state, now = self._state, monotonic()
-        if state is None or state.reason is not self._reason or now >= state.until:
+        state, now, max_age = self._state, monotonic(), conf.STATE_MAX_AGE
+        if state is None or state.reason is not self._reason or now - state.read_at >= max_age:
             return self._read(state).snapshot
-        if now >= state.due and self._refreshing.acquire(blocking=False):
+        if now - state.read_at >= max_age / 2 and self._refreshing.acquire(blocking=False):
             try:
                 return self._read(state).snapshot
             finally:
@@ -87,9 +166,13 @@ class Registry:
         with self._building:
             sources = settings.ROOT_URLCONF, conf.SOURCES, conf.TOOL_NAME_STYLE
             # Only tests change these while a process runs.
-            if self._discovered is None or self._built_from != sources:
-                self._built_from, self._discovered = sources, build()
-            return self._discovered
+            known, began = self._discovered, monotonic()
+            if known is None or self._built_from != sources or began >= self._build_again:
+                self._built_from, self._discovered = sources, (known := build())
+                again = max(conf.STATE_MAX_AGE, (monotonic() - began) / _EFFORT)
+                waits = any(isinstance(each, NotYet) for each in known.messages)
+                self._build_again = monotonic() + again if waits else math.inf
+            return known
 
     @property
     def statuses(self) -> Mapping[str, ToolStatus]:
@@ -101,11 +184,7 @@ class Registry:
         self._reason = object()
 
     def settings_changed(self, *, setting: str = "MCP_BRIDGE", **kwargs: object) -> None:
-        """
-        Have the next use read the administrators' settings again, changed or not.
-
-        Receives ``tools_changed``, and Django's ``setting_changed`` with the name of a ``setting``.
-        """
+        """Have the next use read the administrators' settings again. Receives signals."""
         # A receiver of tools_changed may have read them after the new generation was written and
         # before the change itself was, so that their generation proves nothing.
         if setting in ("MCP_BRIDGE", "ROOT_URLCONF"):
@@ -120,18 +199,19 @@ class Registry:
             self._discovered = None
         self.forget()
 
-    def write_rows(self, *, using: str, **kwargs: object) -> None:
+    def write_rows(self, *, using: str, plan: object = None, **kwargs: object) -> None:
         """
-        Write a row for each tool to the database that was migrated; an error is logged.
+        Write a row for each tool; an error is logged. Receives ``post_migrate``.
 
-        Receives ``post_migrate``.
+        While migrations wait no tool is made, since the types of a tool may read and write tables.
         """
-        table = ToolSetting._meta.db_table
         if using != router.db_for_write(ToolSetting):
             return
-        # After a migration backwards there is no table.
-        if table in connections[using].introspection.table_names():
+        # The command flush migrates nothing, and has no plan.
+        if plan is None or is_migrated(using):
             try:
+                if self._build_again < math.inf:
+                    self.reload()
                 tool_status.sync_tool_settings(self.discovered)
             except Exception:
                 logger.exception(
@@ -140,34 +220,21 @@ class Registry:
 
     def _read(self, known: _State | None) -> _State:
         """Read the state that holds now, given the one that is known, and keep it."""
-        reason, now = self._reason, monotonic()
-        due, until = now + conf.STATE_MAX_AGE / 2, now + conf.STATE_MAX_AGE
-        discovered = self.discovered
+        reason, now, discovered = self._reason, monotonic(), self.discovered
         if not has_database():
-            statuses = {tool.name: ToolStatus.SERVED for tool in discovered}
-            self._state = state = _State(
-                snapshot=discovered, statuses=statuses, discovered=discovered, reason=reason
-            )
+            statuses = dict.fromkeys(discovered.tools, ToolStatus.SERVED)
+            self._state = state = _State(discovered, statuses, discovered, reason)
             return state
         generation = Generation.current()
         if known and known.discovered is discovered and known.generation == generation:
-            self._state = state = replace(known, reason=reason, due=due, until=until)
+            self._state = state = replace(known, reason=reason, read_at=now)
             return state
         found = tool_status.read_settings()
         statuses = {
             tool.name: tool_status.status_of(tool, found.get(tool.name)) for tool in discovered
         }
-        self._state = state = _State(
-            snapshot=Snapshot(
-                tool_status.served_tools(discovered, found, statuses), discovered.messages
-            ),
-            statuses=statuses,
-            discovered=discovered,
-            reason=reason,
-            generation=generation,
-            due=due,
-            until=until,
-        )
+        snapshot = Snapshot(tool_status.served_tools(discovered, found, statuses))
+        self._state = state = _State(snapshot, statuses, discovered, reason, generation, now)
         # Only now, since receivers of the signal that is sent may read the snapshot. One thread
         # approves; for others that read meanwhile, the new tools are not there yet.
         if self._approving.acquire(blocking=False):
@@ -185,16 +252,38 @@ def has_database() -> bool:
     return connections[router.db_for_write(ToolSetting)].vendor != "unknown"
 
 
+def is_migrated(alias: str) -> bool:
+    """Return whether a database has the tables of this app, and no migration waits for it."""
+    # After a migration backwards, and before a first one of a site without migrations, there are
+    # no tables.
+    if ToolSetting._meta.db_table not in connections[alias].introspection.table_names():
+        return False
+    executor = MigrationExecutor(connections[alias])
+    return not executor.migration_plan(executor.loader.graph.leaf_nodes())
+
+
 def build() -> Snapshot:
     """Read every source of the setting SOURCES; an error in one is among the messages."""
     found: dict[str, list[Tool]] = {}
     messages: list[checks.CheckMessage] = []
-    for alias in conf.SOURCES:
-        source = load_source(alias, messages)
-        if source is not None:
-            for tool in source.tools():
-                found.setdefault(tool.name, []).append(tool)
-            messages += source.messages
+    for alias, config in conf.SOURCES.items():
+        try:
+            source = import_string(config["BACKEND"])(alias, config.get("OPTIONS", {}))
+            if not isinstance(source, Source):
+                raise TypeError(f"it makes a {type(source).__name__}, not a Source")
+        except Exception as exception:
+            messages.append(
+                checks.Error(
+                    f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(exception)}.",
+                    hint='Give {"BACKEND": dotted path, "OPTIONS": {...}} with the path of a '
+                    "subclass of mcp_bridge.sources.base.Source.",
+                    id="mcp_bridge.E003",
+                )
+            )
+            continue
+        for tool in source.tools():
+            found.setdefault(tool.name, []).append(tool)
+        messages += source.messages
     for name, tools in found.items():
         if len(tools) > 1:
             functions = " and ".join(
@@ -212,27 +301,6 @@ def build() -> Snapshot:
             )
     # Of two tools with one name neither is served: a caller could not know which it would get.
     return Snapshot((tools[0] for tools in found.values() if len(tools) == 1), messages)
-
-
-def load_source(alias: str, messages: list[checks.CheckMessage]) -> Source | None:
-    """Return the source of that alias, or None, with an error added to ``messages``."""
-    config = conf.SOURCES[alias]
-    try:
-        backend = import_string(config["BACKEND"])
-        source = backend(alias, config.get("OPTIONS", {}))
-        if not isinstance(source, Source):
-            raise TypeError(f"it makes a {type(source).__name__}, not a Source")
-    except Exception as exception:
-        messages.append(
-            checks.Error(
-                f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(exception)}.",
-                hint='Give {"BACKEND": dotted path, "OPTIONS": {...}} with the path of a subclass '
-                "of mcp_bridge.sources.base.Source.",
-                id="mcp_bridge.E003",
-            )
-        )
-        return None
-    return source
 
 
 registry = Registry()

@@ -57,11 +57,7 @@ def is_changed(tool: Tool, setting: ToolSetting) -> bool:
 
 
 def status_of(tool: Tool | None, setting: ToolSetting | None) -> ToolStatus:
-    """
-    Return the status of a tool of the code (None if it is gone) with its settings (None without).
-
-    A new tool has the status that the next request gives it (see ``approve_first_seen``).
-    """
+    """Return the status of a tool of the code (None if it is gone) with its settings, if any."""
     if tool is None:
         return ToolStatus.GONE
     if setting is None or not setting.fingerprint:
@@ -79,11 +75,9 @@ def is_served_unapproved(status: ToolStatus, setting: ToolSetting | None) -> boo
 
 
 def served_tools(
-    tools: Iterable[Tool],
-    found: Mapping[str, ToolSetting],
-    statuses: Mapping[str, ToolStatus],
+    tools: Iterable[Tool], found: Mapping[str, ToolSetting], statuses: Mapping[str, ToolStatus]
 ) -> list[Tool]:
-    """Return the tools that are served, with their settings; all are given by the tools' names."""
+    """Return the tools that are served, with their settings; both mappings are by name."""
     kept = []
     for tool in tools:
         setting, status = found.get(tool.name), statuses[tool.name]
@@ -101,11 +95,8 @@ def served_tools(
 
 def with_settings(tool: Tool, setting: ToolSetting) -> Tool:
     """Return the tool with the texts, rate, groups and confirmation of its settings."""
-    changes: dict[str, Any] = {
-        name: getattr(setting, name)
-        for name in ("title", "description", "rate")
-        if getattr(setting, name)
-    }
+    texts = {name: getattr(setting, name) for name in ("title", "description", "rate")}
+    changes: dict[str, Any] = {name: text for name, text in texts.items() if text}
     if setting.restricted:
         # A tool for groups is never public: an anonymous caller is a member of none.
         groups = frozenset(group.pk for group in setting.groups.all())
@@ -126,8 +117,8 @@ def sync_tool_settings(tools: Iterable[Tool]) -> None:
     """
     Create the rows that are missing, and approve the definitions that need no administrator.
 
-    These are the first one of each tool unless NEW_TOOLS is "disabled", and a changed one of a
-    tool that needs no approval. Raises DatabaseError.
+    These are first ones unless NEW_TOOLS is "disabled", and changes of tools that need no approval.
+    Raises DatabaseError.
     """
     using = router.db_for_write(ToolSetting)
     by_name = {tool.name: tool for tool in tools}
@@ -138,11 +129,9 @@ def sync_tool_settings(tools: Iterable[Tool]) -> None:
         missing = [ToolSetting(name=name) for name in by_name if name not in found]
         for setting in [*missing, *found.values()]:
             tool = by_name[setting.name]
-            if setting.fingerprint:
-                approves = not is_changed(tool, setting)
-            else:
-                approves = conf.NEW_TOOLS != "disabled"
-            if approves and setting.fingerprint != fingerprint(canonical_definition(tool)):
+            if setting.fingerprint == fingerprint(canonical_definition(tool)):
+                continue
+            if status_of(tool, setting) not in (ToolStatus.NEW, ToolStatus.CHANGED):
                 mark_approved(setting, tool)
                 if setting.pk:
                     setting.save(using=using, update_fields=APPROVAL)
@@ -164,13 +153,11 @@ def approve_first_seen(tools: Iterable[Tool], found: Mapping[str, ToolSetting]) 
     """
     Approve the tools that need approval and are seen for the first time; return whether any was.
 
-    ``found`` are the tool settings by name. A later change can only be noticed against a recorded
-    definition: a tool that cannot be recorded is withheld, and its name is logged.
+    A later change can only be noticed against a recorded definition: a tool that cannot be recorded
+    is withheld, and its name is logged.
     """
-    if conf.NEW_TOOLS == "disabled":
-        return False
     new = [tool for tool in tools if is_first_seen(tool, found.get(tool.name))]
-    if not new:
+    if not new or conf.NEW_TOOLS == "disabled":
         return False
     try:
         sync_tool_settings(new)

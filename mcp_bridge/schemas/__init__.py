@@ -1,8 +1,7 @@
 """
 Signature, hints and docstring to JSON Schema, and its enforcement: all of it by pydantic.
 
-It knows no Django outside ``schemas.django``. ``Signature`` reads a function, ``Inputs`` and
-``Outputs`` are its two sides.
+``Signature`` reads a function, ``Inputs`` and ``Outputs`` are its two sides.
 """
 
 from __future__ import annotations

@@ -19,10 +19,9 @@ class Adapter:
 
     def parameter(self, hint: TypeHint, metadata: tuple[Any, ...]) -> TypeHint | None:
         """
-        Return a hint that pydantic reads in place of ``hint``, or None to leave it as it is.
+        Return a hint that pydantic reads in place of ``hint``, with the ``metadata`` around it.
 
-        ``metadata`` is that of the ``Annotated`` around the hint, and has to be kept. Raises
-        TypeError for a type that cannot be a parameter; the text says what to write instead.
+        Raises TypeError for a type that cannot be a parameter, with what to write instead.
         """
         return None
 
@@ -40,6 +39,8 @@ class Adapter:
 
 
 ADAPTERS: Final[list[Adapter]] = []
+# Exceptions by which a type cannot be read now, and may be later: no errors of the hint.
+TRANSIENT: Final[set[type[Exception]]] = set()
 
 
 def register(adapter: Adapter) -> None:
@@ -49,11 +50,7 @@ def register(adapter: Adapter) -> None:
 
 
 def adapt(hint: TypeHint, side: Side) -> TypeHint:
-    """
-    Return a hint with every adapted type in it replaced, in unions and containers too.
-
-    Raises any exception that an adapter raises.
-    """
+    """Return a hint with every adapted type in it replaced, in unions and containers too."""
     inner, metadata = split_annotated(hint)
     for adapter in ADAPTERS:
         found = getattr(adapter, side)(inner, metadata)

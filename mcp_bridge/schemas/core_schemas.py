@@ -1,9 +1,30 @@
-"""Walk and rewrite core schemas, the dictionaries of ``pydantic_core.core_schema``."""
+"""
+Core schemas, the dictionaries of ``pydantic_core.core_schema``: made of hints, walked, rewritten.
+
+A hint inside a class or a type alias cannot be replaced by an adapter's. So pydantic reads a member
+of an adapted type as an instance of its class (``arbitrary_types_allowed``), and that part of the
+core schema is replaced.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeAlias
+from dataclasses import is_dataclass
+from types import GenericAlias
+from typing import Any, ClassVar, Final, TypeAlias, cast
+
+from annotated_types import Len
+from pydantic import ConfigDict, TypeAdapter
+
+from mcp_bridge.schemas.adapters import Side, adapt
+from mcp_bridge.schemas.hints import (
+    TypeHint,
+    annotate,
+    change_arguments,
+    description_in,
+    without_metadata,
+)
 
 # A core schema or a part of one, such as a field. pydantic's own type is a union of TypedDicts,
 # which has no name for a rewritten copy.
@@ -17,6 +38,12 @@ _VALUES: Final = frozenset(
 # Where it holds schemas by names (of members, of tags), which may be any word.
 _NAMED: Final = frozenset({"fields", "choices"})
 _HOLDERS: Final = (dict, list, tuple)
+# The key of a core schema's metadata that holds a description for its JSON Schema.
+DESCRIPTION: Final = "mcp_bridge_description"
+# The key in a core schema's metadata for the metadata of the Annotated that held the class.
+BESIDE: Final = "mcp_bridge_beside"
+
+_Adapt: TypeAlias = Callable[[TypeHint], TypeHint]
 
 
 def parts(schema: object) -> Iterator[CoreNode]:
@@ -56,11 +83,6 @@ def _changed(value: object, change: Callable[[CoreNode], CoreNode]) -> object:
     return value
 
 
-def copy_schema(schema: CoreNode) -> CoreNode:
-    """Return a core schema that shares nothing with the given one but its values."""
-    return with_parts(schema, copy_schema)
-
-
 def change_root(schema: CoreNode, change: Callable[[CoreNode], CoreNode]) -> CoreNode:
     """Return a core schema with its root changed, beside the same definitions."""
     if schema["type"] == "definitions":
@@ -69,11 +91,7 @@ def change_root(schema: CoreNode, change: Callable[[CoreNode], CoreNode]) -> Cor
 
 
 def gather_definitions(schema: CoreNode) -> CoreNode:
-    """
-    Return the same core schema with all definitions at its root, each of them once.
-
-    The parts that hold definitions were made one by one, of types that may be the same.
-    """
+    """Return the same core schema with all definitions at its root, each of them once."""
     found: dict[str, CoreNode] = {}
 
     def without_definitions(part: CoreNode) -> CoreNode:
@@ -92,3 +110,115 @@ def gather_definitions(schema: CoreNode) -> CoreNode:
     if not found:
         return root
     return {"type": "definitions", "schema": root, "definitions": list(found.values())}
+
+
+def with_adapted(
+    build: Callable[[ConfigDict], CoreNode], config: ConfigDict, side: Side
+) -> CoreNode:
+    """Return the core schema that ``build`` makes with a config, with adapted types replaced."""
+    schema = build(ConfigDict(**{**config, "arbitrary_types_allowed": True}))
+    # Equal hints are adapted once, since adapters may make classes of their own.
+    adapted = functools.cache(functools.partial(adapt, side=side))
+    hints = [hint for hint in map(_hint, parts(schema)) if hint is not None]
+    if any(adapted(hint) != hint for hint in hints):
+        return gather_definitions(_swap_adapted(schema, adapted))
+    if any(each.get("type") == "is-instance" for each in parts(schema)):
+        # Perhaps of a class that pydantic cannot read: then it says so.
+        return build(config)
+    return schema
+
+
+def core_schema_of(hint: TypeHint, config: ConfigDict, side: Side) -> CoreNode:
+    """Return the core schema of a hint that may hold adapted types, as with_adapted() does."""
+
+    def build(config: ConfigDict) -> CoreNode:
+        reused = reuse(hint, config)
+        if isinstance(reused, type) and issubclass(reused, _ReusedDataclass):
+            return reused.schema
+        return _build(reused, config)
+
+    return with_adapted(build, config, side)
+
+
+def _build(hint: TypeHint, config: ConfigDict) -> CoreNode:
+    # In a tuple, since a class with a config of its own takes no other from a TypeAdapter.
+    adapter = TypeAdapter(tuple[hint], config=config)
+    # Where a name is not known, this says which; else it does nothing.
+    adapter.rebuild()
+    return change_root(cast(CoreNode, adapter.core_schema), lambda root: root["items_schema"][0])
+
+
+class _ReusedDataclass:
+    """A class that pydantic reads in place of a dataclass, whose core schema tools then share."""
+
+    schema: ClassVar[CoreNode]
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreNode:
+        # pydantic changes the schema that it is given.
+        return _copy(cls.schema)
+
+
+def _copy(schema: CoreNode) -> CoreNode:
+    return with_parts(schema, _copy)
+
+
+def reuse(hint: TypeHint, config: ConfigDict) -> TypeHint:
+    """Return the hint with a class that shares its core schema in place of each dataclass."""
+    own = hasattr(hint, "__get_pydantic_core_schema__")
+    if isinstance(hint, type) and is_dataclass(hint) and not own:
+        return _reused_dataclass(hint, tuple(config.items()))
+    return change_arguments(hint, lambda each: reuse(each, config))
+
+
+@functools.lru_cache(maxsize=256)
+def _reused_dataclass(kind: type, config: tuple[tuple[str, Any], ...]) -> type[_ReusedDataclass]:
+    schema = _build(kind, cast(ConfigDict, dict(config)))
+    return type(kind.__name__, (_ReusedDataclass,), {"schema": schema})
+
+
+def _swap_adapted(schema: CoreNode, adapted: _Adapt) -> CoreNode:
+    hint = _hint(schema)
+    found = adapted(hint)
+    if found == hint:
+        _check_bounds(schema, adapted)
+        return with_parts(schema, lambda part: _swap_adapted(part, adapted))
+    metadata = schema.get("metadata", {})
+    if schema["type"] == "enum":
+        # Other parts refer to an enum, so that it stays, and is described only.
+        return {**schema, "metadata": {**metadata, DESCRIPTION: description_in(found)}}
+    core = cast(CoreNode, TypeAdapter(found).core_schema)
+    swapped = {**core, "metadata": {**core.get("metadata", {}), **metadata}}
+    if "ref" not in schema:
+        return swapped
+    # A type alias, to whose name other parts refer.
+    return {"type": "chain", "steps": [swapped], "ref": schema["ref"]}
+
+
+def _hint(schema: object) -> TypeHint | None:
+    """Return the hint that this core schema was made of if an adapter may know it, else None."""
+    if not isinstance(schema, dict):
+        return None
+    kind = schema.get("type")
+    if kind == "list":
+        item = _hint(schema.get("items_schema"))
+        bounds = Len(schema.get("min_length", 0), schema.get("max_length"))
+        return None if item is None else annotate(GenericAlias(list, item), bounds)
+    if kind not in ("is-instance", "enum") or not isinstance(schema["cls"], type):
+        return None
+    return annotate(schema["cls"], *schema.get("metadata", {}).get(BESIDE, ()))
+
+
+def _check_bounds(schema: CoreNode, adapted: _Adapt) -> None:
+    """Raise TypeError for a bound that pydantic would apply to an instance, not to its key."""
+    chain = schema.get("type") == "chain"
+    function = schema.get("function", {}).get("function")
+    code = getattr(getattr(function, "func", function), "__module__", None) or ""
+    if chain or code.startswith("pydantic."):
+        hint = _hint(schema["steps"][0] if chain else schema.get("schema"))
+        if adapted(hint) != hint:
+            raise TypeError(
+                f"a bound beside {without_metadata(hint).__name__} cannot be kept in a member of "
+                "a class: take it off and check the value in the tool, or make it a parameter of "
+                "its own"
+            )

@@ -1,8 +1,8 @@
 """
 Generate pydantic's JSON Schemas, and make them as simple as strict clients want them.
 
-Everything is inlined but what refers to itself, ``X | None`` is one type with ``null``, and titles
-that only repeat a name are left out. The dialect is JSON Schema 2020-12.
+Everything is inlined but what refers to itself, null is a branch of its own (never one of several
+types), and titles that only repeat a name are left out. The dialect is JSON Schema 2020-12.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -25,23 +25,19 @@ from pydantic.json_schema import (
 from pydantic_core import CoreSchema, core_schema
 
 from mcp_bridge.protocol import JSONSchema
-from mcp_bridge.schemas.core_schemas import CoreNode
-from mcp_bridge.schemas.walk import LISTED, NAMED, SINGLE
-
-# The key of a core schema's metadata that holds a description for its JSON Schema.
-DESCRIPTION: Final = "mcp_bridge_description"
+from mcp_bridge.schemas.core_schemas import DESCRIPTION, CoreNode
+from mcp_bridge.schemas.walk import IN_PLACE, change_subschemas, subschemas
 
 _REFERENCE: Final = "#/$defs/"
 # How Python writes a Decimal that is a number.
 _WRITTEN: Final = r"^-?[0-9]+(\.[0-9]+)?(E[+-][0-9]+)?$"
+_NULL: Final[JsonSchemaValue] = {"type": "null"}
+# What is said of a value, and does not restrict it.
+_ANNOTATIONS: Final = frozenset(
+    {"default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
+)
+_TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NAIVE: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?$"
-
-
-# The name of the method that describes each type of core schema.
-_METHODS: Final = {
-    kind: method.__name__
-    for kind, method in GenerateJsonSchema().build_schema_type_to_method().items()
-}
 
 
 class SchemaGenerator(GenerateJsonSchema):
@@ -67,16 +63,10 @@ class SchemaGenerator(GenerateJsonSchema):
     def get_defs_ref(self, core_mode_ref: CoreModeRef) -> DefsRef:
         if core_mode_ref not in self._names:
             # Of "module.Box:1[module.Item:2]" the name is "Box[Item]".
-            parts = re.split(r"([\][,])", core_mode_ref[0])
-            words = "".join(each.rsplit(":", 1)[0].rsplit(".", 1)[-1] for each in parts)
-            name = self.normalize_name(words)
+            name = self.normalize_name(re.sub(r"[^\][,]*\.|:\d+", "", core_mode_ref[0]))
             taken = name in self._names.values()
             self._names[core_mode_ref] = DefsRef(f"{len(self._names)}__{name}" if taken else name)
         return self._names[core_mode_ref]
-
-    def build_schema_type_to_method(self) -> dict[Any, Any]:
-        # The same table as pydantic's, which takes longer to look for each name.
-        return {kind: getattr(self, name) for kind, name in _METHODS.items()}
 
     def field_title_should_be_set(self, schema: object) -> bool:
         return False
@@ -91,13 +81,12 @@ class SchemaGenerator(GenerateJsonSchema):
         return {**result, "description": description} if description else result
 
     def encode_default(self, dft: object) -> object:
-        if dft is None or type(dft) in (str, int, bool):
-            # pydantic's own would make a serializer for each.
-            return dft
         if isinstance(dft, bytes):
             # pydantic's own is in the url-safe alphabet.
             return base64.b64encode(dft).decode("ascii")
-        return super().encode_default(dft)
+        # pydantic's own would make a serializer for each.
+        is_plain = dft is None or type(dft) in (str, int, bool)
+        return dft if is_plain else super().encode_default(dft)
 
     def field_is_present(
         self,
@@ -139,23 +128,30 @@ def ignore_readonly_warnings() -> Iterator[None]:
 
 
 def simplify(schema: JSONSchema) -> JsonSchemaValue:
-    """
-    Return the same schema with ``$defs`` only for recursion, and without generated titles.
-
-    Its references are to ``#/$defs/NAME``.
-    """
+    """Return a schema that refers to ``$defs`` only for recursion, and without generated titles."""
     definitions = {
         name: {key: value for key, value in each.items() if not _names_itself(name, key, value)}
         for name, each in schema.get("$defs", {}).items()
     }
     root = {key: value for key, value in schema.items() if key not in ("$defs", "title")}
-    graph = {name: _references(each) for name, each in definitions.items()}
-    recursive = {name for name in graph if name in _reached(graph, graph[name])}
-    used = recursive & _reached(graph, _references(root))
-    short = _short_names(used)
+    graph = {name: set(_references(each)) for name, each in definitions.items()}
+    used = {
+        name for name in _reached(graph, _references(root)) if name in _reached(graph, graph[name])
+    }
+    # The names without the prefixes by which a SchemaGenerator tells them apart.
+    short: dict[str, str] = {}
+    for name in sorted(used):
+        wanted = last = name.rsplit("__", 1)[-1]
+        number = 1
+        while wanted in short.values():
+            number += 1
+            wanted = f"{last}{number}"
+        short[name] = wanted
 
-    def inline(part: JsonSchemaValue) -> JsonSchemaValue:
-        result = _with_subschemas(part, inline)
+    def inline(part: Any) -> Any:
+        if not isinstance(part, dict):
+            return part
+        result = change_subschemas(part, inline)
         # OpenAPI's discriminator is no JSON Schema, and refers to definitions.
         result.pop("discriminator", None)
         name = str(result.get("$ref", "")).removeprefix(_REFERENCE)
@@ -164,9 +160,9 @@ def simplify(schema: JSONSchema) -> JsonSchemaValue:
         elif name:
             del result["$ref"]
             result = {**inline(definitions[name]), **result}
-        return _nullable(result)
+        return _with_null_apart(result)
 
-    inlined = inline(root)
+    inlined: JsonSchemaValue = inline(root)
     if used:
         inlined["$defs"] = {short[name]: inline(definitions[name]) for name in sorted(used)}
     return inlined
@@ -174,38 +170,19 @@ def simplify(schema: JSONSchema) -> JsonSchemaValue:
 
 def _names_itself(name: str, key: str, value: object) -> bool:
     """Return whether it is a title made of a class's name, which arguments may follow."""
-    if key != "title" or not isinstance(value, str):
+    if key != "title":
         return False
-    title = re.escape(re.sub(r"\W", "_", value))
+    title = re.escape(re.sub(r"\W", "_", str(value)))
     return re.search(rf"{title}$|(^|__){title}_", name) is not None
 
 
-def _short_names(names: Iterable[str]) -> dict[str, str]:
-    """Return the names without the prefixes by which a SchemaGenerator tells them apart."""
-    short: dict[str, str] = {}
-    for name in sorted(names):
-        last = wanted = name.rsplit("__", 1)[-1]
-        number = 1
-        while wanted in short.values():
-            number += 1
-            wanted = f"{last}{number}"
-        short[name] = wanted
-    return short
-
-
-def _references(schema: object) -> set[str]:
-    """Return the names of all definitions to which a schema refers directly."""
-    found: set[str] = set()
-    waiting = [schema]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):
-            if isinstance(each.get("$ref"), str):
-                found.add(each["$ref"].removeprefix(_REFERENCE))
-            waiting.extend(each.values())
-        elif isinstance(each, list):
-            waiting.extend(each)
-    return found
+def _references(schema: object) -> Iterator[str]:
+    """Yield the name of each definition to which a schema refers directly."""
+    if isinstance(schema, dict):
+        if "$ref" in schema:
+            yield schema["$ref"].removeprefix(_REFERENCE)
+        for part in subschemas(schema):
+            yield from _references(part.schema)
 
 
 def _reached(graph: Mapping[str, set[str]], names: Iterable[str]) -> set[str]:
@@ -219,37 +196,55 @@ def _reached(graph: Mapping[str, set[str]], names: Iterable[str]) -> set[str]:
     return found
 
 
-def _with_subschemas(
-    schema: JSONSchema, change: Callable[[JsonSchemaValue], JsonSchemaValue]
-) -> JsonSchemaValue:
-    """Return the schema with ``change`` applied to each schema directly inside it."""
-
-    def changed(value: object) -> object:
-        return change(value) if isinstance(value, dict) else value
-
-    result: JsonSchemaValue = {}
-    for key, value in schema.items():
-        if key in NAMED:
-            result[key] = {name: changed(each) for name, each in value.items()}
-        elif key in LISTED:
-            result[key] = [changed(each) for each in value]
-        else:
-            result[key] = changed(value) if key in SINGLE else value
-    return result
-
-
-def _nullable(schema: JsonSchemaValue) -> JsonSchemaValue:
-    """Write ``anyOf: [X, null]`` as X with one more type, where X has one type."""
-    branches = schema.get("anyOf")
-    if not isinstance(branches, list) or len(branches) != 2 or {"type": "null"} not in branches:
+def _with_null_apart(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """Make null the last branch of an ``anyOf``, in place of lists of types and of values."""
+    kinds, values = schema.get("type"), schema.get("enum", ())
+    if isinstance(kinds, list) or (None in values and len(values) > 1):
+        schema = _parted(schema)
+    if "anyOf" not in schema:
         return schema
-    other: JsonSchemaValue = next((each for each in branches if each != {"type": "null"}), {})
-    if not isinstance(other.get("type"), str):
-        return schema
-    merged = {**other, **{key: value for key, value in schema.items() if key != "anyOf"}}
-    merged["type"] = [other["type"], "null"]
-    if "const" in merged:
-        merged["enum"] = [merged.pop("const")]
-    if "enum" in merged:
-        merged["enum"] = [*merged["enum"], None]
-    return merged
+    branches = _flat(schema["anyOf"])
+    others = [each for each in branches if each != _NULL]
+    if len(others) < len(branches):
+        if len(others) == 1 and isinstance(others[0], dict):
+            # Clients show what stands beside the branches; a member's own text comes first.
+            inner = {**others[0]}
+            for key in ("title", "description"):
+                if key in inner:
+                    schema.setdefault(key, inner.pop(key))
+            others = _flat([inner])
+        branches = [*others, _NULL]
+    schema["anyOf"] = branches
+    return schema
+
+
+def _flat(branches: list[Any]) -> list[Any]:
+    """Return the branches of an ``anyOf``, with those of a branch that is nothing but another."""
+    flat: list[Any] = []
+    for each in branches:
+        nested = isinstance(each, dict) and each.keys() == {"anyOf"}
+        flat += each["anyOf"] if nested else [each]
+    return flat
+
+
+def _parted(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """Return a schema of several types, or of null among its values, with a branch for each."""
+    kinds, values = schema.get("type"), schema.get("enum")
+    about = {key: value for key, value in schema.items() if key in _ANNOTATIONS}
+    rest = {key: value for key, value in schema.items() if key not in (*about, "type")}
+    takes_null = kinds is None or "null" in kinds
+    if values is not None:
+        takes_null = takes_null and None in values
+        rest["enum"] = [each for each in values if each is not None]
+    if isinstance(kinds, list):
+        takes_null = takes_null and rest.get("const") is None
+        branches = [{"type": kind, **rest} for kind in kinds if kind != "null"]
+    else:
+        types = {type(each) for each in rest["enum"]}
+        kind = kinds or (_TYPES.get(types.pop()) if len(types) == 1 else None)
+        branches = [{"type": kind, **rest} if kind else rest]
+    if takes_null:
+        branches.append({**_NULL, **{key: rest[key] for key in rest if key in IN_PLACE}})
+    if len(branches) > 1:
+        return {"anyOf": branches, **about}
+    return {**branches[0], **about} if branches else schema

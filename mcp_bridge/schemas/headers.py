@@ -35,7 +35,8 @@ class McpHeader:
     Mark a parameter that clients repeat in the header ``Mcp-Param-{name}``.
 
     Used as ``region: Annotated[str, McpHeader("Region")]``. Headers are logged on their way: mark
-    nothing secret. The parameter is a string, an integer or a boolean, without null.
+    nothing secret. The parameter is a string, an integer or a boolean, without null, and so is the
+    object that it is a member of.
     """
 
     name: str
@@ -63,16 +64,18 @@ def header_parameters(schema: JSONSchema) -> dict[str, _Path]:
         if not path:
             raise ValueError(
                 f"{KEYWORD} {name!r} stands where a value has no one place: it may stand on a "
-                "property, and on a property of an object that is one, and nowhere else"
+                "property, and on a property of an object that is one, and nowhere else: not in "
+                "what may be null, nor in one of several kinds"
             )
         where = f"{KEYWORD} {name!r} of {'.'.join(path)!r}"
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
             raise ValueError(
                 f"{where} cannot be part of a header's name; give it letters, digits and hyphens"
             )
-        if each.get("type") not in _TYPES:
+        kinds = each.get("type", [part.get("type") for part in each.get("anyOf", ())])
+        if kinds not in _TYPES:
             raise ValueError(
-                f"{where}: its type is {each.get('type')!r}, and only a string, an integer or a "
+                f"{where}: its type is {kinds!r}, and only a string, an integer or a "
                 "boolean can be in a header; instead of null, give it a default"
             )
         if name.lower() in map(str.lower, found):

@@ -15,20 +15,17 @@ from pydantic.fields import FieldInfo
 from typing_extensions import get_type_hints, is_typeddict
 
 # A type hint: a class, a union, an alias, a special form. These have no type in common, and are
-# read by get_origin(), get_args() and getattr().
+# read by origin_of(), get_args() and getattr().
 TypeHint: TypeAlias = Any
 
 UNIONS: Final = (typing.Union, types.UnionType)
+# Typed so, since it returns what any class may be.
+origin_of: Final[Callable[[TypeHint], TypeHint]] = get_origin
 # Generics whose arguments may be changed: their items may be of an adapted type.
 _CONTAINERS: Final = frozenset(
     {list, tuple, set, frozenset, dict, collections.abc.Sequence, collections.abc.Iterable}
     | {collections.abc.Mapping, collections.abc.Set, collections.abc.Collection}
 )
-
-
-def origin_of(hint: TypeHint) -> TypeHint:
-    """Return the generic class of a hint, ``list`` for ``list[int]``, or None where it has none."""
-    return get_origin(hint)
 
 
 def split_annotated(hint: TypeHint) -> tuple[TypeHint, tuple[Any, ...]]:
@@ -59,15 +56,10 @@ def change_arguments(hint: TypeHint, change: Callable[[TypeHint], TypeHint]) -> 
 
 def without_metadata(hint: TypeHint) -> TypeHint:
     """Return the hint under Annotated, type aliases and NewType."""
-    while True:
-        if origin_of(hint) is Annotated:
-            hint = get_args(hint)[0]
-        elif hasattr(hint, "__value__"):
-            hint = hint.__value__
-        elif hasattr(hint, "__supertype__"):
-            hint = hint.__supertype__
-        else:
-            return hint
+    if origin_of(hint) is Annotated:
+        return without_metadata(get_args(hint)[0])
+    inner = getattr(hint, "__value__", getattr(hint, "__supertype__", hint))
+    return hint if inner is hint else without_metadata(inner)
 
 
 def description_in(hint: TypeHint) -> str:

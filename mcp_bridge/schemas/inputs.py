@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import SchemaValidator
 
-from mcp_bridge.schemas.adapters import adapt
-from mcp_bridge.schemas.core_schemas import CoreNode, change_root
+from mcp_bridge.schemas.adapters import TRANSIENT, adapt
+from mcp_bridge.schemas.core_schemas import CoreNode, parts, reuse, with_adapted
 from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
 from mcp_bridge.schemas.hints import TypeHint, description_in, split_annotated
-from mcp_bridge.schemas.members import model_schema
 from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature, UnsupportedSignature
-from mcp_bridge.schemas.strictness import strict_validator, takes_paths
+from mcp_bridge.schemas.strictness import strict_validator
 
 # Strict JSON mode, so that the schema is enforced as it reads.
 CONFIG = ConfigDict(
@@ -37,10 +37,10 @@ class Inputs:
     The arguments that a function's caller may send.
 
     ``schema`` is the input schema, whose root is always an object. ``errors`` are sentences on
-    hints that pydantic cannot read; such a parameter takes any value. ``validator`` makes an
-    instance of JSON text, whose fields ``names`` maps to parameters; those in ``given`` count also
-    where they were not sent. ``hidden`` are names that no caller may send, though ``**kwargs``
-    takes them. Raises UnsupportedSignature for a parameter that takes a path.
+    hints that pydantic cannot read; as it stands, such a parameter takes any value. ``validator``
+    makes an instance of JSON text, whose fields ``names`` maps to parameters; those in ``given``
+    count also where they were not sent. ``hidden`` are names that no caller may send, though
+    ``**kwargs`` takes them. Raises UnsupportedSignature for a parameter that takes a path.
     """
 
     def __init__(self, signature: Signature) -> None:
@@ -55,7 +55,7 @@ class Inputs:
         # Fields have names of their own, since a parameter may be called what no field may.
         self.names = {f"p{index}": each.name for index, each in enumerate(parameters)}
         # A default inside a hint is one that the function does not know of.
-        self.given = {f"p{index}" for index, each in enumerate(parameters) if each.required}
+        self.given = {f"p{i}" for i, each in enumerate(parameters) if each.default is MISSING}
         self.hidden = signature.hidden if signature.extra is not MISSING else frozenset()
 
     @cached_property
@@ -69,6 +69,8 @@ class Inputs:
             _built((parameter,), MISSING)
         except UnsupportedSignature:
             raise
+        except tuple(TRANSIENT):
+            raise
         except Exception as exception:
             self.errors.append(
                 f"the hint of {parameter.name!r} is not one that pydantic reads: {exception}"
@@ -77,19 +79,35 @@ class Inputs:
         return parameter
 
 
+@ignore_readonly_warnings()
 def _built(parameters: tuple[Parameter, ...], extra: TypeHint) -> tuple[CoreNode, JsonSchemaValue]:
     """Return the core schema of some parameters, and their JSON Schema."""
     fields: dict[str, tuple[TypeHint, FieldInfo]] = {}
-    with ignore_readonly_warnings():
-        for index, parameter in enumerate(parameters):
-            hint = adapt(parameter.hint, "parameter")
-            fields[f"p{index}"] = (hint, _field(parameter, hint))
-        if extra is not MISSING:
-            fields[_REST] = (dict[str, adapt(extra, "parameter")], Field())  # type: ignore[misc]
-        core = model_schema("Arguments", CONFIG, fields, "parameter")
+    for index, parameter in enumerate(parameters):
+        hint = adapt(parameter.hint, "parameter")
+        fields[f"p{index}"] = (hint, _field(parameter, hint))
     if extra is not MISSING:
-        core = change_root(core, _opened)
-    if takes_paths(core):
+        hint = dict[str, adapt(extra, "parameter")]  # type: ignore[misc]
+        fields[_REST] = (hint, Field())
+
+    def build(config: ConfigDict) -> CoreNode:
+        given: dict[str, Any] = {
+            name: (reuse(hint, config), field) for name, (hint, field) in fields.items()
+        }
+        model = create_model("Arguments", __config__=config, **given)
+        # Where a name is not known, this says which; else it does nothing.
+        model.model_rebuild()
+        return cast(CoreNode, TypeAdapter(model).core_schema)
+
+    core = with_adapted(build, CONFIG, "parameter")
+    if extra is not MISSING:
+        # Not by the config of the model, which those of nested classes follow.
+        root = core["schema"] if core["type"] == "definitions" else core
+        rest = root["schema"]["fields"].pop(_REST)["schema"]
+        root["schema"]["extras_schema"] = rest["values_schema"]
+        root["config"]["extra_fields_behavior"] = "allow"
+    kinds = [each["cls"] for each in parts(core) if each.get("type") == "is-instance"]
+    if any(isinstance(kind, type) and issubclass(kind, os.PathLike) for kind in kinds):
         # With several, each was tried by itself before, and it is none of them.
         it = f"its parameter {parameters[0].name!r}" if extra is MISSING else "what it takes by **"
         raise UnsupportedSignature(
@@ -104,7 +122,6 @@ def _built(parameters: tuple[Parameter, ...], extra: TypeHint) -> tuple[CoreNode
 
 
 def _field(parameter: Parameter, adapted: TypeHint) -> FieldInfo:
-    options: dict[str, Any] = {} if parameter.required else {"default": parameter.default}
     description = parameter.description
     metadata = split_annotated(parameter.hint)[1]
     if any(isinstance(each, FieldInfo) and each.description for each in metadata):
@@ -113,16 +130,8 @@ def _field(parameter: Parameter, adapted: TypeHint) -> FieldInfo:
     brought = description_in(adapted) if adapted is not parameter.hint else ""
     if description and brought:
         description += ("" if description.endswith((".", "!", "?")) else ".") + f" {brought}"
-    if description:
-        options["description"] = description
+    options: dict[str, Any] = {"description": description} if description else {}
+    if parameter.default is not MISSING:
+        options["default"] = parameter.default
     field: FieldInfo = Field(alias=parameter.name, **options)
     return field
-
-
-def _opened(schema: CoreNode) -> CoreNode:
-    """Return the core schema of a model that takes other members too, all of one type."""
-    fields = dict(schema["schema"]["fields"])
-    rest = fields.pop(_REST)["schema"]["values_schema"]
-    inner = {**schema["schema"], "fields": fields, "extras_schema": rest}
-    config = {**schema["config"], "extra_fields_behavior": "allow"}
-    return {**schema, "schema": inner, "config": config}

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
-from collections import abc
+import operator
+from collections import abc, deque
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, cast, get_args
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreConfig, SchemaSerializer, core_schema
+from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator, core_schema
 from referencing import Registry
 
-from mcp_bridge.protocol import CallToolResult, ContentBlock, JSONSchema
-from mcp_bridge.schemas.adapters import adapt
-from mcp_bridge.schemas.conform import conform_to_hint
-from mcp_bridge.schemas.core_schemas import CoreNode, change_root
+from mcp_bridge.protocol import CallToolResult, ContentBlock
+from mcp_bridge.schemas.adapters import ADAPTERS, TRANSIENT, adapt
+from mcp_bridge.schemas.core_schemas import CoreNode, change_root, core_schema_of, parts
 from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
-from mcp_bridge.schemas.hints import UNIONS, TypeHint, origin_of
+from mcp_bridge.schemas.hints import UNIONS, TypeHint, members_of, origin_of, without_metadata
 from mcp_bridge.schemas.inputs import CONFIG
-from mcp_bridge.schemas.members import core_schema_of
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.schemas.strictness import has_own_code, serializer, strict_validator
+from mcp_bridge.schemas.strictness import plain_validator, serializer, strict_validator
 from mcp_bridge.schemas.validation.keywords import Linear
 
 # The member that holds a result which is no object (decided for every revision alike).
@@ -31,18 +31,17 @@ WRAPPER: Final = "result"
 _UNTYPED: Final = (MISSING, Any, None, type(None), object)
 # Results that are collected before they are written.
 _GENERATED: Final = (
-    *(abc.Iterator, abc.Generator),
-    *(abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator),
+    *(abc.Iterator, abc.Generator, abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator),
 )
+_ABSENT: Final = object()
+# Values that are lists already; and those that have items and are none.
+_LISTS: Final = (list, tuple, set, frozenset, deque)
+_NO_LISTS: Final = (str, bytes, bytearray, abc.Mapping, BaseModel)
 _CONTENT: Final[list[Callable[[TypeHint], bool]]] = []
 
 
 def register_content(predicate: Callable[[TypeHint], bool]) -> None:
-    """
-    Say which hints promise content blocks besides the block types themselves.
-
-    ``predicate`` is called with each part of a hint: a type, or the metadata of an ``Annotated``.
-    """
+    """Have ``predicate`` say which parts of hints, metadata too, promise content blocks as well."""
     _CONTENT.append(predicate)
 
 
@@ -74,9 +73,8 @@ class Outputs:
         self.schema: JsonSchemaValue | None = None
         self.is_content = _is_content(returns)
         self.is_wrapped: bool | None = None
-        self._hint: TypeHint = Any
         self.serializer = _ANY
-        self._schemas: tuple[CoreNode, JsonSchemaValue] | None = None
+        self._built: tuple[CoreNode, JsonSchemaValue] | None = None
         if any(returns is each for each in _UNTYPED) or self.is_content:
             return
         try:
@@ -84,42 +82,52 @@ class Outputs:
                 inner = core_schema_of(adapt(returns, "result"), CONFIG, "result")
             core = change_root(inner, _in_wrapper)
             whole = generate(core, "serialization")
-            self.serializer = serializer(change_root(inner, _in_tuple), _CORE_CONFIG)
+            # In a tuple, since the root of a serializer takes no config.
+            in_tuple = change_root(inner, lambda root: {"type": "tuple", "items_schema": [root]})
+            self.serializer = serializer(in_tuple, _CORE_CONFIG)
+        except tuple(TRANSIENT):
+            raise
         except Exception as exception:
             self.errors.append(f"the return hint is not one that pydantic reads: {exception}")
             return
-        self._hint = returns
-        self._schemas = (core, whole)
+        self._built = (core, whole)
         self.schema, self.is_wrapped = _unwrapped(whole, description)
 
     @functools.cached_property
     def check(self) -> Callable[[bytes], object]:
         """Raises ValueError for a result, as JSON text in its wrapper, that breaks the schema."""
         # Made when the first result comes: half of the tools of a process may never be called.
-        return bytes if self._schemas is None else _checker(*self._schemas)
+        if self._built is None:
+            return bytes
+        core, schema = self._built
+        # Code of the site may read in another way than it writes, or do more than look.
+        has_own_code = any(
+            "serialization" in each
+            or each.get("init") is False
+            or each.get("computed_fields")
+            or str(each.get("type")).startswith("function-")
+            for each in parts(core)
+        )
+        try:
+            # pydantic is fast, but cannot where a result is written in another way than it is read.
+            if not has_own_code and (
+                _comparable(generate(core, "validation")) == _comparable(schema)
+            ):
+                return strict_validator(core).validate_json
+        except PydanticInvalidForJsonSchema:
+            # It can be written, and not be read.
+            pass
+        validator = Linear({**schema}, registry=Registry())
+        return lambda whole: validator.validate(json.loads(whole))
 
-    def conform(self, value: object) -> object:
-        """Return a value as the hint has it, such as an instance for a dict; or the same value."""
-        return conform_to_hint(self._hint, value)
+    def conform(self, value: object, *, is_read: bool = False) -> object:
+        """
+        Return a value as the hint has it, such as an instance for a dict; or the same value.
 
-
-def _checker(core: CoreNode, schema: JSONSchema) -> Callable[[bytes], object]:
-    """
-    Return a check of results: by pydantic where that can (it is fast), else by jsonschema.
-
-    It cannot where a result is written in another way than an argument is read (aliases, computed
-    fields, serializers), nor where reading it would run validators of the site's own again.
-    """
-    try:
-        if not has_own_code(core) and _comparable(generate(core, "validation")) == _comparable(
-            schema
-        ):
-            return strict_validator(core).validate_json
-    except PydanticInvalidForJsonSchema:
-        # It can be written, and not be read.
-        pass
-    validator = Linear({**schema}, registry=Registry())
-    return lambda whole: validator.validate(json.loads(whole))
+        Raises pydantic's ValidationError where an object lacks a member that the hint declares, and
+        ValueError for an iterator in a value that has been read already (``is_read``).
+        """
+        return _Shape(is_read).conform(Any if self._built is None else self.returns, value)
 
 
 def _comparable(schema: object) -> object:
@@ -130,32 +138,23 @@ def _comparable(schema: object) -> object:
     return list(map(_comparable, schema)) if isinstance(schema, list) else schema
 
 
-def _in_tuple(core: CoreNode) -> CoreNode:
-    # The root of a serializer takes no config, but the items of a tuple do.
-    return {"type": "tuple", "items_schema": [core]}
-
-
 def _in_wrapper(core: CoreNode) -> CoreNode:
     fields = {"type": "model-fields", "fields": {WRAPPER: {"type": "model-field", "schema": core}}}
     return {"type": "model", "cls": Result, "schema": fields, "config": _CORE_CONFIG}
 
 
 def _unwrapped(whole: JsonSchemaValue, description: str) -> tuple[JsonSchemaValue, bool]:
-    """
-    Return the schema of the result itself where that is an object, else of its wrapper.
-
-    The description is for a hint that has none. The second value says whether it is wrapped.
-    """
-    inner = dict(whole["properties"][WRAPPER])
+    """Return the schema of the result itself if that is an object (False), else of its wrapper."""
+    inner = whole["properties"][WRAPPER]
     if description:
         inner = {"description": description, **inner}
-    definitions = whole.get("$defs", {})
+    definitions = {"$defs": whole["$defs"]} if "$defs" in whole else {}
     name = str(inner.get("$ref", "")).removeprefix("#/$defs/")
-    opened = {**definitions[name], **inner} if name else {**inner}
+    opened = {**whole["$defs"][name], **inner} if name else {**inner}
     opened.pop("$ref", None)
     if opened.get("type") != "object":
         return {**whole, "properties": {WRAPPER: inner}}, True
-    return {**opened, **({"$defs": definitions} if definitions else {})}, False
+    return {**opened, **definitions}, False
 
 
 def _is_content(hint: TypeHint) -> bool:
@@ -166,3 +165,105 @@ def _is_content(hint: TypeHint) -> bool:
     if isinstance(hint, type) and issubclass(hint, ContentBlock | CallToolResult):
         return True
     return any(promises(hint) for promises in _CONTENT)
+
+
+def _is_list(hint: TypeHint) -> bool:
+    """Return whether a hint, or a branch of it, is of a collection without names."""
+    hint = without_metadata(hint)
+    kind = origin_of(hint) or hint
+    if kind in UNIONS:
+        return any(map(_is_list, get_args(hint)))
+    is_kind = isinstance(kind, type) and issubclass(kind, abc.Iterable)
+    return is_kind and not issubclass(kind, _NO_LISTS) and members_of(kind) is None
+
+
+class _Shape:
+    """Reads every object that an adapter knows, and every collection, as its hint has it."""
+
+    def __init__(self, is_read: bool) -> None:
+        self.is_read = is_read
+
+    def conform(self, hint: TypeHint, value: object) -> object:
+        """
+        Return a value in the shape of its hint.
+
+        Members are read by attribute, and collections are listed. Anything else stays the same
+        object.
+        """
+        hint = without_metadata(hint)
+        value = self.listed(hint, value)
+        arguments = get_args(hint)
+        if origin_of(hint) in UNIONS:
+            return self.as_branch(arguments, value)
+        members = members_of(hint) if isinstance(hint, type) else None
+        if members is None and isinstance(value, list | tuple | set | frozenset):
+            if origin_of(hint) is not tuple or ... in arguments:
+                arguments = (arguments or (Any,))[:1] * len(value)
+            read = [self.conform(*pair) for pair in zip(arguments, value, strict=False)]
+            return value if all(map(operator.is_, read, value)) else read
+        if isinstance(value, dict):
+            item = arguments[1] if len(arguments) == 2 else Any
+            hints = dict.fromkeys(value, item) if members is None else members
+            return {k: self.conform(hints[k], v) if k in hints else v for k, v in value.items()}
+        return value if members is None else self.with_members(hint, members, value)
+
+    def listed(self, hint: TypeHint, value: object) -> object:
+        """Return a collection as a list, where an adapter knows it or the hint is of a list."""
+        for adapter in ADAPTERS:
+            items = adapter.items(value)
+            if items is not None:
+                return list(items)
+        if isinstance(value, abc.Iterator) and self.is_read:
+            # Some of it may be gone, without which the result would be wrong.
+            raise ValueError("an iterator inside a result can be read only once: make it a list")
+        if not isinstance(value, abc.Iterable) or isinstance(value, (*_LISTS, *_NO_LISTS)):
+            return value
+        return list(value) if _is_list(hint) else value
+
+    def as_branch(self, branches: tuple[TypeHint, ...], value: object) -> object:
+        """Return the value as the first branch that can read it; raise the last error."""
+        error: Exception | None = None
+        for branch in branches:
+            try:
+                read = self.conform(branch, value)
+            except ValueError as exception:
+                error = exception
+            else:
+                if read is not value:
+                    return read
+        if error is not None:
+            raise error
+        return value
+
+    def with_members(self, hint: type, members: Mapping[str, TypeHint], value: object) -> object:
+        """
+        Return an object that an adapter knows as one of its hint, made of its attributes.
+
+        Any other is copied where one of its members is changed, and else the same.
+        """
+        is_known = any(each.has_members(value) for each in ADAPTERS)
+        before = {name: getattr(value, name, _ABSENT) for name in members}
+        if is_known:
+            # Django raises an AttributeError for the empty end of a one-to-one relation.
+            before = {
+                name: None if each is _ABSENT and hasattr(type(value), name) else each
+                for name, each in before.items()
+            }
+        before = {name: each for name, each in before.items() if each is not _ABSENT}
+        after = {name: self.conform(members[name], each) for name, each in before.items()}
+        if is_known:
+            return _reader(hint).validate_python(after, by_alias=True, by_name=True)
+        changed = {name: each for name, each in after.items() if each is not before[name]}
+        if not changed:
+            return value
+        if isinstance(value, tuple):
+            return type(value)(**after)
+        changed_copy = copy.copy(value)
+        for name, each in changed.items():
+            object.__setattr__(changed_copy, name, each)
+        return changed_copy
+
+
+@functools.lru_cache(maxsize=256)
+def _reader(hint: type) -> SchemaValidator:
+    return plain_validator(core_schema_of(hint, ConfigDict(), "result"))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
+import docstring_parser
+from docstring_parser.common import DocstringExample, DocstringMeta
+
 from mcp_bridge.features import Context
-from mcp_bridge.schemas import docstrings
 from mcp_bridge.schemas.hints import UNIONS, TypeHint, annotate, origin_of, split_annotated
 
 MISSING: Final = inspect.Parameter.empty
@@ -28,10 +31,6 @@ class Parameter:
     default: object = MISSING
     description: str = ""
 
-    @property
-    def required(self) -> bool:
-        return self.default is MISSING
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
@@ -39,8 +38,9 @@ class Signature:
     A function as a caller sees it.
 
     ``extra`` is the hint of ``**kwargs``, or MISSING. ``context`` names the parameter that takes
-    the Context. ``hidden`` are names that no caller may give. ``errors`` are sentences on hints
-    that could not be read; such a parameter takes any value.
+    the Context. ``hidden`` are names that no caller may give. ``errors`` are sentences on hints of
+    parameters that could not be resolved, and ``returns_errors`` those on the return hint: as it
+    stands, each of these is of any value.
     """
 
     parameters: tuple[Parameter, ...]
@@ -53,6 +53,7 @@ class Signature:
     # The defaults of those that are given by position, in order.
     positional_only: dict[str, object] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
+    returns_errors: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, function: Callable[..., object], *, skip: Collection[str] = ()) -> Signature:
@@ -68,12 +69,12 @@ class Signature:
         if unknown:
             raise UnsupportedSignature(f"it has no parameter {unknown[0]!r} to put the context in")
         hints, errors = _hints(function)
-        doc = docstrings.parse(function)
+        text, documented, returns_text = _read_docstring(function)
         kept = {name: each for name, each in parameters.items() if name not in skip}
         context = next((name for name in kept if _is_context(hints.get(name))), None)
         return cls(
             parameters=tuple(
-                _parameter(each, hints.get(name, Any), doc.parameters.get(name, ""))
+                _parameter(each, hints.get(name, Any), documented.get(name, ""))
                 for name, each in kept.items()
                 if name not in (context, *extra)
             ),
@@ -81,14 +82,15 @@ class Signature:
             extra=hints.get(extra[0], Any) if kept.keys() & extra else MISSING,
             context=context,
             hidden=frozenset({*skip, *([context] if context else [])}),
-            description=doc.text,
-            returns_description=doc.returns,
+            description=text,
+            returns_description=returns_text,
             positional_only={
                 name: each.default
                 for name, each in parameters.items()
                 if each.kind is each.POSITIONAL_ONLY
             },
-            errors=tuple(errors),
+            errors=tuple(text for name, text in errors.items() if name in kept),
+            returns_errors=tuple(text for name, text in errors.items() if name == "return"),
         )
 
     def bind(self, values: dict[str, object]) -> tuple[list[object], dict[str, object]]:
@@ -121,20 +123,47 @@ def _is_context(hint: TypeHint) -> bool:
     )
 
 
-def _hints(function: Callable[..., object]) -> tuple[Mapping[str, TypeHint], list[str]]:
-    """Return every hint that can be resolved, and a sentence for each that cannot."""
-    try:
-        return typing.get_type_hints(function, include_extras=True), []
-    except Exception:
-        # One that cannot be resolved: it is found below.
-        pass
+def _hints(function: Callable[..., object]) -> tuple[Mapping[str, TypeHint], dict[str, str]]:
+    """Return every hint that can be resolved, and a sentence for each that cannot, by name."""
+    # One that cannot be resolved is found below.
+    with suppress(Exception):
+        return typing.get_type_hints(function, include_extras=True), {}
     hints: dict[str, TypeHint] = {}
-    errors: list[str] = []
+    errors: dict[str, str] = {}
     names = getattr(function, "__globals__", {})
     for name, annotation in getattr(function, "__annotations__", {}).items():
         alone = type("Alone", (), {"__annotations__": {name: annotation}})
         try:
             hints.update(typing.get_type_hints(alone, globalns=names, include_extras=True))
         except Exception as exception:
-            errors.append(f"the hint of {name!r} cannot be resolved: {exception}")
+            of = "the return hint" if name == "return" else f"the hint of {name!r}"
+            errors[name] = f"{of} cannot be resolved: {exception}"
     return hints, errors
+
+
+def _read_docstring(function: Callable[..., object]) -> tuple[str, dict[str, str], str]:
+    """Return the text on a function, on each parameter (in any known style), and on the result."""
+    text = inspect.getdoc(function) or ""
+    if "\n" not in text and ":" not in text:
+        # No style has anything but text in such a line, and to try them all takes its time.
+        return text, {}, ""
+    parsed = docstring_parser.parse(text)
+    gap = "\n\n" if parsed.blank_after_short_description else "\n"
+    opening = gap.join(
+        each.strip() for each in (parsed.short_description, parsed.long_description) if each
+    )
+    # Parameters, results and exceptions are of subclasses.
+    notes = [each for each in parsed.meta if type(each) in (DocstringMeta, DocstringExample)]
+    parameters = {
+        param.arg_name: " ".join(param.description.split())
+        for param in parsed.params
+        if param.description
+    }
+    returns = " ".join((parsed.returns.description or "").split()) if parsed.returns else ""
+    return "\n\n".join([opening, *filter(None, map(_section, notes))]), parameters, returns
+
+
+def _section(meta: DocstringMeta) -> str:
+    title = (meta.args or ["note"])[0].replace("_", " ").capitalize()
+    body = "\n".join(filter(None, (getattr(meta, "snippet", None), meta.description)))
+    return f"{title}:\n{body}" if body else ""

@@ -9,8 +9,8 @@ that the schema refuses must not reach a procedure.
 from __future__ import annotations
 
 import base64
+import functools
 import json
-import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
@@ -26,13 +26,14 @@ from pydantic_core import (
     SchemaValidator,
 )
 
-from mcp_bridge.schemas.core_schemas import CoreNode, parts, with_parts
+from mcp_bridge.schemas.core_schemas import CoreNode, with_parts
 
 Convert = Callable[[object], object]
 
 _DAY: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})?"
 # The text forms of RFC 3339 and RFC 9562 that the schema's formats name; times may be naive.
+# A decimal may be sent as a number too.
 _TEXTS: Final = {
     "date": (re.compile(_DAY), "a date such as 2024-02-29"),
     "time": (re.compile(_CLOCK), "a time such as 14:30:00"),
@@ -42,8 +43,11 @@ _TEXTS: Final = {
         re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
         "a UUID such as 123e4567-e89b-12d3-a456-426614174000",
     ),
+    "decimal": (
+        re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?"),
+        "a number, or a text like 1.10",
+    ),
 }
-_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 # For definitions, which stand beside the model and have nothing of its config.
 _DEFINITIONS: Final = CoreConfig(strict=True, allow_inf_nan=False, val_json_bytes="base64")
 # By the type of a core schema, the function that converts its values for a procedure.
@@ -59,10 +63,8 @@ def strict_validator(
     With ``receives`` its values go through the functions given to on_receipt(). With
     ``whole_numbers``, which costs time, 2.0 is an integer too, as JSON Schema has it.
     """
-    tightened = _tightened({**schema}, _CONVERTERS if receives else {})
-    if whole_numbers:
-        tightened = _with_whole_numbers(tightened)
-    return plain_validator(tightened, _DEFINITIONS)
+    converters = _CONVERTERS if receives else {}
+    return plain_validator(_tightened({**schema}, converters, whole_numbers), _DEFINITIONS)
 
 
 def plain_validator(schema: CoreNode, config: CoreConfig | None = None) -> SchemaValidator:
@@ -72,57 +74,22 @@ def plain_validator(schema: CoreNode, config: CoreConfig | None = None) -> Schem
 
 
 def serializer(schema: CoreNode, config: CoreConfig) -> SchemaSerializer:
-    """
-    Return a serializer that writes bytes as the base64 of RFC 4648, section 4, as schemas promise.
-
-    pydantic's own writes the url-safe alphabet of section 5.
-    """
-    if any(map(_is_bytes, parts(schema))):
-        schema = _encoded(schema)
+    """Return a serializer that writes bytes as the base64 of RFC 4648, section 4, not section 5."""
     # The prebuilt serializers of nested classes write the other alphabet.
-    return SchemaSerializer(cast(CoreSchema, schema), config, _use_prebuilt=False)
+    return SchemaSerializer(cast(CoreSchema, _encoded(schema)), config, _use_prebuilt=False)
 
 
 def on_receipt(kind: str, convert: Callable[[Any], object]) -> None:
-    """
-    Convert every value of a core type, such as "datetime", before a procedure receives it.
-
-    Types that demand or refuse a time zone themselves are left alone.
-    """
+    """Convert the values of a core type that demands no time zone before a procedure has them."""
     _CONVERTERS[kind] = convert
-
-
-def takes_paths(schema: CoreNode) -> bool:
-    """Return whether a core schema makes paths of its input, anywhere in it."""
-    kinds = [each.get("cls") for each in parts(schema) if each.get("type") == "is-instance"]
-    return any(isinstance(kind, type) and issubclass(kind, os.PathLike) for kind in kinds)
-
-
-def has_own_code(schema: CoreNode) -> bool:
-    """
-    Return whether a core schema runs code of the site: validators, serializers, computed fields.
-
-    Such a type may read in another way than it is written, or do more than look.
-    """
-    return any(
-        "serialization" in each
-        or each.get("init") is False
-        or each.get("computed_fields")
-        or str(each.get("type")).startswith("function-")
-        for each in parts(schema)
-    )
 
 
 def _encoded(schema: CoreNode) -> CoreNode:
     inner = with_parts(schema, _encoded)
-    if _is_bytes(inner):
+    if inner.get("type") == "bytes" and "serialization" not in inner:
         function = {"type": "function-plain", "function": _base64, "when_used": "json"}
         inner["serialization"] = function
     return inner
-
-
-def _is_bytes(schema: CoreNode) -> bool:
-    return schema.get("type") == "bytes" and "serialization" not in schema
 
 
 def _base64(data: object) -> str:
@@ -131,9 +98,14 @@ def _base64(data: object) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def _tightened(schema: CoreNode, converters: Mapping[str, Convert]) -> CoreNode:
+def _tightened(
+    schema: CoreNode, converters: Mapping[str, Convert], whole_numbers: bool
+) -> CoreNode:
     """Return a core schema with a guard in front of every part that needs one."""
-    inner = with_parts(schema, lambda part: _tightened(part, converters))
+    inner = with_parts(schema, lambda part: _tightened(part, converters, whole_numbers))
+    if whole_numbers and "keys_schema" in schema:
+        # The keys of JSON objects are texts, which are read as integers in JSON alone.
+        inner["keys_schema"] = _tightened(schema["keys_schema"], converters, False)
     kind = str(inner.get("type"))
     if "strict" in inner:
         inner["strict"] = True
@@ -150,31 +122,20 @@ def _tightened(schema: CoreNode, converters: Mapping[str, Convert]) -> CoreNode:
         inner = {"type": "tuple", "items_schema": [each["schema"] for each in inner["fields"]]}
         inner = _with_function("after", lambda items: make(*items), inner)
     elif kind in ("set", "frozenset"):
-        collect = _distinct(frozenset if kind == "frozenset" else set)
+        collect = functools.partial(_distinct, frozenset if kind == "frozenset" else set)
         inner = _with_function("after", collect, {**inner, "type": "list"})
     else:
-        guard = _guard(kind, inner)
-        if guard is not None and (kind in _TEXTS or kind == "decimal"):
-            # The guard passes texts of the one right form only.
+        is_lax = kind in _TEXTS or (kind == "int" and whole_numbers)
+        if is_lax:
+            # The guard passes values of the right form only. In a union, only the lax mode lets a
+            # float go to the branch of floats first.
             inner["strict"] = False
         if kind in converters and "tz_constraint" not in inner:
             inner = _with_function("after", converters[kind], inner)
+        guard = _check_whole if kind == "int" and is_lax else _guard(kind, schema)
         if guard is not None:
             inner = _with_function("before", guard, inner)
     return {**inner, **reference}
-
-
-def _with_whole_numbers(schema: CoreNode) -> CoreNode:
-    """Return a core schema in which every integer may be sent as a float without a fraction."""
-    changed = with_parts(schema, _with_whole_numbers)
-    if "keys_schema" in schema:
-        # The keys of JSON objects are texts, which are read as integers in JSON alone.
-        changed["keys_schema"] = schema["keys_schema"]
-    if schema.get("type") != "int":
-        return changed
-    reference = {"ref": changed.pop("ref")} if "ref" in changed else {}
-    # In a union, only the lax mode lets a float go to the branch of floats first.
-    return {**_with_function("before", _check_whole, {**changed, "strict": False}), **reference}
 
 
 def _check_whole(value: object) -> object:
@@ -193,53 +154,36 @@ def _with_function(when: str, function: Callable[..., object], schema: CoreNode)
 
 def _guard(kind: str, schema: CoreNode) -> Convert | None:
     if kind in _TEXTS:
-        return _text_guard(*_TEXTS[kind], kind)
-    if kind == "decimal":
-        return _check_decimal
-    if kind == "literal":
-        return _choice_guard(schema["expected"])
-    return _choice_guard(schema["members"]) if kind == "enum" else None
-
-
-def _text_guard(pattern: re.Pattern[str], wanted: str, kind: str) -> Convert:
-    def check(value: object) -> object:
-        if isinstance(value, str) and pattern.fullmatch(value):
-            return value
-        raise PydanticCustomError(f"{kind}_format", "Input should be {wanted}", {"wanted": wanted})
-
-    return check
-
-
-def _check_decimal(value: object) -> object:
-    text = isinstance(value, str) and _NUMBER.fullmatch(value)
-    if text or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
-    raise PydanticCustomError("decimal_format", "Input should be a number, or a text like 1.10")
-
-
-def _distinct(
-    kind: Callable[[list[object]], Collection[object]],
-) -> Callable[[list[object]], object]:
-    def collect(items: list[object]) -> object:
-        distinct = kind(items)
-        if len(distinct) != len(items):
-            raise PydanticCustomError("unique_items", "Input should not hold an item twice")
-        return distinct
-
-    return collect
-
-
-def _choice_guard(members: Collection[object]) -> Convert | None:
-    """Return a guard for choices with numbers or booleans, which Python finds equal."""
-    choices = [(each.value if isinstance(each, Enum) else each, each) for each in members]
-    if not any(isinstance(choice, int | float) for choice, _ in choices):
+        return functools.partial(_check_text, kind, *_TEXTS[kind])
+    if kind not in ("literal", "enum"):
         return None
+    members = schema["expected" if kind == "literal" else "members"]
+    choices = [(each.value if isinstance(each, Enum) else each, each) for each in members]
+    # Python finds numbers and booleans equal.
+    is_needed = any(isinstance(choice, int | float) for choice, _ in choices)
+    return functools.partial(_check_choice, choices) if is_needed else None
 
-    def check(value: object) -> object:
-        for choice, member in choices:
-            if isinstance(choice, bool) is isinstance(value, bool) and choice == value:
-                return member
-        wanted = ", ".join(json.dumps(choice) for choice, _ in choices)
-        raise PydanticCustomError("literal_error", "Input should be {wanted}", {"wanted": wanted})
 
-    return check
+def _check_text(kind: str, pattern: re.Pattern[str], wanted: str, value: object) -> object:
+    if isinstance(value, str):
+        fits = pattern.fullmatch(value) is not None
+    else:
+        fits = kind == "decimal" and type(value) in (int, float)
+    if fits:
+        return value
+    raise PydanticCustomError(f"{kind}_format", "Input should be {wanted}", {"wanted": wanted})
+
+
+def _check_choice(choices: list[tuple[object, object]], value: object) -> object:
+    for choice, member in choices:
+        if isinstance(choice, bool) is isinstance(value, bool) and choice == value:
+            return member
+    wanted = ", ".join(json.dumps(choice) for choice, _ in choices)
+    raise PydanticCustomError("literal_error", "Input should be {wanted}", {"wanted": wanted})
+
+
+def _distinct(kind: Callable[[list[object]], Collection[object]], items: list[object]) -> object:
+    distinct = kind(items)
+    if len(distinct) != len(items):
+        raise PydanticCustomError("unique_items", "Input should not hold an item twice")
+    return distinct

@@ -1,13 +1,12 @@
 """
 JSON Schemas (2020-12) as documents: the subschemas they hold, and the targets of their references.
 
-References are resolved by the library ``referencing`` within the document alone: by JSON pointer,
-``$anchor``, ``$dynamicAnchor`` (as a plain anchor) and ``$id``. Nothing is ever fetched.
+The library ``referencing`` resolves these within the document alone; nothing is ever fetched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -29,13 +28,17 @@ NAMED: Final = frozenset(
 )
 # Keywords whose subschemas are only there to be referred to.
 DEFINITIONS: Final = frozenset({"$defs", "definitions"})
+# Keywords whose subschemas apply to the very value that the schema itself applies to.
+IN_PLACE: Final = frozenset(
+    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"}
+)
 REFERENCES: Final = ("$ref", "$dynamicRef")
 # No schema that people write has more subschemas.
 MAX_SUBSCHEMAS: Final = 100_000
 
 
 class Part(NamedTuple):
-    """A direct subschema, the keyword that holds it, and its index or name where it has one."""
+    """A direct subschema, with its keyword, and its index or name where it has one."""
 
     keyword: str
     key: str | int | None
@@ -44,10 +47,9 @@ class Part(NamedTuple):
 
 def subschemas(schema: JSONSchema) -> Iterator[Part]:
     """
-    Yield the direct subschemas of a schema, objects and booleans.
+    Yield the direct subschemas of a schema, objects and booleans; ``items`` may be a list of them.
 
-    Raises TypeError or AttributeError for a keyword that holds no subschemas though it has to. A
-    list in place of one subschema, as ``items`` had before 2020-12, is read as a list of them.
+    Raises TypeError or AttributeError for a keyword that holds no subschemas though it has to.
     """
     for keyword, value in schema.items():
         if keyword in NAMED:
@@ -56,6 +58,20 @@ def subschemas(schema: JSONSchema) -> Iterator[Part]:
             yield from (Part(keyword, index, each) for index, each in enumerate(value))
         elif keyword in SINGLE:
             yield Part(keyword, None, value)
+
+
+def change_subschemas(schema: JSONSchema, change: Callable[[Any], object]) -> dict[str, Any]:
+    """Return a copy of a schema, with what ``change`` returns for each direct subschema."""
+    result = dict(schema)
+    for keyword, key, subschema in subschemas(schema):
+        if key is None:
+            result[keyword] = change(subschema)
+        else:
+            values = schema[keyword]
+            if result[keyword] is values:
+                result[keyword] = list(values) if isinstance(values, list) else dict(values)
+            result[keyword][key] = change(subschema)
+    return result
 
 
 class SchemaDocument:
@@ -88,8 +104,7 @@ class SchemaDocument:
         while pending or referring:
             if not pending:
                 # Only when all else is found: a target may stand within an $id, or nowhere else.
-                schema, resolver = referring.pop()
-                pending += self._resolve(schema, resolver)
+                pending += self._resolve(*referring.pop())
                 continue
             schema, resolver = pending.pop()
             if id(schema) in seen:
@@ -100,13 +115,12 @@ class SchemaDocument:
             self.subschemas.append(schema)
             if any(keyword in schema for keyword in REFERENCES):
                 referring.append((schema, resolver))
-            for each in subschemas(schema):
-                if isinstance(each.schema, Mapping):
+            for _, _, each in subschemas(schema):
+                if isinstance(each, Mapping):
                     inner = resolver
-                    if "$id" in each.schema:
-                        resource = DRAFT202012.create_resource(each.schema)
-                        inner = resolver.in_subresource(resource)
-                    pending.append((each.schema, inner))
+                    if "$id" in each:
+                        inner = resolver.in_subresource(DRAFT202012.create_resource(each))
+                    pending.append((each, inner))
 
     def targets(self, schema: JSONSchema) -> Mapping[str, object]:
         """
@@ -175,10 +189,10 @@ class SchemaDocument:
                 # Documents within may have an $id: only a lookup tells whether one leads out.
                 outside = not reference.startswith("#")
                 (self.external if outside else self.unresolved).append(reference)
-                continue
-            targets[keyword] = found.contents
-            if isinstance(found.contents, Mapping):
-                yield found.contents, found.resolver
+            else:
+                targets[keyword] = found.contents
+                if isinstance(found.contents, Mapping):
+                    yield found.contents, found.resolver
 
 
 def _lookup(schema: JSONSchema, resolver: Any) -> Iterator[tuple[str, str, Any]]:
@@ -186,10 +200,9 @@ def _lookup(schema: JSONSchema, resolver: Any) -> Iterator[tuple[str, str, Any]]
     for keyword in REFERENCES:
         reference = schema.get(keyword)
         if isinstance(reference, str):
-            try:
+            found = None
+            # A pointer may go through anything, and not all errors of that are the library's.
+            with suppress(Exception):
                 found = resolver.lookup(reference)
-            except Exception:
-                # A pointer may go through anything, and not all errors of that are the library's.
-                found = None
             is_schema = found is not None and isinstance(found.contents, Mapping | bool)
             yield keyword, reference, found if is_schema else None

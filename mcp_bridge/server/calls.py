@@ -11,17 +11,20 @@ from typing import Any, Final, TypeAlias
 from asgiref.sync import sync_to_async
 
 from mcp_bridge.access.confirmation import ask_client, ask_person, give_back, resume
-from mcp_bridge.access.throttling.throttles import may_throttle, throttled
+from mcp_bridge.access.throttling import may_throttle, throttled
 from mcp_bridge.audit import recorder
-from mcp_bridge.calls.cancellation import (
+from mcp_bridge.calls.arguments import repair
+from mcp_bridge.calls.errors import handle_error, is_database_unavailable, log_error, reraise
+from mcp_bridge.calls.outcomes import ErrorCode, Outcome
+from mcp_bridge.calls.running import (
     ClientDisconnected,
+    arun,
+    mark_repaired,
+    run,
+    run_precheck,
     run_to_completion,
     shield_from_cancellation,
 )
-from mcp_bridge.calls.coercion import repair
-from mcp_bridge.calls.errors import handle_error, is_database_unavailable, log_error, reraise
-from mcp_bridge.calls.outcomes import ErrorCode, Outcome
-from mcp_bridge.calls.running import arun, mark_repaired, run
 from mcp_bridge.exceptions import CallRefused, InputRequired, InvalidArguments
 from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.protocol import (
@@ -44,12 +47,11 @@ def call(
     tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None = None
 ) -> CallResult:
     """
-    Call a tool in this process, as every way to a tool does, and return its result.
+    Call a tool in this process: checked, counted, confirmed and recorded, as a client's call is.
 
     ``arguments`` are JSON values; ``tool`` is one that the caller may call (``tools.call_named``
-    finds it); ``answers`` is what the client has sent after an InputRequiredResult. The call is
-    checked, counted, confirmed and recorded; an exception of the tool becomes an error result.
-    Raises ProtocolError for what the client did wrong.
+    finds it); ``answers`` is what the client has sent after an InputRequiredResult. An exception
+    of the tool becomes an error result. Raises ProtocolError for what the client did wrong.
     """
     return make_call(tool.name, arguments, context, lambda: (tool, answers))
 
@@ -62,12 +64,7 @@ async def acall(
 
 
 def make_call(name: object, arguments: object, context: Context, find: Find) -> CallResult:
-    """
-    Make the call of the tool that ``find`` returns, with the client's answers.
-
-    ``name`` and ``arguments`` are as the client sent them, for the record; what ``find`` raises
-    refuses the call.
-    """
+    """Call the tool that ``find`` returns; the name and arguments, as sent, are for the record."""
     try:
         started = _start(name, arguments, context, find)
     except CallRefused as refused:
@@ -105,17 +102,18 @@ async def amake_call(name: object, arguments: object, context: Context, find: Fi
 
 
 def _start(name: object, arguments: object, context: Context, find: Find) -> recorder.StartedCall:
-    """
-    Find a tool, check its call and record that it starts, or that it is refused.
-
-    Raises CallRefused and ProtocolError.
-    """
+    """Find a tool, check its call and record that it starts, or raise what refuses it."""
     tool: Tool | None = None
     try:
         tool, answers = find()
         # What is no object has been refused by now.
         sent = arguments if isinstance(arguments, Mapping) else {}
-        return _started(tool, sent, context, answers)
+        call = _admit(ToolCall(tool=tool, arguments={}, context=context, sent=sent), answers)
+        try:
+            return recorder.start(call)
+        except CallRefused:
+            give_back(call)
+            raise
     except CallRefused as refused:
         code, reference = refused.error_code, refused.reference
         recorder.refuse(code, name, arguments, context, tool=tool, reference=reference)
@@ -129,72 +127,74 @@ def _start(name: object, arguments: object, context: Context, find: Find) -> rec
         reraise(error)
 
 
-def _started(
-    tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None
-) -> recorder.StartedCall:
-    """Check, count and confirm a call, and record that it starts."""
+def _admit(call: ToolCall, answers: Answers | None) -> ToolCall:
+    """Return the call checked, counted and confirmed. Raises CallRefused and ProtocolError."""
+    confirm = call.tool.options.confirm
     # A question and its answer count once, and so do a call that waited and its repetition.
-    is_resumable = tool.options.confirm or answers is not None
+    is_resumable = confirm or answers is not None
     if not is_resumable:
-        _count(tool, context)
+        _count(call)
+        return _checked(call)
     try:
-        call = _checked(tool, arguments, context)
-    except CallRefused:
-        if is_resumable:
-            _count(tool, context)
+        call = _checked(call)
+    except (CallRefused, ProtocolError):
+        _count(call)
         raise
-    if is_resumable:
-        try:
-            call = resume(call, answers)
-        except ProtocolError:
-            _count(tool, context)
-            raise
-        if tool.options.confirm and not call.confirmed:
-            _count(tool, context)
-            raise CallRefused(ask_person(call), ErrorCode.UNCONFIRMED)
     try:
-        return recorder.start(call)
-    except CallRefused:
-        give_back(call)
+        call = resume(call, answers)
+    except ProtocolError:
+        _count(call)
         raise
+    if confirm and not call.confirmed:
+        _count(call)
+        raise CallRefused(ask_person(call), ErrorCode.UNCONFIRMED)
+    return call
 
 
-def _count(tool: Tool, context: Context) -> None:
+def _count(call: ToolCall) -> None:
     """Count the call. Raises CallRefused where it is more than the tool's rate."""
-    if may_throttle(tool):
-        refusal = throttled(tool, context)
+    if may_throttle(call.tool):
+        refusal = throttled(call.tool, call.context)
         if refusal is not None:
             raise CallRefused(refusal, ErrorCode.THROTTLED)
 
 
-def _checked(tool: Tool, arguments: JSONObject, context: Context) -> ToolCall:
-    """Return the call with its arguments as Python values. Raises CallRefused."""
-    call = ToolCall(tool=tool, arguments={}, context=context, sent=arguments)
+def _checked(call: ToolCall) -> ToolCall:
+    """Return the call with its arguments as Python values, prechecked. Raises CallRefused."""
+    tool, sent = call.tool, call.sent
     repaired: tuple[str, ...] = ()
     try:
         try:
-            values = tool.check(arguments)
+            values = tool.check(sent)
         except InvalidArguments as refused:
-            values, repaired = repair(tool, arguments, refused)
+            values, repaired = repair(tool, sent, refused)
+        call = replace(call, arguments=values, repaired=repaired)
+        if tool.precheck is not None:
+            run_precheck(call, tool.precheck)
     except InvalidArguments as refused:
         errors = [asdict(error) for error in refused.errors]
         result = CallToolResult.error(str(refused), {ERRORS_KEY: errors})
         result = mark_repaired(replace(call, repaired=refused.repaired), result)
         raise CallRefused(result, ErrorCode.INVALID) from refused
     except Exception as exception:
-        handled = handle_error(call, exception)
-        raise CallRefused(handled.result, handled.error_code, handled.reference) from exception
-    return replace(call, arguments=values, repaired=repaired)
+        raise CallRefused(*handle_error(call, exception)) from exception
+    return call
 
 
-def _finish(started: recorder.StartedCall, result: CallToolResult) -> CallToolResult:
-    """Record how a call ended that returned a result, and return that."""
-    size = len(result.to_json(started.call.context.revision))
-    if result.is_error:
-        code = ErrorCode.TOOL_ERROR
-        recorder.finish(started, Outcome.FAILED, error_code=code, result_bytes=size)
-    else:
-        recorder.finish(started, Outcome.SUCCEEDED, result_bytes=size)
+def _finish(
+    started: recorder.StartedCall,
+    result: CallToolResult,
+    error_code: str = ErrorCode.TOOL_ERROR,
+    reference: str = "",
+) -> CallToolResult:
+    """Record how a call ended that has a result, and return that; the rest is of an error."""
+    recorder.finish(
+        started,
+        Outcome.FAILED if result.is_error else Outcome.SUCCEEDED,
+        error_code=error_code if result.is_error else "",
+        reference=reference,
+        result_bytes=len(result.to_json(started.call.context.revision)),
+    )
     return result
 
 
@@ -204,7 +204,9 @@ def _handle_exception(
     """Record how a call ended that raised, and return the result for the model."""
     call = started.call
     try:
-        if isinstance(raised, InputRequired):
+        if isinstance(raised, Exception):
+            handled = handle_error(call, raised)
+        else:
             try:
                 question = ask_client(call, raised)
             except (TypeError, ValueError) as cause:
@@ -213,36 +215,24 @@ def _handle_exception(
                 # To ask is no error: what the tool has done is undone, and it runs again.
                 recorder.finish(started, Outcome.REFUSED, error_code=ErrorCode.UNCONFIRMED)
                 return question
-        else:
-            handled = handle_error(call, raised)
     except Exception as error:
         # Even the text of an exception is the site's own code.
         is_sent = isinstance(error, ProtocolError)
         code = ErrorCode.PROTOCOL_ERROR if is_sent else ErrorCode.INTERNAL_ERROR
         recorder.finish(started, Outcome.FAILED, error_code=code)
         raise
-    recorder.finish(
-        started,
-        Outcome.FAILED,
-        error_code=handled.error_code,
-        reference=handled.reference,
-        result_bytes=len(handled.result.to_json(call.context.revision)),
-    )
-    return handled.result
+    return _finish(started, handled.result, handled.error_code, handled.reference)
 
 
 def _record_after_disconnect(
     started: recorder.StartedCall | None, task: asyncio.Future[Any]
 ) -> None:
-    """
-    Record the outcome of a call whose client has disconnected.
-
-    None for ``started`` where the task was to begin it: then the tool does not run.
-    """
+    """Record the outcome of a call whose client has disconnected while the task ran."""
     raised = task.exception()
     if started is None:
-        begun = None if raised else task.result()
-        if isinstance(begun, recorder.StartedCall):
+        # The task was to begin the call, whose tool does not run now.
+        if raised is None:
+            begun: recorder.StartedCall = task.result()
             recorder.finish(begun, Outcome.CANCELLED)
             give_back(begun.call)
     elif raised is None:

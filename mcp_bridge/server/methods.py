@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from mcp_bridge.access.policy import AccessPolicy
+from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
-from mcp_bridge.protocol import JSONObject, Request, Result
-from mcp_bridge.registry.snapshot import Snapshot
+from mcp_bridge.protocol import JSONObject, Request, Result, Revision
+from mcp_bridge.registry.registry import Snapshot
 
 # Sends a JSON-RPC notification before the answer, where the transport has a stream.
 Send: TypeAlias = Callable[[JSONObject], None]
@@ -17,12 +18,7 @@ Send: TypeAlias = Callable[[JSONObject], None]
 
 @dataclass(slots=True)
 class Endpoint:
-    """
-    What an endpoint serves: the tools of a snapshot, under a policy.
-
-    ``server_info`` is MCP's Implementation of this server, in the active language;
-    ``capabilities`` are its ServerCapabilities.
-    """
+    """What an endpoint serves; ``server_info`` is MCP's Implementation, in the active language."""
 
     snapshot: Snapshot
     policy: AccessPolicy
@@ -32,12 +28,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """
-    How one MCP method is answered; both functions return the result, or raise ProtocolError.
-
-    ``handle`` runs in a thread under ASGI, unless ``ahandle`` is there to take its place, for a
-    method that has something to await.
-    """
+    """How a method is answered: by ``ahandle`` if there is one; else by ``handle``, in a thread."""
 
     handle: Callable[[Endpoint, Request, Context, Send], Result]
     ahandle: Callable[[Endpoint, Request, Context, Send], Awaitable[Result]] | None = None
@@ -49,3 +40,12 @@ Methods: TypeAlias = Mapping[str, Method]
 
 def drop(notification: JSONObject) -> None:
     """Send nothing: the transport has no stream."""
+
+
+def cacheable(revision: Revision) -> JSONObject:
+    """Return the members of a modern result that may be kept (MCP 2026-07-28, "Caching")."""
+    if not revision.modern:
+        return {}
+    # What is listed depends on the caller, so that nobody else may be shown it.
+    ttl = int(conf.CACHE_TTL * 1000)
+    return {"resultType": "complete", "ttlMs": ttl, "cacheScope": "private"}

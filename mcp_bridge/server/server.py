@@ -1,23 +1,66 @@
-"""The dispatcher: each MCP method is answered by the server module that brings it."""
+"""The dispatcher, and how a client and the server meet."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from asgiref.sync import sync_to_async
 from django.utils.functional import Promise
 
 from mcp_bridge.access.policy import AccessPolicy, load_policy
-from mcp_bridge.calls.cancellation import run_to_completion
 from mcp_bridge.calls.errors import reraise
+from mcp_bridge.calls.running import run_to_completion
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
-from mcp_bridge.protocol import JSONObject, MethodNotFoundError, Request, Result
+from mcp_bridge.protocol import (
+    SUPPORTED_VERSIONS,
+    InvalidParamsError,
+    JSONObject,
+    MethodNotFoundError,
+    Request,
+    Result,
+)
+from mcp_bridge.protocol.revisions import negotiate
 from mcp_bridge.protocol.text import cut
-from mcp_bridge.registry.registry import registry
-from mcp_bridge.registry.snapshot import Snapshot
-from mcp_bridge.server import lifecycle, tools
-from mcp_bridge.server.methods import Endpoint, Method, Methods, Send, drop
+from mcp_bridge.registry.registry import Snapshot, registry
+from mcp_bridge.server import tools
+from mcp_bridge.server.methods import Endpoint, Method, Methods, Send, cacheable, drop
+
+
+def initialize(endpoint: Endpoint, request: Request, context: Context, send: Send) -> JSONObject:
+    """Answer the legacy handshake (MCP 2025-11-25, "Lifecycle"); no session begins with it."""
+    requested = request.params.get("protocolVersion")
+    if not isinstance(requested, str):
+        raise InvalidParamsError("Invalid params: protocolVersion must be a string.")
+    for name in ("capabilities", "clientInfo"):
+        if not isinstance(request.params.get(name, {}), Mapping):
+            raise InvalidParamsError(f"Invalid params: {name} must be an object.")
+    return {
+        "protocolVersion": negotiate(requested).version,
+        "capabilities": endpoint.capabilities,
+        "serverInfo": endpoint.server_info,
+        **_instructions(),
+    }
+
+
+def discover(endpoint: Endpoint, request: Request, context: Context, send: Send) -> JSONObject:
+    """Say which revisions and capabilities there are (MCP 2026-07-28, "Discovery")."""
+    return {
+        "supportedVersions": SUPPORTED_VERSIONS,
+        "capabilities": endpoint.capabilities,
+        **_instructions(),
+        **cacheable(request.revision),
+    }
+
+
+def ping(endpoint: Endpoint, request: Request, context: Context, send: Send) -> JSONObject:
+    """Answer that the server is there (MCP 2025-11-25, "Ping")."""
+    return {}
+
+
+def _instructions() -> JSONObject:
+    return {} if conf.INSTRUCTIONS is None else {"instructions": str(conf.INSTRUCTIONS)}
 
 
 class MCPServer(Endpoint):
@@ -25,12 +68,17 @@ class MCPServer(Endpoint):
     Answers MCP requests with the tools of a snapshot, under a policy.
 
     ``snapshot`` (default: the tools that are served now) and ``policy`` (default: that of the
-    setting ACCESS_POLICY) are its own. ``methods`` and ``server_capabilities`` are those of the
-    server modules; a subclass may add to them.
+    setting ACCESS_POLICY) are its own. A subclass may add to ``methods`` and to
+    ``server_capabilities``.
     """
 
-    methods: ClassVar[Methods] = {**lifecycle.METHODS, **tools.METHODS}
-    server_capabilities: ClassVar[JSONObject] = {**lifecycle.CAPABILITIES, **tools.CAPABILITIES}
+    methods: ClassVar[Methods] = {
+        "initialize": Method(initialize),
+        "ping": Method(ping),
+        "server/discover": Method(discover),
+        **tools.METHODS,
+    }
+    server_capabilities: ClassVar[JSONObject] = tools.CAPABILITIES
 
     def __init__(
         self, *, snapshot: Snapshot | None = None, policy: AccessPolicy | None = None
@@ -38,18 +86,14 @@ class MCPServer(Endpoint):
         self.snapshot = snapshot if snapshot is not None else registry.snapshot
         self.policy = policy or load_policy()
         self.capabilities = self.server_capabilities
-        self.server_info = info = dict(conf.SERVER_INFO)
+        self.server_info = info = dict(conf.server_info)
         for name, value in info.items():
             if isinstance(value, Promise):
                 # In the language of the request.
                 info[name] = str(value)
 
     def handle(self, request: Request, context: Context, send: Send = drop) -> Result:
-        """
-        Return the result of one request; ``send`` sends notifications before it.
-
-        Raises ProtocolError.
-        """
+        """Return the result of a request, after what ``send`` sends. Raises ProtocolError."""
         try:
             return self._method(request).handle(self, request, context, send)
         except Exception as exception:

@@ -23,13 +23,8 @@ from mcp_bridge.protocol import (
 from mcp_bridge.protocol.input_requests import read_answers
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.protocol.text import cut
-from mcp_bridge.server.calls import (
-    CallResult,
-    amake_call,
-    make_call,
-)
-from mcp_bridge.server.lifecycle import cacheable
-from mcp_bridge.server.methods import Endpoint, Method, Methods, Send
+from mcp_bridge.server.calls import CallResult, amake_call, make_call
+from mcp_bridge.server.methods import Endpoint, Method, Methods, Send, cacheable
 
 # The params with which a client answers an InputRequiredResult.
 _ANSWERS: Final = frozenset({"requestState", "inputResponses"})
@@ -80,28 +75,24 @@ def page(
 
 
 def call_named(endpoint: Endpoint, name: object, arguments: object, context: Context) -> CallResult:
-    """
-    Call the tool of that name in this process, if the caller may; ``arguments`` are JSON values.
-
-    Raises UnknownToolError where there is no such tool for this caller, and what ``call`` raises.
-    """
-    return make_call(
-        name, arguments, context, lambda: (_find(endpoint, name, arguments, context), None)
-    )
+    """Call a tool by name in this process. Raises UnknownToolError, and what ``call`` raises."""
+    return make_call(name, arguments, context, partial(_find, endpoint, name, arguments, context))
 
 
 def call_tool(endpoint: Endpoint, request: Request, context: Context, send: Send) -> CallResult:
     """Call the tool that is asked for (MCP, "Tools", "Calling tools")."""
-    params, find = request.params, partial(_find_requested, endpoint, request, context)
-    return make_call(params.get("name"), params.get("arguments"), context, find)
+    name, arguments = request.params.get("name"), request.params.get("arguments")
+    find = partial(_find, endpoint, name, arguments, context, request)
+    return make_call(name, arguments, context, find)
 
 
 async def acall_tool(
     endpoint: Endpoint, request: Request, context: Context, send: Send
 ) -> CallResult:
     """Do the same; a coroutine function runs on the event loop of the caller."""
-    params, find = request.params, partial(_find_requested, endpoint, request, context)
-    return await amake_call(params.get("name"), params.get("arguments"), context, find)
+    name, arguments = request.params.get("name"), request.params.get("arguments")
+    find = partial(_find, endpoint, name, arguments, context, request)
+    return await amake_call(name, arguments, context, find)
 
 
 CAPABILITIES: Final[JSONObject] = {"tools": {}}
@@ -111,21 +102,14 @@ METHODS: Final[Methods] = {
 }
 
 
-def _find_requested(
-    endpoint: Endpoint, request: Request, context: Context
+def _find(
+    endpoint: Endpoint,
+    name: object,
+    arguments: object,
+    context: Context,
+    request: Request | None = None,
 ) -> tuple[Tool, Answers | None]:
-    """Return the tool that a request names, and the answers that it brings."""
-    params = request.params
-    arguments = params.get("arguments")
-    tool = _find(endpoint, params.get("name"), arguments, context)
-    if tool.headers and request.headers is not None:
-        request.headers.check_parameters(tool.headers, arguments or {})
-    if request.revision.input_required and not _ANSWERS.isdisjoint(params):
-        return tool, read_answers(params)
-    return tool, None
-
-
-def _find(endpoint: Endpoint, name: object, arguments: object, context: Context) -> Tool:
+    """Return the tool of that name, and the answers that the request brings, if there is one."""
     if not isinstance(name, str):
         raise InvalidParamsError("Invalid params: name must be a string, a tool's name.")
     if not isinstance(arguments, dict | None):
@@ -133,4 +117,10 @@ def _find(endpoint: Endpoint, name: object, arguments: object, context: Context)
     tool = endpoint.snapshot.tools.get(name)
     if tool is None or not endpoint.policy.allows(tool, context):
         raise UnknownToolError(f"Unknown tool: {cut(name)}")
-    return tool
+    if request is None:
+        return tool, None
+    if tool.headers and request.headers is not None:
+        request.headers.check_parameters(tool.headers, arguments or {})
+    if not request.revision.input_required or _ANSWERS.isdisjoint(request.params):
+        return tool, None
+    return tool, read_answers(request.params)

@@ -11,6 +11,10 @@ from mcp_bridge.features import Tool
 from mcp_bridge.protocol import JSONObject
 
 
+class NotYet(checks.Warning):
+    """A message on a tool that cannot be made now, and may be later: the sources are read again."""
+
+
 class Source(ABC):
     """
     A place tools come from: subclass it and name the subclass in SOURCES.

@@ -3,46 +3,58 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from django.core import checks
 
-from mcp_bridge.calls.arguments import schema_checker, typed_checker
-from mcp_bridge.calls.results import encoder, schema_encoder
+from mcp_bridge.calls.arguments import typed_checker
+from mcp_bridge.calls.results import encoder
 from mcp_bridge.features import AccessRule, Tool, ToolCall, ToolOptions
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters
-from mcp_bridge.sources.base import Source, first_line
+from mcp_bridge.schemas.adapters import TRANSIENT
+from mcp_bridge.schemas.signatures import MISSING
+from mcp_bridge.sources.base import NotYet, Source, first_line
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkedFunction:
+class MarkedFunction(ABC):
     """
-    A function with a mark, and the parts of its tool that only its source knows.
+    A function with a mark: subclass it with the parts of its tool that only a source knows.
 
-    ``invoke`` makes the tool's ``invoke`` from the signature; ``skip`` names the parameters that it
-    fills itself.
+    ``skip`` names the parameters that the source fills itself.
     """
 
-    name: str
-    function: Callable[..., object]
-    options: ToolOptions
-    invoke: Callable[[Signature], Callable[[ToolCall], object]]
     access: AccessRule
-    convert_error: Callable[[Exception, ToolCall], Exception]
     skip: Collection[str] = ()
+
+    def __init__(self, name: str, function: Callable[..., object], options: ToolOptions) -> None:
+        self.name = name
+        self.function = function
+        self.options = options
+
+    @abstractmethod
+    def invoker(
+        self, function: Callable[..., Any], signature: Signature
+    ) -> Callable[[ToolCall], Any]:
+        """Return what runs this function, or its precheck; a coroutine function where it is one."""
+
+    @abstractmethod
+    def convert_error(self, exception: Exception, call: ToolCall) -> Exception:
+        """Return the exception to report, in place of the one raised."""
 
     def tool(self, source: Source) -> Tool | None:
         """Return the tool, or None where there can be none: ``source.messages`` has the reason."""
-        where = location(self.function)
-        if self.options.scopes:
+        where, options = f"{self.name} ({location(self.function)})", self.options
+        if options.scopes:
             source.messages.append(
                 checks.Error(
-                    f"{self.name} ({where}) has the scopes {', '.join(self.options.scopes)}, which "
-                    "are not enforced yet, so it is not served.",
+                    f"{where} has the scopes {', '.join(options.scopes)}, which are not "
+                    "enforced yet, so it is not served.",
                     hint="Take the scopes away, and say who may use it with Django permissions: "
                     'mcp_tool(permissions="app.codename").',
                     id="mcp_bridge.E009",
@@ -53,33 +65,50 @@ class MarkedFunction:
             signature = Signature.of(self.function, skip=self.skip)
             inputs = Inputs(signature)
             outputs = Outputs(signature.returns, signature.returns_description)
-            tool = self._tool(where, signature, inputs, outputs)
+            tool = self._tool(signature, inputs, outputs)
             # A definition that cannot be written would take the whole list with it.
             encode(tool.definition(LATEST))
-        except Exception as exception:
-            # Types describe themselves with code of the site's own, which may raise anything.
+        except tuple(TRANSIENT) as exception:
             source.messages.append(
-                checks.Error(
-                    f"{self.name} ({where}) is marked as a tool but not served: "
-                    f"{first_line(exception)}.",
-                    hint="Change the function, or take the mark off.",
-                    id="mcp_bridge.E006",
+                NotYet(
+                    f"{where} is marked as a tool but not served yet, since its types read from "
+                    f"the database: {first_line(exception)}.",
+                    hint="Run manage.py migrate and add the rows that are missing: a process that "
+                    "runs already tries again by itself.",
+                    id="mcp_bridge.W019",
                 )
             )
             return None
+        except Exception as exception:
+            # Types describe themselves with code of the site's own, which may raise anything.
+            self._withhold(source, where, first_line(exception))
+            return None
+        unread = [
+            *((text, options.input_schema) for text in (*signature.errors, *inputs.errors)),
+            *(
+                (text, options.output_schema)
+                for text in (*signature.returns_errors, *outputs.errors)
+            ),
+        ]
+        # A schema that is given by hand is enforced whatever the hints are.
+        lost = [text for text, schema in unread if schema is None]
+        for sentence in lost:
+            self._withhold(source, where, sentence)
+        if lost:
+            return None
         source.messages += [
             checks.Warning(
-                f"{self.name} ({where}): {sentence.splitlines()[0].rstrip('.')}.",
-                hint="Import the type where the function is defined, or use one that pydantic "
-                "reads. Until then the schema takes any value here.",
+                f"{where}: {sentence.splitlines()[0].rstrip('.')}.",
+                hint="The schema given by hand is enforced, and the value is passed as it was "
+                "sent. Change the hint to Any, or to one that can be read.",
                 id="mcp_bridge.W001",
             )
-            for sentence in (*signature.errors, *inputs.errors, *outputs.errors)
+            for sentence, _ in unread
         ]
         if not str(tool.description).strip():
             source.messages.append(
                 checks.Warning(
-                    f"{self.name} ({where}) has no description.",
+                    f"{where} has no description.",
                     hint="Write a docstring that tells a model what the tool does and when to use "
                     "it, or give mcp_tool(description=...).",
                     id="mcp_bridge.W002",
@@ -87,46 +116,82 @@ class MarkedFunction:
             )
         return tool
 
-    def _tool(self, where: str, signature: Signature, inputs: Inputs, outputs: Outputs) -> Tool:
+    def _withhold(self, source: Source, where: str, reason: str) -> None:
+        source.messages.append(
+            checks.Error(
+                f"{where} is marked as a tool but not served: "
+                f"{reason.splitlines()[0].rstrip('.')}.",
+                hint="Change the function, or take the mark off. A hint has to be one that can be "
+                "read where the function is defined; Any takes any value.",
+                id="mcp_bridge.E006",
+            )
+        )
+
+    def _tool(self, signature: Signature, inputs: Inputs, outputs: Outputs) -> Tool:
         options = self.options
-        for member in ("input_schema", "output_schema"):
-            schema = getattr(options, member)
+        given, promised = options.input_schema, options.output_schema
+        for member, schema in (("input_schema", given), ("output_schema", promised)):
             if schema is not None and schema.get("type") != "object":
                 raise ValueError(f"its {member} must be of type object at its root")
-        given, promised = options.input_schema, options.output_schema
-        written = encoder(outputs)
+        function = inspect.unwrap(self.function)
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        described = options.description is not None
         return Tool(
             name=self.name,
             title=options.title,
-            description=(
-                signature.description if options.description is None else options.description
-            ),
+            description=options.description if described else signature.description,
             input_schema=given or inputs.schema,
             output_schema=promised or outputs.schema,
             annotations=options.annotations,
             icons=options.icons,
             meta=options.meta,
-            check=typed_checker(inputs) if given is None else schema_checker(given, inputs),
-            invoke=self.invoke(signature),
-            encode=written if promised is None else schema_encoder(promised, written),
+            check=typed_checker(inputs, given),
+            invoke=self.invoker(self.function, signature),
+            encode=encoder(outputs, promised),
             convert_error=self.convert_error,
+            precheck=self._precheck(signature),
             access=self.access,
             headers=header_parameters(given or inputs.schema),
             may_elicit=bool(signature.context),
             # Django has no public way to read the mark of transaction.non_atomic_requests.
             non_atomic=frozenset(getattr(self.function, "_non_atomic_requests", ())),
-            source=where,
-            function=qualified_name(self.function),
-            code=getattr(inspect.unwrap(self.function), "__code__", None),
+            source=location(function),
+            function=f"{function.__module__}.{name}",
+            code=getattr(function, "__code__", None),
             options=options,
         )
 
+    def _precheck(self, signature: Signature) -> Callable[[ToolCall], object] | None:
+        """Return the precheck, run as the function is, with those arguments that it takes."""
+        function = self.options.precheck
+        if function is None:
+            return None
+        skip = set(self.skip) & inspect.signature(function).parameters.keys()
+        own = Signature.of(function, skip=skip)
+        defaults = {each.name: each.default for each in signature.parameters}
+        missing = [
+            each.name
+            for each in own.parameters
+            if each.default is MISSING and each.name not in defaults
+        ]
+        if missing:
+            raise ValueError(f"its precheck takes {missing[0]!r}, which the tool does not")
+        defaults = {name: each for name, each in defaults.items() if each is not MISSING}
+        names = {each.name for each in own.parameters}
+        invoke = self.invoker(function, own)
 
-def qualified_name(function: Callable[..., object]) -> str:
-    """Return the module and the name of a function, as "newsroom.procedures.publish"."""
-    function = inspect.unwrap(function)
-    name = getattr(function, "__qualname__", type(function).__qualname__)
-    return f"{function.__module__}.{name}"
+        def narrowed(call: ToolCall) -> ToolCall:
+            values = {**defaults, **call.arguments}
+            if own.extra is MISSING:
+                values = {name: values[name] for name in names & values.keys()}
+            return replace(call, arguments=values)
+
+        async def aprecheck(call: ToolCall) -> object:
+            return await invoke(narrowed(call))
+
+        if inspect.iscoroutinefunction(invoke):
+            return aprecheck
+        return lambda call: invoke(narrowed(call))
 
 
 def location(function: Callable[..., object]) -> str:

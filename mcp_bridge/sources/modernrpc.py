@@ -34,10 +34,7 @@ from mcp_bridge.sources.base import Source, first_line
 from mcp_bridge.sources.functions import MarkedFunction, location
 
 # The names that the large clients accept; a dot only where the site asked for dotted names.
-_NAMES: Final = {
-    "underscore": re.compile(r"[A-Za-z0-9_-]{1,64}"),
-    "dotted": re.compile(r"[A-Za-z0-9_.-]{1,64}"),
-}
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class ModernRPCSource(Source):
@@ -78,28 +75,26 @@ class ModernRPCSource(Source):
         paths = self.options.get("servers")
         if paths is None:
             return list(dict.fromkeys(_servers_in(get_resolver().url_patterns)))
-        if not isinstance(paths, list | tuple):
-            self._bad_server(paths, "it is no list of dotted paths")
-            return []
+        is_list = isinstance(paths, list | tuple)
         servers = []
-        for path in paths:
+        for path in paths if is_list else [paths]:
             try:
+                if not is_list:
+                    raise TypeError("it is no list of dotted paths")
                 server = import_string(path)
                 if not isinstance(server, RpcServer):
                     raise TypeError(f"it is a {type(server).__name__}, not an RpcServer")
                 servers.append(server)
             except Exception as exception:
-                self._bad_server(path, first_line(exception))
+                self.messages.append(
+                    checks.Error(
+                        f"MCP_BRIDGE['SOURCES'][{self.alias!r}] names the server {path!r}: "
+                        f"{first_line(exception)}.",
+                        hint="Give the dotted path of a modernrpc.server.RpcServer.",
+                        id="mcp_bridge.E004",
+                    )
+                )
         return servers
-
-    def _bad_server(self, path: object, why: str) -> None:
-        self.messages.append(
-            checks.Error(
-                f"MCP_BRIDGE['SOURCES'][{self.alias!r}] names the server {path!r}: {why}.",
-                hint="Give the dotted path of a modernrpc.server.RpcServer.",
-                id="mcp_bridge.E004",
-            )
-        )
 
     def _warn_of_no_tools(self, servers: int) -> None:
         if servers:
@@ -127,11 +122,10 @@ class ModernRPCSource(Source):
     def _tool(
         self, server: RpcServer, wrapper: ProcedureWrapper, options: ToolOptions
     ) -> Tool | None:
-        # A wrong style has a check of its own.
-        style = conf.TOOL_NAME_STYLE if conf.TOOL_NAME_STYLE in _NAMES else "underscore"
-        own = wrapper.name if style == "dotted" else wrapper.name.replace(".", "_")
+        is_dotted = conf.TOOL_NAME_STYLE == "dotted"
+        own = wrapper.name if is_dotted else wrapper.name.replace(".", "_")
         name = self.options.get("prefix", "") + (options.name or own)
-        if not _NAMES[style].fullmatch(name):
+        if not _NAME.fullmatch(name) or ("." in name and not is_dotted):
             self.messages.append(
                 checks.Error(
                     f"{name!r} ({location(wrapper.func_or_coro)}) is no name for a tool, so the "
@@ -142,34 +136,25 @@ class ModernRPCSource(Source):
                 )
             )
             return None
-        procedure = Procedure(server, wrapper)
-        marked = MarkedFunction(
-            name=name,
-            function=wrapper.func_or_coro,
-            options=options,
-            invoke=procedure.invoker,
-            skip=[wrapper.context_target] if wrapper.context_target else [],
-            access=AccessRule.of(options.public, options.permissions, procedure.predicate),
-            convert_error=procedure.convert_error,
-        )
-        return marked.tool(self)
+        return Procedure(name, server, wrapper, options).tool(self)
 
 
-class Procedure:
-    """One procedure of one server: the callables that its tool is made of."""
+class Procedure(MarkedFunction):
+    """One procedure of one server."""
 
-    def __init__(self, server: RpcServer, wrapper: ProcedureWrapper) -> None:
+    def __init__(
+        self, name: str, server: RpcServer, wrapper: ProcedureWrapper, options: ToolOptions
+    ) -> None:
+        super().__init__(name, wrapper.func_or_coro, options)
         self.server = server
         self.wrapper = wrapper
-
-    @property
-    def predicate(self) -> Callable[[Context], object] | None:
-        """Return the procedure's own ``auth`` as an access predicate, or None without one."""
-        if self.wrapper.auth is NOT_SET or not self.wrapper.auth:
-            return None
-        return self._is_permitted
+        self.skip = [wrapper.context_target] if wrapper.context_target else []
+        is_open = wrapper.auth is NOT_SET or not wrapper.auth
+        predicate = None if is_open else self._is_permitted
+        self.access = AccessRule.of(options.public, options.permissions, predicate)
 
     def _is_permitted(self, context: Context) -> object:
+        """Return what the procedure's own ``auth`` says."""
         try:
             result: object = self.wrapper.check_permissions(context.request)
         except AuthenticationError:
@@ -178,15 +163,14 @@ class Procedure:
         context.scratch[self] = result
         return result
 
-    def invoker(self, signature: Signature) -> Callable[[ToolCall], object]:
-        """Return a function that runs the procedure; a coroutine function where it is one."""
-        function = self.wrapper.func_or_coro
-
-        def invoke(call: ToolCall) -> object:
+    def invoker(
+        self, function: Callable[..., Any], signature: Signature
+    ) -> Callable[[ToolCall], Any]:
+        def invoke(call: ToolCall) -> Any:
             values = dict(call.arguments)
             if signature.context:
                 values[signature.context] = call.context
-            if self.wrapper.context_target:
+            if self.wrapper.context_target in signature.hidden:
                 values[self.wrapper.context_target] = self._rpc_context(call.context)
             if not signature.positional_only:
                 return function(**values)
@@ -194,36 +178,28 @@ class Procedure:
             return function(*positional, **keywords)
 
         async def ainvoke(call: ToolCall) -> object:
-            pending: Any = invoke(call)
-            return await pending
+            return await invoke(call)
 
         return ainvoke if iscoroutinefunction(function) else invoke
 
     def _rpc_context(self, context: Context) -> RpcRequestContext:
         # A server without a handler of JSON-RPC has no tools.
-        handler = next(each for each in self.server.handlers if each.protocol == Protocol.JSON_RPC)
+        kind = Protocol.JSON_RPC
+        handler = next(each for each in self.server.handlers if each.protocol == kind)
         granted = context.scratch.get(self, True)
-        return RpcRequestContext(
-            context.request, self.server, handler, Protocol.JSON_RPC, auth_result=granted
-        )
+        return RpcRequestContext(context.request, self.server, handler, kind, auth_result=granted)
 
     def convert_error(self, exception: Exception, call: ToolCall) -> Exception:
-        """
-        Return the exception to report, after the server's error handler has seen the one raised.
-
-        The text of an RPCException is meant for callers. Of any other django-modern-rpc makes an
-        RPCInternalError with the text of the exception, which is not.
-        """
         if isinstance(exception, ToolError | ProtocolError):
             return exception
         reported = exception
         if self.server.error_handler is not None:
             reported = self.server.on_error(exception, self._rpc_context(call.context))
-        if type(reported) is RPCInternalError and reported is not exception:
+        if type(reported) is RPCInternalError:
+            # What django-modern-rpc makes of any other exception, with its text, which is not
+            # meant for callers as that of an RPCException is.
             reported = exception
-        if isinstance(reported, RPCException):
-            return ToolError(reported.message)
-        return reported
+        return ToolError(reported.message) if isinstance(reported, RPCException) else reported
 
 
 def _servers_in(patterns: Iterable[URLPattern | URLResolver]) -> Iterator[RpcServer]:

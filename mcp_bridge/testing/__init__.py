@@ -1,9 +1,8 @@
 """
 Test helpers for sites that use the app.
 
-Two more modules are imported by their own names, since they need more than a site must have:
-``mcp_bridge.testing.serving`` (django-modern-rpc) and ``mcp_bridge.testing.checked`` (the official
-Python SDK, ``mcp``).
+``testing.serving`` and ``testing.checked`` are imported by their own names, since they need more
+than a site must have: django-modern-rpc, and the official Python SDK (``mcp``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-A client whose answers are checked by the official models of the protocol.
-
-The models are those of ``mcp_types``, which the official Python SDK installs (``pip install mcp``).
-"""
+"""A client whose answers are checked by the models of the official Python SDK (``mcp``)."""
 
 from __future__ import annotations
 
@@ -19,25 +15,20 @@ class CheckedClient(MCPClient):
     """
     An MCPClient that checks each answer with the official models of its revision.
 
-    Takes the parameters of ``MCPClient``. An answer that is no JSON-RPC response, and a result that
-    the schema of the method does not allow, raise ``pydantic.ValidationError``.
+    Raises ``pydantic.ValidationError`` for an answer that is no JSON-RPC response, and for a result
+    that the method's schema does not allow.
     """
 
     def send(self, body: bytes, headers: Mapping[str, str | None] | None = None) -> Any:
         """POST any bytes, and check each JSON-RPC response in the answer."""
         response = super().send(body, headers)
-        if response.content:
-            answers = response.json()
-            for answer in answers if isinstance(answers, list) else [answers]:
-                (JSONRPCError if "error" in answer else JSONRPCResponse).model_validate(answer)
+        answers = response.json() if response.content else []
+        for answer in answers if isinstance(answers, list) else [answers]:
+            (JSONRPCError if "error" in answer else JSONRPCResponse).model_validate(answer)
         return response
 
     def post(self, method: str, **params: Any) -> dict[str, Any]:
-        """
-        Return the result of one request, checked as the method's in the client's revision.
-
-        Raises MCPError for a JSON-RPC error, and KeyError for a method that the revision lacks.
-        """
+        """Return the result of one request. Raises also KeyError for an unknown method."""
         result = super().post(method, **params)
         validate_server_result(method, self.revision.version, result)
         return result

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
-from django.urls import reverse
+from django.core.exceptions import ImproperlyConfigured
 from rest_framework.test import APIClient
 
+from mcp_bridge.access.policy import served_host
+from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, reachable
 from mcp_bridge.protocol import LATEST, REVISIONS
 from mcp_bridge.protocol.headers import parameter_headers
 from mcp_bridge.protocol.requests import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
@@ -29,10 +31,10 @@ class MCPClient:
     """
     Speaks MCP with the site's endpoint, without a socket.
 
-    ``user`` is whom the calls are made as (None for nobody); ``token`` a bearer token to send
-    instead. ``revision`` is the MCP revision to speak, ``path`` the endpoint (default: the one of
-    ``mcp_bridge.urls``), ``capabilities`` what the client declares, ``host`` the Host header.
-    ``response`` is the last HTTP response.
+    ``user`` is whom the calls are made as (None for nobody), ``token`` a bearer token to send
+    instead, ``path`` the endpoint (default: where the URLconf has it), ``capabilities`` what the
+    client declares, ``host`` the Host header (default: one of ALLOWED_HOSTS). ``response`` is the
+    last HTTP response.
     """
 
     def __init__(
@@ -43,14 +45,14 @@ class MCPClient:
         revision: str = LATEST.version,
         path: str | None = None,
         capabilities: Mapping[str, Any] | None = None,
-        host: str = "testserver",
+        host: str | None = None,
     ) -> None:
         # What another test has set, and its end has undone, is not to be remembered.
         registry.forget()
         self.revision = REVISIONS[revision]
-        self.path = path or reverse("mcp")
+        self.path = path or _address()
         self.capabilities = dict(capabilities or {})
-        self.http = APIClient(SERVER_NAME=host)
+        self.http = APIClient(SERVER_NAME=host or served_host())
         if user is not None:
             self.http.force_authenticate(user)
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -58,22 +60,21 @@ class MCPClient:
         self._ids = itertools.count(1)
 
     def list_tools(self) -> list[dict[str, Any]]:
-        """All tools that the user may see, over as many pages as there are."""
-        tools: list[dict[str, Any]] = []
+        """Return all tools that the user may see, over as many pages as there are."""
         result = self.post("tools/list")
-        tools += result["tools"]
+        tools: list[dict[str, Any]] = result["tools"]
         while "nextCursor" in result:
             result = self.post("tools/list", cursor=result["nextCursor"])
             tools += result["tools"]
         return tools
 
     def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The CallToolResult of one call. Raises MCPError for a JSON-RPC error."""
+        """Return the CallToolResult of one call. Raises MCPError for a JSON-RPC error."""
         params = {} if arguments is None else {"arguments": arguments}
         return self.post("tools/call", name=name, **params)
 
     def post(self, method: str, **params: Any) -> dict[str, Any]:
-        """The result of one request. Raises MCPError for a JSON-RPC error."""
+        """Return the result of one request. Raises MCPError for a JSON-RPC error."""
         message = self.message(method, **params)
         self.send(json.dumps(message).encode(), self.mirrored(message))
         answer = self.response.json()
@@ -84,7 +85,7 @@ class MCPClient:
         return result
 
     def message(self, method: str, **params: Any) -> dict[str, Any]:
-        """A request in the client's revision."""
+        """Return a request in the client's revision."""
         if self.revision.modern:
             meta = {
                 PROTOCOL_VERSION: self.revision.version,
@@ -95,17 +96,17 @@ class MCPClient:
         return {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
 
     def mirrored(self, message: Mapping[str, Any]) -> dict[str, str]:
-        """The headers that go with a request, those of the tool's parameters among them."""
+        """Return the headers of a request, those of the tool's parameters among them."""
         headers = {"MCP-Protocol-Version": self.revision.version}
-        if self.revision.modern:
-            headers["Mcp-Method"] = message["method"]
-            if message["method"] == "tools/call":
-                name = message["params"]["name"]
-                headers["Mcp-Name"] = name
-                tool = registry.discovered.tools.get(name) if isinstance(name, str) else None
-                if tool is not None and tool.headers:
-                    given = message["params"].get("arguments") or {}
-                    headers |= parameter_headers(tool.headers, given)
+        if not self.revision.modern:
+            return headers
+        headers["Mcp-Method"] = message["method"]
+        if message["method"] == "tools/call":
+            headers["Mcp-Name"] = name = message["params"]["name"]
+            tool = registry.discovered.tools.get(name) if isinstance(name, str) else None
+            if tool is not None:
+                given = message["params"].get("arguments") or {}
+                headers |= parameter_headers(tool.headers, given)
         return headers
 
     def send(self, body: bytes, headers: Mapping[str, str | None] | None = None) -> Any:
@@ -116,21 +117,26 @@ class MCPClient:
             **self.headers,
             **(headers or {}),
         }
-        content_type = sent.pop("Content-Type") or ""
         self.response = self.http.generic(
             "POST",
             self.path,
             body,  # type: ignore[arg-type]
-            content_type=content_type,
+            content_type=sent.pop("Content-Type") or "",
             secure=settings.SECURE_SSL_REDIRECT,
             headers={name: value for name, value in sent.items() if value is not None},
         )
         return self.response
 
 
+def _address() -> str:
+    """Return the first address of the endpoint. Raises ImproperlyConfigured where there is none."""
+    for address in reachable():
+        return address
+    raise ImproperlyConfigured(f"{NO_ADDRESS}. {ADD_ADDRESS} Or give the client a path.")
+
+
 def text_of(result: Mapping[str, Any]) -> str:
     """Return the text of a CallToolResult that has one content block, of type ``text``."""
     (block,) = result["content"]
     assert block["type"] == "text"
-    text: str = block["text"]
-    return text
+    return str(block["text"])

@@ -10,18 +10,13 @@ from django.urls import URLPattern, URLResolver, include, path
 from modernrpc.server import RpcServer
 
 from mcp_bridge import mcp_tool
-from mcp_bridge.views import AsyncMCPView
 
 
 def addresses(*patterns: URLPattern | URLResolver, asynchronous: bool = False) -> ModuleType:
-    """
-    Return a URLconf of these patterns and of ``mcp_bridge.urls``, to be set as ROOT_URLCONF.
-
-    With ``asynchronous``, the asynchronous view answers at /mcp.
-    """
+    """Return a URLconf of these patterns and of the endpoint's, to be set as ROOT_URLCONF."""
     urlconf = ModuleType("mcp_bridge.testing.served")
-    endpoint = [path("mcp", AsyncMCPView.as_view(), name="mcp")] if asynchronous else []
-    urlconf.urlpatterns = [*patterns, *endpoint, path("", include("mcp_bridge.urls"))]  # type: ignore[attr-defined]
+    endpoint = include("mcp_bridge.urls_async" if asynchronous else "mcp_bridge.urls")
+    vars(urlconf)["urlpatterns"] = [*patterns, path("", endpoint)]
     return urlconf
 
 
@@ -36,9 +31,8 @@ def serve(
     """
     Serve the functions as tools, and no others, until the test ends.
 
-    ``settings`` is the fixture of pytest-django, which restores ROOT_URLCONF. Each function is
-    marked with ``mcp_tool(**options)`` and registered with a new RpcServer at /rpc, which is
-    returned. With ``asynchronous``, the asynchronous view answers at /mcp.
+    Each function is marked with ``mcp_tool(**options)`` and registered with a new RpcServer at
+    /rpc, which is returned. With ``asynchronous``, the asynchronous view answers at /mcp.
     """
     server = RpcServer(register_system_procedures=False)
     for function in functions:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import DatabaseError
@@ -11,29 +10,33 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from mcp_bridge.tokens.models import Token
+from mcp_bridge.tokens.models import PREFIX, Token
 
 logger = logging.getLogger("mcp_bridge.tokens")
 
-_BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE | re.ASCII)
+
+class TokenRefused(AuthenticationFailed):
+    """A token of this app that does not hold: no other class is asked about it."""
+
+    is_final = True
 
 
 class TokenAuthentication(BaseAuthentication):
     """
     Authenticate ``Authorization: Bearer SECRET`` (RFC 6750, section 2.1); never the query string.
 
-    Any other Authorization header is refused, so that a credential that cannot be read is never
-    taken for none. Works in DRF's own views as well.
+    Any other scheme, and a secret that does not begin as those of this app, is left to other
+    classes. Works in DRF's own views as well.
     """
 
     def authenticate(self, request: Request) -> tuple[AbstractBaseUser, Token] | None:
-        header = request.META.get("HTTP_AUTHORIZATION")
-        if not header:
+        scheme, _, rest = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+        secret = rest.strip(" ")
+        if scheme.lower() != "bearer" or not secret.startswith(PREFIX):
             return None
-        match = _BEARER.fullmatch(header)
-        token = Token.objects.find(match[1]) if match else None
+        token = Token.objects.find(secret)
         if token is None or not token.is_valid or not token.user.is_active:
-            raise AuthenticationFailed("The token is not valid or no longer so.")
+            raise TokenRefused("The token is not valid or no longer so.")
         try:
             token.mark_used()
         except DatabaseError:

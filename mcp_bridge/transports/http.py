@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from django.core.exceptions import DisallowedHost, RequestDataTooBig
@@ -18,26 +19,25 @@ from mcp_bridge.protocol import (
     InvalidRequestError,
     NotAcceptableError,
     PayloadTooLargeError,
-    ProtocolError,
     Reply,
     Request,
     UnsupportedMediaTypeError,
-    internal_error,
-    refuse,
 )
+from mcp_bridge.protocol.text import quoted
 
 
 def context_of(request: HttpRequest, message: Request | None = None) -> Context:
     """Return who calls and how, for one message of a request, or for the request itself."""
-    meta = request.META
+    meta, revision, client = request.META, LATEST, Client()
+    if message is not None:
+        revision = message.revision
+        client = Client(info=message.client_info, capabilities=message.client_capabilities)
     return Context(
         user=request.user,
         auth=getattr(request, "auth", None),
         request=request,
-        revision=LATEST if message is None else message.revision,
-        client=Client()
-        if message is None
-        else Client(info=message.client_info, capabilities=message.client_capabilities),
+        revision=revision,
+        client=client,
         remote_address=meta.get("REMOTE_ADDR", ""),
         user_agent=meta.get("HTTP_USER_AGENT", ""),
         language=get_language() or "",
@@ -57,24 +57,24 @@ def headers_of(environ: Mapping[str, Any]) -> Headers:
 
 
 def check_origin(request: HttpRequest) -> None:
-    """
-    Refuse a host that is not the site's, and an origin that may not call (DNS rebinding).
-
-    No Origin header is fine: browsers send one, other clients do not. Raises ProtocolError.
-    See MCP, "Streamable HTTP", "Security warning".
-    """
+    """Raise ProtocolError for a host that is not the site's, or an origin that may not call."""
+    # Against DNS rebinding (MCP, "Streamable HTTP", "Security warning"). Only browsers send Origin.
     try:
         host = request.get_host()
     except DisallowedHost:
-        raise InvalidRequestError("Invalid request: this host is not served here.") from None
+        text = "Invalid request: this host is not served here: ALLOWED_HOSTS does not name it."
+        raise InvalidRequestError(text) from None
     origin = request.META.get("HTTP_ORIGIN")
     if origin is None or origin == f"{request.scheme}://{host}" or origin in conf.ALLOWED_ORIGINS:
         return
-    raise ForbiddenError("Forbidden: this origin may not call; the site lists who may.")
+    raise ForbiddenError(
+        f"Forbidden: the origin {quoted(origin)} may not call. It is not that of the address which "
+        "was called, and MCP_BRIDGE['ALLOWED_ORIGINS'] does not name it."
+    )
 
 
 def check_media(request: HttpRequest) -> None:
-    """Refuse a body that is not JSON, and a client that takes no JSON. Raises ProtocolError."""
+    """Raise ProtocolError for a body that is not JSON, or a client that takes no JSON."""
     charset = (request.content_params or {}).get("charset", "utf-8")
     if request.content_type != "application/json" or charset.lower() not in ("utf-8", "utf8"):
         raise UnsupportedMediaTypeError(
@@ -86,12 +86,10 @@ def check_media(request: HttpRequest) -> None:
         )
     accept = request.META.get("HTTP_ACCEPT")
     if accept and "application/json" not in accept:
-        try:
+        # Django cannot read every header that a client can send.
+        with suppress(ValueError, LookupError):
             if request.accepts("application/json"):
                 return
-        except (ValueError, LookupError):
-            # Django cannot read every header that a client can send.
-            pass
         raise NotAcceptableError(
             "Not acceptable: the answer is JSON; send Accept: application/json, text/event-stream."
         )
@@ -116,13 +114,6 @@ def read_body(request: HttpRequest) -> bytes:
     # A procedure may look at request.body, which Django refuses once the stream was read.
     request._body = body
     return body
-
-
-def refusal(exception: Exception) -> Reply:
-    """Return the reply to a request that was refused before its message was read."""
-    if isinstance(exception, ProtocolError):
-        return refuse(exception)
-    return refuse(internal_error("The request"))
 
 
 def respond(reply: Reply) -> HttpResponse:

@@ -69,8 +69,9 @@ def test_a_call_that_waits_runs_once_when_it_is_approved(mute: CheckedClient, us
 
 def test_the_address_is_that_of_the_page(mute: CheckedClient, settings: Any) -> None:
     text = text_of(call(mute))
-    assert f"waits as number {PendingCall.objects.get().pk}; this site has no page" in text
-    assert "whoever runs this site" in text
+    number = PendingCall.objects.get().pk
+    assert f"The call waits as number {number}. Tell the user" in text
+    assert f"`manage.py mcp_pending approve {number} --user NAME` on the server" in text
     assert "there" not in text
     serve_tools(settings, wipe, confirm=True, title="Wipe")
     (address,) = re.findall(r"http://testserver(/\S+/change/)\.", text_of(call(mute)))

@@ -186,6 +186,8 @@ class KeyAuthentication(BaseAuthentication):
                 raise exceptions.APIException("SECRET-MARKER")
             case "teapot":
                 raise Teapot("SECRET-MARKER")
+            case "unknown":
+                raise exceptions.AuthenticationFailed
             case "broken":
                 raise AttributeError("SECRET-MARKER")
         return get_user_model().objects.get(username=key), self
@@ -249,6 +251,76 @@ def test_an_exception_of_a_class_keeps_its_status(
     assert b"SECRET-MARKER" not in response.content
     # The administrator reads in the log why nobody can log in.
     assert ("SECRET-MARKER" in caplog.text) == (code == -32603)
+
+
+class AnyBearer(BaseAuthentication):
+    """Takes whatever it is shown, for ada's or, with a machine's, for nobody's."""
+
+    def authenticate(self, request: Any) -> Any:
+        CALLS.append("AnyBearer")
+        token = request.META.get("HTTP_AUTHORIZATION", "").removeprefix("Bearer ")
+        if token == "machine":
+            return None, token
+        return (get_user_model().objects.get(username="ada"), token) if token else None
+
+    def authenticate_header(self, request: Any) -> str:
+        return "Bearer"
+
+
+ANY = f"{__name__}.AnyBearer"
+TOKENS = "mcp_bridge.tokens.authentication.TokenAuthentication"
+
+
+@pytest.mark.usefixtures("ada", "guarded")
+@pytest.mark.parametrize(
+    ("key", "status"),
+    [
+        *(("not authenticated", 200), ("unknown", 200)),
+        *(("forbidden", 403), ("teapot", 403), ("throttled", 429), ("away", 503)),
+    ],
+)
+def test_only_a_401_of_a_class_has_the_next_one_asked(key: str, status: int, settings: Any) -> None:
+    authenticated_by(settings, KEY, ANY)
+    client = CheckedClient()
+    client.headers.update({"X-Key": key, "Authorization": "Bearer x"})
+    if status == 200:
+        expected = {"result": ["ada", "str"]}
+        assert client.call_tool("whoami")["structuredContent"] == expected
+    else:
+        assert (refused(client).status_code, CALLS) == (status, [])
+
+
+@pytest.mark.parametrize(("key", "invalid"), [("not authenticated", False), ("unknown", True)])
+def test_a_401_stays_where_no_other_class_knows_the_caller(
+    key: str, invalid: bool, db: None, settings: Any
+) -> None:
+    serve(settings, giving(int, 1), public=True)
+    authenticated_by(settings, KEY, TOKENS)
+    client = CheckedClient()
+    client.headers["X-Key"] = key
+    response = refused(client)
+    assert (response.status_code, b"not valid" in response.content) == (401, invalid)
+
+
+@pytest.mark.usefixtures("guarded")
+def test_a_token_that_does_not_hold_is_shown_to_no_other_class(ada: Any, settings: Any) -> None:
+    token, secret = Token.objects.issue(user=ada, name="test")
+    token.revoke()
+    authenticated_by(settings, TOKENS, ANY)
+    assert refused(CheckedClient(token=secret)).status_code == 401
+    assert CALLS == []
+    expected = {"result": ["ada", "str"]}
+    assert CheckedClient(token="x").call_tool("whoami")["structuredContent"] == expected
+
+
+@pytest.mark.usefixtures("ada", "guarded")
+def test_a_credential_of_no_user_opens_nothing_that_is_not_public(settings: Any) -> None:
+    authenticated_by(settings, ANY)
+    client = CheckedClient(token="machine")
+    response = refused(client)
+    assert (response.status_code, b"of no user" in response.content) == (403, True)
+    serve(settings, giving(int, 1), public=True)
+    assert client.call_tool("give")["structuredContent"] == {"result": 1}
 
 
 @pytest.mark.usefixtures("ada", "guarded")

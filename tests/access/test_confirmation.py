@@ -43,7 +43,6 @@ def test_the_clients_user_is_asked_in_words_and_the_call_runs_once(asker: Checke
     "answer",
     [
         {"action": "decline"},
-        {"action": "cancel"},
         {"action": "accept"},
         {"action": "accept", "content": {"confirm": False}},
         {"action": "accept", "content": {"confirm": "true"}},
@@ -58,6 +57,41 @@ def test_anything_but_a_yes_is_a_no(answer: Any, asker: CheckedClient) -> None:
     assert RUNS == []
     # The no has used it up.
     assert "used before" in refused(asker, state)
+
+
+CANCEL = {"confirm": {"action": "cancel"}}
+
+
+def test_a_form_that_is_closed_is_a_client_that_cannot_be_asked(
+    asker: CheckedClient, user: Any
+) -> None:
+    state = state_of(asker)
+    result = call(asker, inputResponses=CANCEL, requestState=state)
+    assert (result["isError"], RUNS) == (True, [])
+    waiting = PendingCall.objects.get()
+    assert (waiting.status, waiting.user, waiting.tool) == ("waiting", user, "wipe")
+    assert text_of(result) == text_of(call(CheckedClient(user=user)))
+    assert "used before" in refused(asker, state)
+    # The client may still be asked; an approval is of the call, whatever the client answers.
+    state = state_of(asker)
+    waiting.decide(using="default", status="approved")
+    assert not call(asker, inputResponses=CANCEL, requestState=state)["isError"]
+    assert RUNS == [("all", 1)]
+
+
+def test_a_form_that_is_closed_does_not_overrule_a_refusal(asker: CheckedClient, user: Any) -> None:
+    state = state_of(asker)
+    call(CheckedClient(user=user))
+    PendingCall.objects.get().decide(using="default", status="refused", reason="Never.")
+    result = call(asker, inputResponses=CANCEL, requestState=state)
+    assert "The reason: Never." in text_of(result)
+
+
+def test_a_form_that_is_closed_counts_with_its_question(asker: CheckedClient, hourly: None) -> None:
+    result = call(asker, inputResponses=CANCEL, requestState=state_of(asker))
+    assert "The call waits" in text_of(result)
+    PendingCall.objects.get().decide(using="default", status="approved")
+    assert not call(asker)["isError"]
 
 
 def test_a_yes_without_its_question_is_no_answer(asker: CheckedClient) -> None:

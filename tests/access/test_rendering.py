@@ -12,7 +12,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr
 
-from mcp_bridge.access.confirmation.rendering import HIDDEN, render_arguments
+from mcp_bridge.access.confirmation import HIDDEN, render_arguments
 from mcp_bridge.features.tools import Tool
 from mcp_bridge.models import PendingCall
 from mcp_bridge.protocol.content import CallToolResult

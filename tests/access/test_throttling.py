@@ -12,8 +12,8 @@ from django.contrib.auth import get_user_model
 from django.core.cache import cache, caches
 from rest_framework.authentication import BaseAuthentication
 
-from mcp_bridge.access.throttling import counters, throttles
-from mcp_bridge.access.throttling.throttles import ToolRateThrottle
+from mcp_bridge.access import throttling
+from mcp_bridge.access.throttling import ToolRateThrottle
 from mcp_bridge.features.rates import parse_rate
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.signals import tool_call_refused
@@ -35,7 +35,7 @@ class Timed(ToolRateThrottle):
     timer = staticmethod(lambda: Clock.now)
 
 
-class TimedCredential(throttles.CredentialRateThrottle):
+class TimedCredential(throttling.CredentialRateThrottle):
     timer = staticmethod(lambda: Clock.now)
 
 
@@ -73,9 +73,9 @@ class Anonymous(BaseAuthentication):
 def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every count, and the clock, at the beginning of a minute."""
     monkeypatch.setattr(Clock, "now", 1_000_000_020.0)
-    monkeypatch.setattr(counters, "_breakers", defaultdict(counters.CircuitBreaker))
+    monkeypatch.setattr(throttling, "_breakers", defaultdict(throttling.CircuitBreaker))
     cache.clear()
-    counters._local.clear()
+    throttling._local.clear()
     CALLS.clear()
     yield
     cache.clear()
@@ -321,5 +321,5 @@ def test_a_rate_that_is_not_there_lets_no_call_through(
 
 def test_a_credential_has_the_same_identity_in_every_request() -> None:
     nameless = type("Key", (), {})
-    assert throttles._identify(nameless()) == throttles._identify(nameless()) == "Key"
-    assert throttles._identify(Token(pk=5)) == "Token 5"
+    assert throttling._identify(nameless()) == throttling._identify(nameless()) == "Key"
+    assert throttling._identify(Token(pk=5)) == "Token 5"

@@ -20,7 +20,7 @@ from rest_framework.throttling import (
     UserRateThrottle,
 )
 
-from mcp_bridge.access.throttling import throttles
+from mcp_bridge.access import throttling
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.signals import tool_call_refused
 from mcp_bridge.testing import MCPClient, MCPError
@@ -338,7 +338,7 @@ def test_threads_count_requests_exactly(
     request = type("Request", (), {"user": user, "META": {"REMOTE_ADDR": "127.0.0.1"}})()
 
     def ask() -> bool:
-        throttle = throttles.make_throttle(import_string(path))
+        throttle = throttling.make_throttle(import_string(path))
         return throttle.allow_request(request, None)
 
     counted = in_threads(ask)

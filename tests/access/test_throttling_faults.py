@@ -18,7 +18,7 @@ import pytest
 from django.core.cache import cache
 from django.core.cache.backends.base import BaseCache
 
-from mcp_bridge.access.throttling import counters
+from mcp_bridge.access import throttling
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
@@ -53,9 +53,9 @@ class SocketCache(BaseCache):
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory for the socket of a cache; errors of other caches are forgotten."""
-    monkeypatch.setattr(counters, "_breakers", defaultdict(counters.CircuitBreaker))
+    monkeypatch.setattr(throttling, "_breakers", defaultdict(throttling.CircuitBreaker))
     monkeypatch.setattr(SocketCache, "asked", 0)
-    counters._local.clear()
+    throttling._local.clear()
     # Paths of sockets are short.
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -153,7 +153,7 @@ def test_a_cache_that_hangs_delays_one_call_and_is_logged_once(
         assert allowed(modern, most=5) == 5
         # Each time it is asked is a wait of the cache's own timeout, once in a pause.
         assert SocketCache.asked <= 2
-        time.sleep(counters.PAUSE)
+        time.sleep(throttling.PAUSE)
         assert allowed(modern, most=3) == 3
         assert 2 <= SocketCache.asked <= 4
     (record,) = caplog.records
@@ -193,10 +193,10 @@ def test_a_redis_that_is_stopped_continues_and_dies(
         server.send_signal(signal.SIGSTOP)
         assert allowed(modern, most=10) == 10
         server.send_signal(signal.SIGCONT)
-        time.sleep(counters.PAUSE)
+        time.sleep(throttling.PAUSE)
         # What it counted before it was stopped, and what reached it when it went on.
         assert allowed(modern, most=50) <= 20
-    counters._local.clear()
+    throttling._local.clear()
     assert allowed(modern, most=1) == 1
 
 

@@ -115,6 +115,45 @@ TYPED: list[tuple[Any, bool, dict[str, str], dict[str, Any]]] = [
 ]
 
 
+def apart(schema: Any) -> Any:
+    """The same schema with null in a branch of its own, as hints are described."""
+    if isinstance(schema, list):
+        return [apart(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {key: apart(value) for key, value in schema.items()}
+    kinds = schema.get("type")
+    if not isinstance(kinds, list):
+        return schema
+    about = {key: schema.pop(key) for key in ("title", "default") if key in schema}
+    return {"anyOf": [{**schema, "type": kinds[0]}, NULL], **about}
+
+
+WITH_NULL = [each for each in TYPED if apart(each[0]) != each[0]]
+
+
+@pytest.mark.parametrize(("schema", "required", "typed", "sent"), WITH_NULL, ids=label)
+def test_null_in_a_branch_of_its_own_makes_the_same_form(
+    schema: Any, required: bool, typed: dict[str, str], sent: dict[str, Any]
+) -> None:
+    pages = []
+    for each in (schema, apart(schema)):
+        form = filled(one(each, required=required), typed)
+        assert form.is_valid(), form.errors
+        assert form.arguments() == sent
+        pages.append(render("arguments", form=form).html)
+    assert pages[0] == pages[1]
+
+
+def test_a_choice_or_null_is_a_list_to_choose_from() -> None:
+    schema = {"anyOf": [{"type": "string", "enum": ["a", "b"]}, NULL], "default": None}
+    form = filled(one(schema), {"v": '"b"'})
+    assert form.is_valid()
+    assert form.arguments() == {"v": "b"}
+    widget: Any = filled(one(schema), {}).fields["v"].widget
+    assert [text for _, text in widget.choices] == ["(not sent; default: null)", "a", "b", "null"]
+
+
 @pytest.mark.parametrize(("schema", "required", "typed", "sent"), TYPED, ids=label)
 def test_what_is_typed_is_what_is_sent(
     schema: Any, required: bool, typed: dict[str, str], sent: dict[str, Any]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -90,6 +90,10 @@ def test_what_a_schema_holds_has_rows_of_its_own() -> None:
         (1, "value.title", "string, at most 5 characters"),
         (1, "value.year", "integer or null"),
     ]
+    choices = rows(input_schema(taking(list[Literal["a", "b"] | None])))
+    assert choices == [(0, "value", "list of (one of: a, b, null)")]
+    mixed = rows(input_schema(taking(Literal[1, "a", None])))
+    assert mixed == [(0, "value", "one of: 1, a, null")]
     assert rows(input_schema(taking(dict[str, ex.Point])))[1] == (1, "value.*", "object")
     assert rows({"properties": {"a.b": {}, "": {}}})[0][1] == '"a.b"'
     whole = {"allOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]}

@@ -213,6 +213,12 @@ def test_class_works_in_views_of_drf_as_well(user: Any) -> None:
     wrong = Request(factory.get("/", HTTP_AUTHORIZATION="Bearer mcp_wrong"))
     with pytest.raises(AuthenticationFailed):
         authentication.authenticate(wrong)
+    for header in ("Bearer wrong", "Bearer", "Token mcp_wrong", "Bearermcp_wrong"):
+        # Another class's, for all that this one knows.
+        assert (
+            authentication.authenticate(Request(factory.get("/", HTTP_AUTHORIZATION=header)))
+            is None
+        )
     assert authentication.authenticate_header(wrong) == 'Bearer realm="mcp"'
 
 

@@ -21,7 +21,7 @@ from pydantic import Field, SecretStr
 
 from mcp_bridge import Context
 from mcp_bridge.audit.recorder import refuse
-from mcp_bridge.features.context import Client
+from mcp_bridge.features.tools import Client
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol import LATEST, Request
 from mcp_bridge.protocol.content import CallToolResult

@@ -142,8 +142,34 @@ def test_a_union_has_the_errors_of_the_branch_that_was_meant_or_one_line(
 def test_a_branch_has_the_name_of_its_type(sent: Any, modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(list[int] | list[bool]))
     text = text_of(modern.call_tool("take", {"value": sent}))
-    assert "as list[int]: /value/1: " in text
-    assert "as list[bool]: /value/0: " in text
+    assert "as list[int]: /1: " in text
+    assert "as list[bool]: /0: " in text
+
+
+@pytest.mark.parametrize(
+    ("hint", "sent", "told"),
+    [
+        (
+            ex.Card | ex.Cash,
+            {"method": "cheque"},
+            "/value: /method: Input should be 'card'; /amount: is required and was not sent"
+            " | or: /method: Input should be 'cash'; /kind: is required and was not sent",
+        ),
+        (
+            list[list[int] | list[bool]] | list[str],
+            [[1, "x"]],
+            "/value: as list[union[list[int],list[bool]]]: /0: as list[int]: /1: Input should be a"
+            " valid integer | or: as list[bool]: /0: Input should be a valid boolean; /1: Input"
+            " should be a valid boolean | or: as list[str]: /0: Input should be a valid string",
+        ),
+    ],
+    ids=label,
+)
+def test_a_union_names_its_path_once_and_its_members_below_it(
+    hint: Any, sent: Any, told: str, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(hint))
+    assert text_of(modern.call_tool("take", {"value": sent})) == told
 
 
 @pytest.mark.parametrize("tag", ["card", "cash"])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from modernrpc.server import RpcServer
 import mcp_bridge
 from mcp_bridge import checks as our_checks
 from mcp_bridge import mcp_tool
-from mcp_bridge.testing import MCPError
+from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route, serve
+from tests.calls.test_arguments import errors_of
 from tests.support.serving import giving, names, taking
 
 RPC = "mcp_bridge.sources.modernrpc.ModernRPCSource"
@@ -275,22 +277,92 @@ def test_e009_leaves_other_tools_alone(settings: Any) -> None:
     assert (ids(), names()) == (["E009"], ["give"])
 
 
-def test_w001_hint_that_cannot_be_resolved(settings: Any) -> None:
+@dataclass
+class Holder:
+    server: RpcServer
+
+
+def unresolved(value: Nowhere) -> None:  # type: ignore[name-defined]  # noqa: F821
+    """Take."""
+
+
+def unresolved_result() -> list[Nowhere]:  # type: ignore[name-defined]  # noqa: F821
+    """Give."""
+
+
+def unresolved_rest(**rest: Nowhere) -> None:  # type: ignore[name-defined]  # noqa: F821
+    """Take."""
+
+
+def unresolved_branch(value: int | Nowhere = 1) -> None:  # type: ignore[name-defined]  # noqa: F821
+    """Take."""
+
+
+UNREADABLE: list[tuple[Any, str, str]] = [
+    (unresolved, "the hint of 'value'", "Nowhere"),
+    (unresolved_result, "the return hint", "Nowhere"),
+    (unresolved_rest, "the hint of 'rest'", "Nowhere"),
+    (unresolved_branch, "the hint of 'value'", "Nowhere"),
+    (taking(RpcServer), "the hint of 'value'", "RpcServer"),
+    (taking(list[RpcServer] | None), "the hint of 'value'", "RpcServer"),
+    (taking(Holder), "the hint of 'value'", "RpcServer"),
+    (giving(RpcServer, None), "the return hint", "RpcServer"),
+    (giving(Holder, None), "the return hint", "RpcServer"),
+]
+
+
+@pytest.mark.parametrize(("function", "where", "what"), UNREADABLE, ids=range(len(UNREADABLE)))
+def test_e006_a_hint_that_cannot_be_read_withholds_the_tool(
+    function: Any, where: str, what: str, settings: Any
+) -> None:
+    serve(settings, function)
+    (message,) = found()
+    assert (message.id, message.level) == ("mcp_bridge.E006", checks.ERROR)
+    assert where in message.msg
+    assert what in message.msg
+    assert ".." not in message.msg
+    assert "Any takes any value" in str(message.hint)
+    assert names() == []
+
+
+def test_e006_names_each_hint_that_cannot_be_read(settings: Any) -> None:
     def find(good: int, bad: Nowhere) -> list[Nowhere]:  # type: ignore[name-defined]  # noqa: F821
         """Find."""
 
     serve(settings, find)
-    messages = found()
-    assert [message.id for message in messages] == ["mcp_bridge.W001"] * 2
-    assert ["'bad'" in messages[0].msg, "'return'" in messages[1].msg] == [True, True]
-    assert all(message.msg.count("Nowhere") and ".." not in message.msg for message in messages)
+    assert ["'bad'" in found()[0].msg, "return" in found()[1].msg] == [True, True]
 
 
-def test_w001_hint_that_pydantic_cannot_read(settings: Any) -> None:
-    serve(settings, taking(RpcServer))
+@pytest.mark.parametrize("hint", [Any, object, dict[str, Any], list])
+def test_a_hint_that_means_anything_is_served(
+    hint: Any, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(hint))
+    assert found() == []
+    value = {dict[str, Any]: {"a": [1]}, list: [1]}.get(hint, "text")
+    assert text_of(modern.call_tool("take", {"value": value})) == repr(value)
+
+
+def test_a_parameter_that_no_caller_gives_may_have_any_hint(settings: Any) -> None:
+    def take(value: int, own: Nowhere) -> int:  # type: ignore[name-defined]  # noqa: F821
+        """Take."""
+        return value
+
+    server = RpcServer(register_system_procedures=False)
+    server.register_procedure(mcp_tool(take), context_target="own")
+    route(settings, path("rpc", server.view))
+    assert (found(), names()) == ([], ["take"])
+
+
+def test_w001_a_hint_beside_a_schema_that_is_given_by_hand(
+    modern: CheckedClient, settings: Any
+) -> None:
+    schema = {"type": "object", "properties": {"value": {"type": "integer"}}}
+    serve(settings, taking(RpcServer), input_schema=schema)
     (message,) = found()
     assert (message.id, "'value'" in message.msg) == ("mcp_bridge.W001", True)
-    assert ".." not in message.msg
+    assert text_of(modern.call_tool("take", {"value": 1})) == "1"
+    assert errors_of(modern.call_tool("take", {"value": "x"})) == [("/value", "type")]
 
 
 @pytest.mark.parametrize("docstring", [None, "", "   ", ":param value: only that"])

@@ -17,7 +17,7 @@ from typing import Any
 import django
 
 # What a site sets whose clients are Google's.
-GOOGLE: dict[str, Any] = {}
+GOOGLE: dict[str, Any] = {"SCHEMA_STYLE": "google"}
 
 
 def main(plain: Path, google: Path) -> None:

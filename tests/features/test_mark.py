@@ -73,8 +73,8 @@ def test_option_is_kept_as_given(option: str, given: Any, kept: Any) -> None:
 def test_every_option_of_the_contract_exists() -> None:
     assert ", ".join(sorted(ToolOptions.__dataclass_fields__)) == (
         "confirm, deprecated, description, destructive, exposed, icons, idempotent, input_schema, "
-        "meta, name, open_world, output_schema, permissions, public, read_only, scopes, throttle, "
-        "title"
+        "meta, name, open_world, output_schema, permissions, precheck, public, read_only, scopes, "
+        "throttle, title"
     )
 
 

@@ -45,7 +45,7 @@ def main(path: str, caller: str, begin: str) -> None:
     from django.conf import settings
     from django.utils.module_loading import import_string
 
-    from mcp_bridge.access.throttling.throttles import ToolRateThrottle, make_throttle
+    from mcp_bridge.access.throttling import ToolRateThrottle, make_throttle
     from mcp_bridge.features.tools import Context, Tool
 
     settings.MCP_BRIDGE = {"THROTTLE_RATES": {"user": RATE, "tools": RATE}}

@@ -191,14 +191,16 @@ def hammer(threads: int, reloads: int) -> dict[str, int]:
     workers = [threading.Thread(target=work, args=(each,)) for each in counted]
     for worker in workers:
         worker.start()
-    # Until each thread has had its turn, however soon that many reloads are done.
-    while generation < reloads or min(count["answers"] for count in counted) < 3:
-        generation += 1
-        registry.reload()
-        assert len(registry.snapshot) == len(NAMES) + 1
-    over.set()
-    for worker in workers:
-        worker.join()
+    try:
+        # Until each thread has had its turn, however soon that many reloads are done.
+        while generation < reloads or min(count["answers"] for count in counted) < 3:
+            generation += 1
+            registry.reload()
+            assert len(registry.snapshot) == len(NAMES) + 1
+    finally:
+        over.set()
+        for worker in workers:
+            worker.join()
     return {name: sum(count[name] for count in counted) for name in counted[0]}
 
 

@@ -8,7 +8,9 @@ from django.core import checks
 from django.urls import path
 
 from mcp_bridge.features.tools import Tool
-from mcp_bridge.registry.registry import build, registry
+from mcp_bridge.protocol import LATEST
+from mcp_bridge.registry import fingerprints
+from mcp_bridge.registry.registry import Snapshot, build, registry
 from mcp_bridge.sources.base import Source
 from mcp_bridge.sources.modernrpc import ModernRPCSource
 from mcp_bridge.testing.checked import CheckedClient
@@ -16,14 +18,19 @@ from mcp_bridge.testing.serving import route, serve
 from tests.support.serving import giving, taking
 
 
+def fingerprint_of(snapshot: Snapshot) -> str:
+    definitions = snapshot.definitions(tuple(snapshot), LATEST, None)
+    return fingerprints.fingerprint(definitions.decode())
+
+
 def fingerprint(settings: Any, function: Any, **options: Any) -> str:
     serve(settings, function, **options)
-    return registry.snapshot.fingerprint
+    return fingerprint_of(registry.snapshot)
 
 
 def test_equal_tools_have_equal_fingerprints(settings: Any) -> None:
     first, second = fingerprint(settings, taking(int)), fingerprint(settings, taking(int))
-    assert first == second == build().fingerprint
+    assert first == second == fingerprint_of(build())
     assert len(first) == 64
 
 

@@ -12,8 +12,7 @@ from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
 
 from mcp_bridge.registry import registry as module
-from mcp_bridge.registry.registry import registry
-from mcp_bridge.registry.snapshot import Snapshot
+from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.signals import tools_changed
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve

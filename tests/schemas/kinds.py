@@ -56,6 +56,13 @@ class Rank(IntegerChoices):
     LAST = 2, "Last"
 
 
+def nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a value or null; a description stands beside the branches."""
+    beside = {key: schema[key] for key in ("title", "description") if key in schema}
+    branch = {key: value for key, value in schema.items() if key not in beside}
+    return {"anyOf": [branch, {"type": "null"}], **beside}
+
+
 def same(*values: Any) -> list[tuple[Any, Any]]:
     """Values that a procedure receives as they were sent."""
     return [(value, value) for value in values]
@@ -148,7 +155,7 @@ CHOICES = [
     ),
     Kind(
         hint=Literal[1, "a", None],
-        schema={"enum": [1, "a", None]},
+        schema=nullable({"enum": [1, "a"]}),
         taken=same(1, "a", None),
         refused=["1", True],
     ),

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.schemas import examples as ex
 from tests.schemas import structures as st
-from tests.schemas.kinds import INTEGER, NAIVE, STRING, Kind, same
+from tests.schemas.kinds import INTEGER, NAIVE, STRING, Kind, nullable, same
 
 
 def closed(required: list[str], **properties: Any) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def ref(name: str) -> dict[str, Any]:
 
 
 def optional(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"anyOf": [schema, {"type": "null"}], "default": None}
+    return {**nullable(schema), "default": None}
 
 
 STRINGS = array(STRING)
@@ -41,7 +41,7 @@ BOOK = {
     **opened(
         ["title"],
         title={**STRING, "maxLength": 5, "description": "its title"},
-        year={"type": ["integer", "null"], "default": None},
+        year=optional(INTEGER),
     ),
     "description": "A book.",
 }
@@ -60,7 +60,7 @@ SHIPMENT = {
         first=ref("Branch"),
         second=optional(ref("Branch")),
         pets=array({"anyOf": [CAT, DOG]}),
-        place={**POINT, "type": ["object", "null"], "default": None},
+        place=optional(POINT),
     ),
     "description": "A dataclass of what others make.",
 }
@@ -182,7 +182,7 @@ OTHERS = [
                         ["firstName"],
                         firstName={**STRING, "minLength": 1, "description": "how it is called"},
                         ages=array({**INTEGER, "minimum": 0}),
-                        born={"type": ["string", "null"], "format": "date", "default": None},
+                        born=optional({**STRING, "format": "date"}),
                         parent=optional(ref("Named")),
                     ),
                     "description": "A renamed Struct.",
@@ -206,9 +206,7 @@ OTHERS = [
     Kind(
         hint=st.Changes,
         schema={
-            **closed(
-                [], name=STRING, note={"type": ["string", "null"]}, due={**STRING, "pattern": NAIVE}
-            ),
+            **closed([], name=STRING, note=nullable(STRING), due={**STRING, "pattern": NAIVE}),
             "description": "What is not sent is not set.",
         },
         taken=[({}, st.Changes()), ({"note": None}, st.Changes(note=None))],

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Optional
 from pydantic import Field
 
 from tests.schemas import examples as ex
-from tests.schemas.kinds import INTEGER, LEAP, NUMBER, STRING, Kind, same
+from tests.schemas.kinds import INTEGER, LEAP, NUMBER, STRING, Kind, nullable, same
 from tests.schemas.kinds_classes import BOOK, CARD, CASH, NAMED, POINT
 
 NULL: dict[str, Any] = {"type": "null"}
@@ -108,44 +108,44 @@ OBJECTS = [
 UNIONS = [
     Kind(
         hint=int | None,
-        schema={"type": ["integer", "null"]},
+        schema=nullable(INTEGER),
         taken=same(1, None),
         refused=["", "null"],
     ),
-    Kind(hint=Optional[str], schema={"type": ["string", "null"]}, taken=same("", None)),  # noqa: UP045
+    Kind(hint=Optional[str], schema=nullable(STRING), taken=same("", None)),  # noqa: UP045
     Kind(
         hint=Annotated[int | None, Field(ge=1)],
-        schema={"type": ["integer", "null"], "minimum": 1},
+        schema=nullable({**INTEGER, "minimum": 1}),
         taken=same(1, None),
         refused=[0],
     ),
     Kind(
         hint=list[int] | None,
-        schema={"type": ["array", "null"], "items": INTEGER},
+        schema=nullable({"type": "array", "items": INTEGER}),
         taken=same([1], None),
         refused=[["a"]],
     ),
     Kind(
         hint=ex.Point | None,
-        schema={**POINT, "type": ["object", "null"]},
+        schema=nullable(POINT),
         taken=[({"x": 1}, ex.Point(1)), (None, None)],
         refused=[{}],
     ),
     Kind(
         hint=dt.date | None,
-        schema={"type": ["string", "null"], "format": "date"},
+        schema=nullable({**STRING, "format": "date"}),
         taken=[("2024-02-29", LEAP), (None, None)],
         refused=[""],
     ),
     Kind(
         hint=Literal["a"] | None,
-        schema={"type": ["string", "null"], "enum": ["a", None]},
+        schema=nullable({**STRING, "const": "a"}),
         taken=same("a", None),
         refused=["b"],
     ),
     Kind(
         hint=ex.Colour | None,
-        schema={"type": ["string", "null"], "enum": ["red", "blue", None]},
+        schema=nullable({**STRING, "enum": ["red", "blue"]}),
         taken=[("red", ex.Colour.RED), (None, None)],
         refused=["None"],
     ),

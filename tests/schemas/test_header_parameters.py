@@ -60,9 +60,8 @@ def test_description_and_default_stand_beside_it() -> None:
     }
 
 
-@pytest.mark.parametrize("hint", [Place, Place | None], ids=label)
-def test_property_of_an_object_may_have_one(hint: Any) -> None:
-    schema = schema_of(hint)
+def test_property_of_an_object_may_have_one() -> None:
+    schema = schema_of(Place)
     assert header_parameters(schema) == {"Region": ("value", "region")}
     assert find_invalid_x_mcp_header(schema) is None
 
@@ -131,6 +130,7 @@ def test_schema_that_breaks_a_rule_is_left_out(schema: Any, settings: Any) -> No
         list[Annotated[str, McpHeader("A")]],
         dict[str, Annotated[str, McpHeader("A")]],
         Place | int,
+        Place | None,
         Tree,
     ],
     ids=label,

@@ -23,6 +23,7 @@ from mcp_bridge.protocol.content import (
 )
 from mcp_bridge.schemas import Outputs
 from tests.schemas import examples as ex
+from tests.schemas.kinds import nullable
 from tests.support.schemas import output_schema
 from tests.support.serving import giving
 from tests.support.values import label
@@ -115,8 +116,8 @@ def test_an_object_is_described_as_it_is(hint: Any, expected: dict[str, Any]) ->
         (datetime.date, {"type": "string", "format": "date"}),
         (uuid.UUID, {"type": "string", "format": "uuid"}),
         (decimal.Decimal, {**STRING, "pattern": r"^-?[0-9]+(\.[0-9]+)?(E[+-][0-9]+)?$"}),
-        (int | None, {"type": ["integer", "null"]}),
-        (ex.Point | None, {**POINT, "type": ["object", "null"]}),
+        (int | None, nullable(INTEGER)),
+        (ex.Point | None, nullable(POINT)),
         (int | str, {"anyOf": [INTEGER, STRING]}),
         (
             ex.Point | dict[str, int],
@@ -208,7 +209,7 @@ def test_a_dataclass_is_described_wherever_it_stands_in_whatever_tool() -> None:
     }
     for hint, schemas in [
         (tuple[Line, ex.Point], [line, POINT]),
-        (tuple[ex.Point, Line | None], [POINT, {**line, "type": ["object", "null"]}]),
+        (tuple[ex.Point, Line | None], [POINT, nullable(line)]),
     ] * 2:
         outputs = Outputs(hint)
         assert (outputs.schema or {})["properties"]["result"]["prefixItems"] == schemas

@@ -122,7 +122,7 @@ DEFAULTS: list[tuple[Any, Any, dict[str, Any]]] = [
     (int, 1, {**INTEGER, "default": 1}),
     (str, "", {**STRING, "default": ""}),
     (bool, False, {"type": "boolean", "default": False}),
-    (int | None, None, {"type": ["integer", "null"], "default": None}),
+    (int | None, None, {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}),
     (bytes, b"\xfb", {**STRING, "contentEncoding": "base64", "default": "+w=="}),
     (ex.Colour, ex.Colour.RED, {**STRING, "enum": ["red", "blue"], "default": "red"}),
     (dt.date, dt.date(2024, 1, 2), {**DAY, "default": "2024-01-02"}),

@@ -6,8 +6,11 @@ import subprocess
 import sys
 from typing import Any
 
+import attrs
 import pytest
+from django.db.models import QuerySet
 
+from mcp_bridge.schemas import Outputs
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
@@ -69,6 +72,25 @@ def test_another_class_as_a_result_is_a_fault(modern: CheckedClient, settings: A
 
     serve(settings, give)
     assert modern.call_tool("give")["isError"] is True
+
+
+@attrs.define
+class Shelf:
+    box: Box | None
+    # No hint of a result
+    rows: QuerySet[Any]
+
+
+@attrs.define
+class Box:
+    shelf: Shelf | None
+
+
+def test_a_class_that_cannot_be_read_is_no_empty_object_inside_another() -> None:
+    (shelf,) = Outputs(Shelf).errors
+    (box,) = Outputs(Box).errors
+    assert "a queryset as a result has no shape" in shelf
+    assert box == shelf
 
 
 def printed(program: str) -> str:

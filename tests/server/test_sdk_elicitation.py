@@ -31,13 +31,17 @@ def greet(context: Context) -> str:
     return " and ".join(elicit(context, f"Who is {word}?", Name).name for word in ("one", "two"))
 
 
-def talk(live_server: Any, user: Any, tool: str, mode: str, **arguments: Any) -> Any:
-    """The result of a call whose user agrees to everything, and what the user was asked."""
+def talk(
+    live_server: Any, user: Any, tool: str, mode: str, action: Any = "accept", **arguments: Any
+) -> Any:
+    """The result of a call whose user agrees to everything, or does else, and what was asked."""
     _, secret = Token.objects.issue(user=user, name="test")
     asked: list[str] = []
 
     async def answer(_: Any, question: Any) -> ElicitResult:
         asked.append(question.message)
+        if action != "accept":
+            return ElicitResult(action=action)
         content = {"confirm": True} if tool == "wipe" else {"name": question.message[7:-1]}
         return ElicitResult(action="accept", content=content)
 
@@ -59,6 +63,21 @@ def test_the_client_asks_its_user_and_the_call_runs(
     result, asked = talk(live_server, user, "wipe", "2026-07-28", name="all")
     assert (result.is_error, RUNS, len(asked)) == (False, [("all", 1)], 1)
     assert "May the tool wipe (wipe) be run" in asked[0]
+
+
+@pytest.mark.parametrize(
+    ("action", "waiting", "text"),
+    [("cancel", 1, "The call waits"), ("decline", 0, "did not agree")],
+)
+def test_a_client_without_a_person_closes_the_form_and_a_person_declines_it(
+    action: str, waiting: int, text: str, live_server: Any, user: Any, settings: Any
+) -> None:
+    RUNS.clear()
+    serve(settings, wipe, confirm=True)
+    result, asked = talk(live_server, user, "wipe", "2026-07-28", action, name="all")
+    assert (result.is_error, RUNS, len(asked)) == (True, [], 1)
+    assert text in result.content[0].text
+    assert PendingCall.objects.filter(status="waiting").count() == waiting
 
 
 def test_the_client_answers_round_after_round(live_server: Any, user: Any, settings: Any) -> None:

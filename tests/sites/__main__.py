@@ -1,5 +1,5 @@
 """
-Install the bridge into sites that know nothing of it: ``make sites`` (ARGS="wagtail knox" for some).
+Install the bridge into sites that know nothing of it: ``make sites`` (ARGS="knox" for one).
 
 Each site is made anew by its own tools, gets what docs/installation.md asks for and a file of ten
 procedures, and is served by gunicorn: it must start, check clean, list as three users, run five

@@ -14,7 +14,14 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.timezone import get_current_timezone_name, is_naive, make_aware
 
-from mcp_bridge.admin.schema_tables import as_json, choice, describe_type, kinds_of, spelled
+from mcp_bridge.admin.schema_tables import (
+    as_json,
+    choice,
+    describe_type,
+    kinds_of,
+    spelled,
+    with_null_as_type,
+)
 from mcp_bridge.protocol import JSONObject, JSONSchema, ProtocolError
 from mcp_bridge.protocol.jsonrpc import decode
 from mcp_bridge.protocol.text import cut, pointer
@@ -102,11 +109,11 @@ class ArgumentsForm(forms.Form):
 
     def __init__(self, schema: JSONSchema, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._document = SchemaDocument(schema)
+        self._document = SchemaDocument(with_null_as_type(schema))
         self._left = MAX_FIELDS
         # The fields' names in the form, by the JSON pointers of their values.
         self._keys: dict[str, str] = {}
-        root, seen = self._document.merged(schema)
+        root, seen = self._document.merged(self._document.root)
         self.nodes = tuple(self._members(root, (), seen, certain=True))
 
     def arguments(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import mcp_bridge
 from mcp_bridge.access.policy import context_for
 from mcp_bridge.features import Client
 from mcp_bridge.management.base import TablesCommand, named_user
+from mcp_bridge.management.missing import why_missing
 from mcp_bridge.protocol import LATEST, REVISIONS, ProtocolError, UnknownToolError
 from mcp_bridge.protocol.jsonrpc import decode
 from mcp_bridge.server.server import MCPServer
@@ -50,10 +51,7 @@ class Command(TablesCommand):
         try:
             result = call_named(MCPServer(), name, sent, context)
         except UnknownToolError as error:
-            raise CommandError(
-                f"{error}. There is none, or it is switched off, waits for approval, or is not for "
-                f"{user or 'anonymous callers'}: `manage.py mcp_tools` says which."
-            ) from None
+            raise CommandError(f"{error}. {why_missing(name, caller)}") from None
         except ProtocolError as error:
             raise CommandError(f"The call was refused: {error}") from None
         written = json.loads(result.to_json(context.revision))

@@ -8,11 +8,13 @@ from django.core import checks
 from django.core.management.base import CommandError, CommandParser
 
 from mcp_bridge.access.policy import visible
-from mcp_bridge.checks.tools import lint_messages
 from mcp_bridge.features import Tool
 from mcp_bridge.management.base import TablesCommand, named_user
+from mcp_bridge.management.missing import why_missing
 from mcp_bridge.protocol import LATEST
+from mcp_bridge.registry.definitions import sent_definition
 from mcp_bridge.registry.linting import budget, tokens
+from mcp_bridge.registry.linting import lint as lint_tool
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus, read_settings, status_of
 
@@ -24,7 +26,9 @@ class Command(TablesCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--user", help="Only what this user may see and call.")
+        parser.add_argument(
+            "--user", help="Only what this user may see and call, and why the rest is missing."
+        )
         parser.add_argument("--json", action="store_true", help="As JSON, schemas included.")
         parser.add_argument(
             "--lint",
@@ -43,9 +47,10 @@ class Command(TablesCommand):
         self, *, user: str | None, json: bool, lint: bool, fail_level: str, **options: object
     ) -> None:
         discovered = registry.discovered
-        tools = list(discovered if user is None else visible(named_user(user)))
+        caller = None if user is None else named_user(user)
+        tools = list(discovered if caller is None else visible(caller))
         if lint:
-            found = [*discovered.messages, *lint_messages(tools, minor=True)]
+            found = [*discovered.messages, *(each for tool in tools for each in lint_tool(tool))]
             self._report(found, tools, getattr(checks, fail_level))
             return
         settings = read_settings()
@@ -53,7 +58,7 @@ class Command(TablesCommand):
         if json:
             described = [
                 {
-                    **tool.definition(LATEST),
+                    **sent_definition(tool, LATEST),
                     "source": tool.source,
                     "public": tool.access.public,
                     "permissions": list(tool.access.permissions),
@@ -79,6 +84,11 @@ class Command(TablesCommand):
         self.stdout.write(f"\n{len(tools)} of {len(discovered)} tools{whose}.")
         for message in discovered.messages:
             self.stderr.write(self.style.WARNING(f"{message.id}: {message.msg}"))
+        if caller is not None:
+            for tool in discovered:
+                why = why_missing(tool.name, caller)
+                if why is not None:
+                    self.stderr.write(f"{tool.name}: {why}")
 
     def _report(self, found: Iterable[checks.CheckMessage], tools: list[Tool], level: int) -> None:
         shown = [message for message in found if not message.is_silenced()]

@@ -8,11 +8,10 @@ instances and querysets are results by the shape that the return hint declares.
 
 from __future__ import annotations
 
-from mcp_bridge.schemas.adapters import register
-from mcp_bridge.schemas.django.choices import ChoicesAdapter
-from mcp_bridge.schemas.django.datetimes import in_site_time
-from mcp_bridge.schemas.django.forms import FormAdapter
-from mcp_bridge.schemas.django.models import Lookup, ModelAdapter
+from mcp_bridge.schemas.adapters import TRANSIENT, register
+from mcp_bridge.schemas.django.forms import FormAdapter, in_site_time
+from mcp_bridge.schemas.django.hints import NOT_YET
+from mcp_bridge.schemas.django.models import ChoicesAdapter, Lookup, ModelAdapter
 from mcp_bridge.schemas.django.serializers import SerializerAdapter
 from mcp_bridge.schemas.strictness import on_receipt
 
@@ -23,4 +22,5 @@ def register_adapters() -> None:
     """Register these types with the schema engine; a second call changes nothing."""
     for adapter in (ChoicesAdapter(), ModelAdapter(), FormAdapter(), SerializerAdapter()):
         register(adapter)
+    TRANSIENT.update(NOT_YET)
     on_receipt("datetime", in_site_time)

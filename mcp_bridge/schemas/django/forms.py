@@ -1,23 +1,28 @@
-"""A form class as a parameter: a caller sends its fields, the procedure gets the valid form."""
+"""A form class as a parameter: the procedure gets the valid form; and times as forms take them."""
 
 from __future__ import annotations
 
+import datetime
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Literal, TypeAlias
 
 from django import forms
-from django.utils.choices import BaseChoiceIterator, flatten_choices
-from pydantic import AfterValidator, BaseModel, ValidationError
-from pydantic_core import InitErrorDetails
+from django.conf import settings
+from django.forms.utils import from_current_timezone
+from django.utils import timezone
+from django.utils.choices import BaseChoiceIterator, BlankChoiceIterator, flatten_choices
+from django.utils.datastructures import MultiValueDict
+from pydantic import AfterValidator, BaseModel
+from pydantic_core import PydanticCustomError
 
 from mcp_bridge.schemas.adapters import Adapter
 from mcp_bridge.schemas.django import hints
-from mcp_bridge.schemas.django.choices import describe
-from mcp_bridge.schemas.django.models import related_key_hint
-from mcp_bridge.schemas.hints import annotate
+from mcp_bridge.schemas.django.models import key_hint
+from mcp_bridge.schemas.hints import TypeHint, annotate
 
+_Choice: TypeAlias = tuple[object, object]
 _HINTS: Final = hints.by_class(forms)
 
 
@@ -29,24 +34,34 @@ class FormAdapter(Adapter):
             return None
         unbound = hint()
         fields = {
-            name: _declared(name, field)
+            name: _declared(hint, name, field)
             for name, field in unbound.fields.items()
             if not field.disabled
         }
 
         def bind(values: BaseModel) -> forms.BaseForm:
-            sent = hints.sent_values(values)
-            data = {}
-            for name, value in sent.items():
+            data: dict[str, Any] = {}
+            files: MultiValueDict[str, Any] = MultiValueDict()
+            for name, value in hints.sent_values(values).items():
                 if value is not None:
-                    as_text = isinstance(unbound.fields[name], forms.JSONField)
-                    data[unbound.add_prefix(name)] = json.dumps(value) if as_text else value
-            form = hint(data)
+                    field = unbound.fields[name]
+                    sent = json.dumps(value) if isinstance(field, forms.JSONField) else value
+                    is_file = isinstance(field, forms.FileField)
+                    (files if is_file else data)[unbound.add_prefix(name)] = sent
+            form = hint(data, files)
             for field in form.fields.values():
                 # Other widgets read values as browsers send them: an absent box is one unticked.
-                field.widget = forms.Widget()
+                is_file = isinstance(field, forms.FileField)
+                field.widget = forms.FileInput() if is_file else forms.Widget()
             if not form.is_valid():
-                raise ValidationError.from_exception_data(hint.__name__, list(_errors(form, sent)))
+                errors = (
+                    (error.code, message + _choices_now(hint, form, name, error), path)
+                    for name, found in form.errors.as_data().items()
+                    for path in [(name,) if name in form.fields else ()]
+                    for error in found
+                    for message in error.messages
+                )
+                raise hints.validation_error(hint.__name__, errors)
             return form
 
         shape = hints.model_with(hint.__name__, hint.__dict__.get("__doc__"), fields)
@@ -58,36 +73,38 @@ class FormAdapter(Adapter):
         return None
 
 
-def _errors(form: forms.BaseForm, sent: Mapping[str, object]) -> Iterator[InitErrorDetails]:
-    for name, errors in form.errors.as_data().items():
-        path = (name,) if name in form.fields else ()
-        for error in errors:
-            for message in error.messages:
-                yield hints.argument_error(error.code, message, path, sent.get(name))
-
-
-def _declared(name: str, field: forms.Field) -> tuple[object, dict[str, object]]:
+def _declared(
+    form: type[forms.BaseForm], name: str, field: forms.Field
+) -> tuple[TypeHint, dict[str, Any]]:
     """Return a form's field as a hint and the options of pydantic's ``Field``."""
-    hint = _hint(name, field)
+    choices = _fixed_choices(form, name, field)
+    hint = _hint(name, field, choices)
     texts = (field.label, field.help_text)
-    options: dict[str, object] = {"description": describe(texts, _choices(field))}
-    if field.required:
-        return hint, options
-    if hint is bool and not isinstance(field, forms.NullBooleanField):
-        return hint, {**options, "default": False}
-    return hints.or_none(hint), {**options, "default": None}
+    options: dict[str, Any] = {}
+    if not field.required:
+        is_box = hint is bool and not isinstance(field, forms.NullBooleanField)
+        hint, options["default"] = (hint, False) if is_box else (hint | None, None)
+    if choices is not None:
+        return hint, {**options, "description": hints.describe(texts, choices)}
+
+    def current() -> Iterable[_Choice]:
+        return _listed(form().fields[name])
+
+    return annotate(hint, hints.CurrentChoices(texts, current)), options
 
 
-def _hint(name: str, field: forms.Field) -> object:
+def _hint(name: str, field: forms.Field, choices: Sequence[_Choice] | None) -> TypeHint:
     if isinstance(field, forms.ModelChoiceField):
-        key = related_key_hint(field, field.to_field_name)
+        key = key_hint(field.queryset, field.to_field_name)
         return hints.list_of(key) if isinstance(field, forms.ModelMultipleChoiceField) else key
+    if isinstance(field, forms.FileField):
+        return hints.FILE
+    least = 1 if field.required else None
     if isinstance(field, forms.ChoiceField):
-        values = tuple(value for value, _ in _choices(field))
-        choice: object = Literal[values] if values else str
-        if not isinstance(field, forms.MultipleChoiceField):
-            return choice
-        return hints.with_bounds(hints.list_of(choice), field, 1 if field.required else None)
+        # Forms compare texts, also where the values that they offer are numbers.
+        choice: TypeHint = Literal[tuple(value for value, _ in choices)] if choices else str
+        several = isinstance(field, forms.MultipleChoiceField)
+        return hints.list_of(choice, field, least) if several else choice
     hint = hints.nearest(_HINTS, field)
     if hint is None:
         raise TypeError(f"the form field {name!r} is a {type(field).__name__}: no JSON fills it")
@@ -97,14 +114,66 @@ def _hint(name: str, field: forms.Field) -> object:
     if hint in (Any, uuid.UUID):
         # Their fields are of texts, which may have a length; JSON values and UUIDs have none.
         return hint
-    is_filled = isinstance(field, forms.CharField) and field.required
-    return hints.with_bounds(hint, field, 1 if is_filled else None)
+    return hints.with_bounds(hint, field, least if isinstance(field, forms.CharField) else None)
 
 
-def _choices(field: forms.Field) -> Sequence[tuple[object, object]]:
-    """Return the choices that are known before a call; those of a function or query are not."""
-    choices: Any = field.choices if isinstance(field, forms.ChoiceField) else []
-    if isinstance(choices, BaseChoiceIterator):
+def _fixed_choices(
+    form: type[forms.BaseForm], name: str, field: forms.Field
+) -> Sequence[_Choice] | None:
+    """
+    Return the choices that a field has at each call, or None where each call decides.
+
+    Those of a function may change, and those that the form's ``__init__`` has set.
+    """
+    if not isinstance(field, forms.ChoiceField) or isinstance(field, forms.ModelChoiceField):
         return []
-    flat: Iterator[tuple[object, object]] = flatten_choices(choices)
+    listed, declared = _listed(field), getattr(form, "base_fields", {}).get(name)
+    is_fixed = listed and not _is_iterator(field) and not _is_iterator(declared)
+    return listed if is_fixed and listed == _listed(declared) else None
+
+
+def _is_iterator(field: object) -> bool:
+    """Return whether a function or a query gives the choices of a field, or it has none at all."""
+    choices = getattr(field, "choices", None)
+    while isinstance(choices, BlankChoiceIterator):
+        choices = choices.choices
+    return choices is None or isinstance(choices, BaseChoiceIterator)
+
+
+def _listed(field: Any) -> Sequence[_Choice]:
+    """Return the choices of a field but the empty one."""
+    flat: Iterator[_Choice] = flatten_choices(field.choices)
     return [each for each in flat if each[0] not in ("", None)]
+
+
+def _choices_now(
+    kind: type[forms.BaseForm], form: forms.BaseForm, name: str, error: forms.ValidationError
+) -> str:
+    """Return a sentence on the choices of a field whose schema cannot tell them, or ""."""
+    if error.code != "invalid_choice" or name not in form.fields:
+        return ""
+    field = form.fields[name]
+    return (
+        "" if _fixed_choices(kind, name, field) is not None else f" {hints.offered(_listed(field))}"
+    )
+
+
+def in_site_time(value: datetime.datetime) -> datetime.datetime:
+    """
+    Return a time as the site keeps it: with USE_TZ aware, and else naive, in its time zone.
+
+    Raises pydantic's error for one that the zone skips or has twice, or that Python cannot hold.
+    """
+    if not settings.USE_TZ and timezone.is_aware(value):
+        default = timezone.get_default_timezone()
+        try:
+            return timezone.make_naive(value, default)
+        except OverflowError as exception:
+            text = "is before the year 1 or after the year 9999 in the time zone {zone}"
+            raise PydanticCustomError("datetime_range", text, {"zone": str(default)}) from exception
+    try:
+        return from_current_timezone(value)
+    except forms.ValidationError as exception:
+        text = "is skipped or ambiguous in the time zone {zone}; send it with an offset"
+        zone = timezone.get_current_timezone_name()
+        raise PydanticCustomError("datetime_zone", text, {"zone": zone}) from exception

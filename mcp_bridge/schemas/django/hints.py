@@ -4,61 +4,60 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import mimetypes
 import types
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
-from pydantic.config import JsonDict
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from django.conf import settings
+from django.core.exceptions import ObjectDoesNotExist, SuspiciousFileOperation
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import Error
+from django.utils.encoding import force_str
+from django.utils.translation import override
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
-from mcp_bridge.schemas.hints import annotate
+from mcp_bridge.features.texts import CurrentText
+from mcp_bridge.protocol.text import cut
+from mcp_bridge.schemas.hints import TypeHint, annotate
 from mcp_bridge.schemas.inputs import CONFIG
 
 T = TypeVar("T")
-
-
-def _drop_title(schema: JsonDict) -> None:
-    schema.pop("title", None)
+_ANY: Final[TypeAdapter[Any]] = TypeAdapter(Any)
+# A form or a serializer may query when it is made, before its tables or rows are there.
+NOT_YET: Final[tuple[type[Exception], ...]] = (Error, ObjectDoesNotExist)
+# Of more choices than these a description says only how many there are.
+_MOST_OFFERED: Final = 50
+# The code of an error, its text, and its path below the argument.
+FieldError = tuple[str | None, str, tuple[str | int, ...]]
 
 
 # pydantic makes a title of the name of a form or a serializer, which tells callers nothing.
-FIELDS_CONFIG: Final = ConfigDict(**{**CONFIG, "json_schema_extra": _drop_title})
+FIELDS_CONFIG: Final = ConfigDict(
+    **{**CONFIG, "json_schema_extra": lambda schema: schema.pop("title", None)}
+)
 
 
-def with_bounds(hint: object, field: object, least: int | None = None) -> object:
-    """Return the hint with a field's bounds; ``least`` is the least length if it has none."""
-    bounds = {
-        "ge": getattr(field, "min_value", None),
-        "le": getattr(field, "max_value", None),
-        "min_length": getattr(field, "min_length", None) or least,
-        "max_length": getattr(field, "max_length", None),
-    }
-    # Code that returns a bound is run by the form or serializer, with each value.
-    known: dict[str, Any] = {
-        name: bound for name, bound in bounds.items() if bound is not None and not callable(bound)
-    }
-    return annotate(hint, Field(**known)) if known else hint
-
-
-def list_of(hint: object) -> object:
-    """Return ``list[hint]``."""
-    return types.GenericAlias(list, hint)
-
-
-def or_none(hint: Any) -> object:
-    """Return ``hint | None``."""
-    return hint | None
-
-
-def formatted(name: str) -> object:
+def formatted(name: str) -> TypeHint:
     """Return the hint of a string with a ``format`` of JSON Schema, which is not enforced."""
     return Annotated[str, Field(json_schema_extra={"format": name})]
 
 
 # By the names that the fields of forms share with those of serializers.
-_HINTS: Final[Mapping[str, object]] = {
+_HINTS: Final[Mapping[str, TypeHint]] = {
     "BooleanField": bool,
     "CharField": str,
     "DateField": datetime.date,
@@ -74,7 +73,29 @@ _HINTS: Final[Mapping[str, object]] = {
 }
 
 
-def by_class(module: types.ModuleType) -> dict[type, object]:
+# A file in a form or a serializer, in MCP's words. A docstring would stand in the schema.
+class _File(BaseModel):
+    model_config = FIELDS_CONFIG
+    name: str = Field(description="The name of the file, with its extension.", min_length=1)
+    data: bytes = Field(description="The content of the file.")
+    mimeType: str = Field("", description="Its media type; if left out, that of its name.")
+
+
+def _uploaded(file: _File) -> SimpleUploadedFile:
+    media_type = file.mimeType or mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    try:
+        return SimpleUploadedFile(file.name, file.data, media_type)
+    except SuspiciousFileOperation as exception:
+        raise PydanticCustomError("file_name", "the name is none that a file has") from exception
+
+
+# The form or the serializer gets the upload, also out of sent_values().
+FILE: Final[TypeHint] = Annotated[
+    _File, AfterValidator(_uploaded), PlainSerializer(lambda upload: upload, return_type=Any)
+]
+
+
+def by_class(module: types.ModuleType) -> dict[type, TypeHint]:
     """Return the hints of the values of fields, for the fields of forms or of serializers."""
     return {getattr(module, name): hint for name, hint in _HINTS.items()}
 
@@ -84,36 +105,94 @@ def nearest(table: Mapping[type, T], field: object) -> T | None:
     return next((table[kind] for kind in type(field).__mro__ if kind in table), None)
 
 
+def with_bounds(hint: TypeHint, field: object, least: int | None = None) -> TypeHint:
+    """Return the hint with a field's bounds; ``least`` is the least length if it has none."""
+    bounds = {
+        "ge": getattr(field, "min_value", None),
+        "le": getattr(field, "max_value", None),
+        "min_length": getattr(field, "min_length", None) or least,
+        "max_length": getattr(field, "max_length", None),
+    }
+    # Code that returns a bound is run by the form or serializer, with each value.
+    known: dict[str, Any] = {
+        name: bound for name, bound in bounds.items() if bound is not None and not callable(bound)
+    }
+    return annotate(hint, Field(**known)) if known else hint
+
+
+def list_of(hint: TypeHint, field: object = None, least: int | None = None) -> TypeHint:
+    """Return ``list[hint]``, with the bounds of a field as of with_bounds()."""
+    return with_bounds(types.GenericAlias(list, hint), field, least)
+
+
+def labels(choices: Iterable[tuple[object, object]]) -> str:
+    """Return values with their labels, as a sentence in the site's own language."""
+    # A schema is built once, whichever language the first request asks for.
+    with override(settings.LANGUAGE_CODE):
+        return "; ".join(f"{value}: {force_str(label)}" for value, label in choices) + "."
+
+
+def describe(texts: Iterable[object], choices: Iterable[tuple[object, object]] = ()) -> str | None:
+    """Return texts, and the labels of choices where they differ from the values, as sentences."""
+    sentences = [f"{str(text).rstrip('.')}." for text in texts if text]
+    known = list(choices)
+    if any(str(value) != str(label) for value, label in known):
+        sentences.append(labels(known))
+    return " ".join(sentences) or None
+
+
+class CurrentChoices:
+    """Metadata of a hint: its description has the choices there are when it is read."""
+
+    def __init__(
+        self, texts: Iterable[object], choices: Callable[[], Iterable[tuple[object, object]]]
+    ) -> None:
+        known = describe(texts)
+        start = f"{known} " if known else ""
+        self._text = CurrentText(
+            f"{start}One of the choices there are at the time of the call.",
+            lambda: start + offered(choices()),
+        )
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {**handler(core), "description": self._text}
+
+
+def offered(choices: Iterable[tuple[object, object]]) -> str:
+    """Return the choices there are now, as a sentence in the site's own language."""
+    with override(settings.LANGUAGE_CODE):
+        known = [(str(value), force_str(label)) for value, label in choices]
+    texts = [cut(value if value == label else f"{value}: {label}", 200) for value, label in known]
+    if len(texts) > _MOST_OFFERED:
+        texts[_MOST_OFFERED:] = [f"and {len(texts) - _MOST_OFFERED} more"]
+    return f"One of: {'; '.join(texts)}." if texts else "There are no choices now."
+
+
 def model_with(
-    name: str, doc: str | None, fields: Mapping[str, tuple[object, Mapping[str, object]]]
+    name: str, doc: str | None, fields: Mapping[str, tuple[TypeHint, dict[str, Any]]]
 ) -> type[BaseModel]:
     """Return a closed model; ``fields`` has the hint and the options of ``Field`` by alias."""
     # Numbered, since a form or a serializer may use names that pydantic reserves.
-    declared: dict[str, Any] = {}
-    for alias, (hint, options) in fields.items():
-        given: dict[str, Any] = {**options, "alias": alias}
-        declared[f"f{len(declared)}"] = (hint, Field(**given))
+    declared: dict[str, Any] = {
+        f"f{index}": (hint, Field(**options, alias=alias))
+        for index, (alias, (hint, options)) in enumerate(fields.items())
+    }
     return create_model(name, __config__=FIELDS_CONFIG, __doc__=doc, **declared)
 
 
 def sent_values(value: object) -> Any:
     """Return the values that were sent for a model, by alias, at any depth."""
-    if isinstance(value, BaseModel):
-        fields = type(value).model_fields
-        sent = value.model_fields_set
-        return {fields[name].alias: sent_values(getattr(value, name)) for name in sent}
-    if isinstance(value, list):
-        return [sent_values(each) for each in value]
-    if isinstance(value, dict):
-        return {key: sent_values(each) for key, each in value.items()}
-    return value
+    return _ANY.dump_python(value, by_alias=True, exclude_unset=True)
 
 
-def argument_error(
-    code: str | None, text: str, path: tuple[str | int, ...], sent: object = None
-) -> InitErrorDetails:
-    """Return an error below an argument, for pydantic's ``from_exception_data()``."""
-    # pydantic wants literals of both; the text may hold braces, so that it is no template itself.
-    kind: Any = code or "invalid"
-    error = PydanticCustomError(kind, "{text}", {"text": text})
-    return InitErrorDetails(type=error, loc=path, input=sent)
+def validation_error(name: str, errors: Iterable[FieldError]) -> ValidationError:
+    """Return the error that pydantic takes from a validator, of errors below the argument."""
+    details: list[InitErrorDetails] = []
+    for code, text, path in errors:
+        # pydantic wants literals of both; the text may hold braces, so that it is no template.
+        kind: Any = code or "invalid"
+        error = PydanticCustomError(kind, "{text}", {"text": text})
+        details.append(InitErrorDetails(type=error, loc=path, input=None))
+    return ValidationError.from_exception_data(name, details)

@@ -1,28 +1,28 @@
-"""A model class as a parameter: a caller sends an id, the procedure gets the instance."""
+"""A model class as a parameter: a caller sends an id, the procedure gets the instance; choices."""
 
 from __future__ import annotations
 
 import datetime
 import decimal
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, TypeGuard, get_args, get_origin
+from typing import Any, Final, TypeGuard, get_args, get_origin
 
 from annotated_types import BaseMetadata, GroupedMetadata
 from django.db import models
 from django.db.models.manager import BaseManager
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field
 from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, core_schema
 
 from mcp_bridge.protocol.text import cut, quoted
 from mcp_bridge.schemas.adapters import Adapter
+from mcp_bridge.schemas.core_schemas import BESIDE
 from mcp_bridge.schemas.django import hints
-from mcp_bridge.schemas.hints import annotate
-from mcp_bridge.schemas.members import BESIDE
+from mcp_bridge.schemas.hints import TypeHint, annotate, split_annotated
 
-_HINTS: Final[Mapping[type, object]] = {
+_HINTS: Final[Mapping[type, TypeHint]] = {
     models.CharField: str,
     models.DateField: datetime.date,
     models.DateTimeField: None,
@@ -67,22 +67,19 @@ class ModelAdapter(Adapter):
         if _is_queryset(hint):
             raise TypeError("a queryset is no parameter: take list[Article], which is one query")
         several = get_origin(hint) is list
-        model, inner = get_args(hint)[0] if several else hint, []
-        if several and get_origin(model) is Annotated:
-            model, *inner = get_args(model)
+        model, inner = split_annotated(get_args(hint)[0] if several else hint)
         if not _is_model(model):
             return None
-        lookups = [each for each in (*inner, *metadata) if isinstance(each, Lookup)]
-        finder = Finder(model, lookups[0].field if lookups else model._meta.pk.name)
-        # Constraints are of the value that is sent; other metadata is of the instance.
-        constraints = [each for each in metadata if isinstance(each, _CONSTRAINTS)]
-        others = [each for each in metadata if not isinstance(each, (*_CONSTRAINTS, Lookup))]
-        sent, find = finder.key, AfterValidator(finder.one)
+        lookups = [each.field for each in (*inner, *metadata) if isinstance(each, Lookup)]
+        key, find = _finder(model, lookups[0] if lookups else model._meta.pk.name, several)
         if several:
             # Other metadata of an item would be applied before there is an instance.
             kept = [each for each in inner if isinstance(each, _CONSTRAINTS)]
-            sent, find = hints.list_of(annotate(sent, *kept)), AfterValidator(finder.every)
-        return annotate(sent, *constraints, find, *others)
+            key = hints.list_of(annotate(key, *kept))
+        # Constraints are of the value that is sent; other metadata is of the instance.
+        constraints = [each for each in metadata if isinstance(each, _CONSTRAINTS)]
+        others = [each for each in metadata if not isinstance(each, (*_CONSTRAINTS, Lookup))]
+        return annotate(key, *constraints, AfterValidator(find), *others)
 
     def result(self, hint: object, metadata: tuple[object, ...]) -> object:
         if _is_model(hint):
@@ -103,74 +100,77 @@ class ModelAdapter(Adapter):
         return isinstance(value, models.Model)
 
 
-class Finder:
+class ChoicesAdapter(Adapter):
+    """TextChoices, IntegerChoices, and other subclasses of Choices."""
+
+    def parameter(self, hint: object, metadata: tuple[object, ...]) -> object:
+        if not (isinstance(hint, type) and issubclass(hint, models.Choices) and list(hint)):
+            return None
+        text = hints.labels((each.value, each.label) for each in hint)
+        return annotate(hint, Field(description=text), *metadata)
+
+
+def _finder(
+    model: type[models.Model], name: str, several: bool
+) -> tuple[TypeHint, Callable[[Any], object]]:
     """
-    Instances of a model by the values of one unique field; ``key`` is the hint of such a value.
+    Return the hint of a unique field's values, and what finds the instance, or those of a list.
 
-    Raises TypeError for a field that does not tell instances apart, or is of no known type.
+    Raises TypeError for a field that is not unique, or of no known type.
     """
+    field = model._meta.get_field(name)
+    if not (isinstance(field, models.Field) and field.unique):
+        raise TypeError(f"{model.__name__}.{name} is not unique, so it names no one instance")
+    words, noun = _words(field), str(model._meta.verbose_name_raw)
+    article = "an" if noun[:1].lower() in "aeiou" else "a"
 
-    def __init__(self, model: type[models.Model], name: str) -> None:
-        field = model._meta.get_field(name)
-        if not (isinstance(field, models.Field) and field.unique):
-            raise TypeError(f"{model.__name__}.{name} is not unique, so it names no one instance")
-        self.model = model
-        # The name of a relation would give the instance that it leads to.
-        self.column = field.attname
-        self.words = name.replace("_", " ")
-        self.noun = str(model._meta.verbose_name_raw)
-        article = "an" if self.noun[:1].lower() in "aeiou" else "a"
-        text = f"The {self.words} of {article} {self.noun}."
-        self.key = annotate(key_hint(field), Field(description=text))
-
-    def one(self, key: object) -> models.Model:
-        """Return the instance; raises PydanticCustomError if there is none."""
-        found = self._found([key]).get(key)
-        if found is None:
-            raise self._missing(key)
-        return found
-
-    def every(self, keys: Sequence[object]) -> list[models.Model]:
-        """Return the instances in this order; raises ValidationError with all that are missing."""
-        found = self._found(keys)
-        missing = [
-            InitErrorDetails(type=self._missing(key), loc=(index,), input=key)
-            for index, key in enumerate(keys)
-            if key not in found
-        ]
-        if missing:
-            raise ValidationError.from_exception_data(self.noun, missing)
-        return [found[key] for key in keys]
-
-    def _found(self, keys: Sequence[object]) -> dict[Any, models.Model]:
+    def find(sent: Any) -> object:
+        keys = sent if several else [sent]
         # A database raises errors of its own for keys that no column can hold.
         askable = [
             key
             for key in keys
             if (_LEAST <= key <= _MOST if isinstance(key, int) else "\0" not in str(key))
         ]
-        return self.model._default_manager.in_bulk(askable, field_name=self.column)
+        # The name of a relation would give the instance that it leads to.
+        found = model._default_manager.in_bulk(askable, field_name=field.attname)
+        missing: list[hints.FieldError] = []
+        for index, key in enumerate(keys):
+            if key not in found:
+                shown = quoted(key) if isinstance(key, str) else cut(str(key))
+                text = f"There is no {noun} with the {words} {shown}"
+                missing.append(("not_found", text, (index,) if several else ()))
+        if missing:
+            raise hints.validation_error(noun, missing)
+        return [found[key] for key in keys] if several else found[sent]
 
-    def _missing(self, key: object) -> PydanticCustomError:
-        shown = quoted(key) if isinstance(key, str) else cut(str(key))
-        context = {"noun": self.noun, "name": self.words, "key": shown}
-        return PydanticCustomError("not_found", "There is no {noun} with the {name} {key}", context)
+    description = f"The {words} of {article} {noun}."
+    return annotate(key_hint(model._default_manager, name), Field(description=description)), find
 
 
-def key_hint(field: Any) -> object:
-    """Return the hint of a model field's values; raises TypeError where JSON has none."""
-    if field.remote_field is not None:
-        return key_hint(field.target_field)
+def _words(field: models.Field[Any, Any]) -> str:
+    """Return a field's name in words: "page id" for the link of a page's child to the page."""
+    parent = ""
+    while isinstance(field, models.ForeignKey) and field.remote_field.parent_link:
+        field = field.target_field
+        parent = f"{field.model._meta.verbose_name_raw} "
+    return parent + field.name.replace("_", " ")
+
+
+def key_hint(queryset: Any, name: str | None) -> TypeHint:
+    """
+    Return the hint of a field of a queryset's model, by default the primary key.
+
+    Raises TypeError for a field whose values JSON has no type for.
+    """
+    options = queryset.model._meta
+    field = options.get_field(name or options.pk.name)
+    while field.remote_field is not None:
+        field = field.target_field
     hint = hints.nearest(_HINTS, field)
     if hint is None:
         raise TypeError(f"{field.model.__name__}.{field.name} has no type that JSON can name")
     return hints.with_bounds(str, field) if hint is str else hint
-
-
-def related_key_hint(field: Any, name: str | None) -> object:
-    """Return the hint of the column, by default the primary key, that names a related row."""
-    options = field.queryset.model._meta
-    return key_hint(options.get_field(name or options.pk.name))
 
 
 def _is_model(hint: object) -> TypeGuard[type[models.Model]]:

@@ -7,30 +7,24 @@ serializer; the fields that may be read are the shape of a result, which is its 
 
 from __future__ import annotations
 
+import functools
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, NotRequired, TypeAlias, get_args, get_origin
 
-from pydantic import AfterValidator, Field, PlainSerializer, ValidationError
-from pydantic_core import InitErrorDetails, PydanticSerializationUnexpectedValue
+from django.utils.choices import BaseChoiceIterator, flatten_choices
+from pydantic import AfterValidator, Field, PlainSerializer
+from pydantic_core import PydanticSerializationUnexpectedValue
 from rest_framework import ISO_8601, serializers
 from rest_framework.settings import api_settings
 from typing_extensions import TypedDict
 
 from mcp_bridge.schemas.adapters import Adapter
-from mcp_bridge.schemas.django import hints
-from mcp_bridge.schemas.django.choices import describe
-from mcp_bridge.schemas.django.models import related_key_hint
-from mcp_bridge.schemas.django.spectacular import (
-    Direction,
-    inferred_hint,
-    override_hint,
-    override_value,
-)
-from mcp_bridge.schemas.hints import annotate
+from mcp_bridge.schemas.django import hints, spectacular
+from mcp_bridge.schemas.django.models import key_hint
+from mcp_bridge.schemas.hints import TypeHint, annotate
 
-_Serializer: TypeAlias = "serializers.Serializer[Any]"
 _Field: TypeAlias = "serializers.Field[Any, Any, Any, Any]"
 
 _WRITTEN: Final = {**hints.by_class(serializers), serializers.URLField: hints.formatted("uri")}
@@ -59,23 +53,19 @@ class SerializerAdapter(Adapter):
         kind, many = _kind(hint)
         if kind is None:
             return None
-        shape = _shape(kind(), "request")
 
         def validated(values: object) -> serializers.BaseSerializer[Any]:
             serializer = kind(data=hints.sent_values(values), many=many)
             if not serializer.is_valid():
-                errors = list(_errors(serializer.errors, ()))
-                raise ValidationError.from_exception_data(kind.__name__, errors)
+                raise hints.validation_error(kind.__name__, _errors(serializer.errors, ()))
             return serializer
 
-        sent = hints.list_of(shape) if many else shape
-        return annotate(sent, *metadata, AfterValidator(validated))
+        return annotate(_hint(kind(many=many), "request"), *metadata, AfterValidator(validated))
 
     def result(self, hint: object, metadata: tuple[object, ...]) -> object:
         kind, many = _kind(hint)
         if kind is None:
             return None
-        shape = _shape(kind(), "response")
 
         def represented(value: object) -> object:
             if value is None:
@@ -85,11 +75,11 @@ class SerializerAdapter(Adapter):
                 value = kind(value, many=many)
             return value.data
 
-        returned: Any = hints.list_of(shape) if many else shape
-        return annotate(Any, PlainSerializer(represented, return_type=returned), *metadata)
+        shape = _hint(kind(many=many), "response")
+        return annotate(Any, PlainSerializer(represented, return_type=shape), *metadata)
 
 
-def _kind(hint: object) -> tuple[type[_Serializer] | None, bool]:
+def _kind(hint: object) -> tuple[type[serializers.Serializer[Any]] | None, bool]:
     """Return the serializer class of a hint, if it is of one, and whether it is a list."""
     many = get_origin(hint) is list
     kind: Any = get_args(hint)[0] if many else hint
@@ -97,8 +87,8 @@ def _kind(hint: object) -> tuple[type[_Serializer] | None, bool]:
     return (kind if is_one else None), many
 
 
-def _errors(errors: object, path: tuple[str | int, ...]) -> Iterator[InitErrorDetails]:
-    """Yield the errors of a serializer, which may be nested, as errors of arguments."""
+def _errors(errors: object, path: tuple[str | int, ...]) -> Iterator[hints.FieldError]:
+    """Yield the errors of a serializer, which may be nested."""
     if isinstance(errors, Mapping):
         for key, each in errors.items():
             whole = key == api_settings.NON_FIELD_ERRORS_KEY
@@ -108,120 +98,27 @@ def _errors(errors: object, path: tuple[str | int, ...]) -> Iterator[InitErrorDe
             inner = isinstance(each, Mapping | list)
             yield from _errors(each, (*path, index) if inner else path)
     else:
-        yield hints.argument_error(getattr(errors, "code", None), str(errors), path)
+        yield getattr(errors, "code", None), str(errors), path
 
 
-def _shape(serializer: _Serializer, direction: Direction) -> object:
-    """
-    Return the hint of the values that a serializer takes ("request") or represents ("response").
-
-    A represented value is a TypedDict, since pydantic writes dicts as they are.
-    """
-    overridden = override_hint(serializer, direction)
-    if overridden is not None:
-        return overridden
-    name = type(serializer).__name__
-    text = override_value(serializer, "description", type(serializer).__dict__.get("__doc__"))
-    doc = None if text is None else str(text)
-    excluded = override_value(serializer, "exclude_fields", ())
-    fields = {key: each for key, each in serializer.fields.items() if key not in excluded}
-    if direction == "request":
-        taken = {
-            key: _written(key, field)
-            for key, field in fields.items()
-            if not field.read_only and not isinstance(field, serializers.HiddenField)
-        }
-        return hints.model_with(name, doc, taken)
-    make: Any = TypedDict
-    shape = make(
-        name, {key: _read(key, each) for key, each in fields.items() if not each.write_only}
-    )
-    shape.__pydantic_config__ = hints.FIELDS_CONFIG
-    shape.__doc__ = doc
-    return shape
-
-
-def _written(name: str, field: _Field) -> tuple[object, dict[str, object]]:
-    """Return a field that may be written as a hint and the options of pydantic's ``Field``."""
-    options = _options(name, field)
-    if not field.required:
-        # The schema shows no default where there is only a factory; the value is never used.
-        simple = isinstance(field.default, str | int | float | bool)
-        options |= {"default": field.default} if simple else {"default_factory": lambda: None}
-    return _nullable_hint(field, "request"), options
-
-
-def _read(name: str, field: _Field) -> object:
-    """Return the hint of a field that may be read, as a member of a TypedDict."""
-    hint = _hint(field, "response")
-    model = getattr(getattr(field.parent, "Meta", None), "model", None)
-    columns = {each.name: each for each in model._meta.fields} if model is not None else {}
-    never_null = field.source in columns and not columns[field.source].null
-    if field.allow_null or (field.read_only and not never_null):
-        hint = hints.or_none(hint)
-    hint = annotate(hint, Field(**_options(name, field)))
-    return hint if field.required or field.read_only else NotRequired[hint]
-
-
-def _options(name: str, field: _Field) -> dict[str, Any]:
-    choices = field.choices.items() if isinstance(field, serializers.ChoiceField) else ()
-    options: dict[str, Any] = {"description": describe([field.help_text], choices)}
-    if name in override_value(field.parent, "deprecate_fields", ()):
-        options["json_schema_extra"] = {"deprecated": True}
-    return options
-
-
-def _hint(field: _Field, direction: Direction) -> object:
+def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
     """
     Return the hint of the values that a field takes or represents; Any where it is not known.
 
     Raises TypeError for a field to be written that no JSON value fills.
     """
-    hint = override_hint(field, direction)
-    if hint is None:
-        hint = _structured(field, direction)
-    if hint is None:
-        return _written_value(field) if direction == "request" else _read_value(field)
-    if hint is Any and direction == "response":
-        return inferred_hint(field, direction) or Any
-    return hint
-
-
-def _structured(field: _Field, direction: Direction) -> object:
-    """Return the hint of a field that is alike in both directions but for its items, or None."""
-    if isinstance(field, serializers.ListSerializer | serializers.ListField):
-        items = hints.list_of(_nullable_hint(field.child, direction))
-        return hints.with_bounds(items, field, None if field.allow_empty else 1)
-    if isinstance(field, serializers.Serializer):
-        return _shape(field, direction)
-    if isinstance(field, serializers.DictField):
-        return types.GenericAlias(dict, (str, _nullable_hint(field.child, direction)))
-    if isinstance(field, serializers.ChoiceField):
-        values = (*field.choices, *([""] if field.allow_blank else []))
-        choice: object = Literal[values] if field.choices else Any
-        if not isinstance(field, serializers.MultipleChoiceField):
-            return choice
-        return hints.with_bounds(hints.list_of(choice), field, None if field.allow_empty else 1)
-    if isinstance(field, serializers.ManyRelatedField):
-        items = hints.list_of(_hint(field.child_relation, direction))
-        return hints.with_bounds(items, field, None if field.allow_empty else 1)
-    if isinstance(field, serializers.PrimaryKeyRelatedField | serializers.SlugRelatedField):
-        name = getattr(field, "slug_field", None)
-        # The type at the end of a path through relations is left to the database.
-        unknown = getattr(field, "queryset", None) is None or "__" in (name or "")
-        return Any if unknown else related_key_hint(field, name)
-    return Any if isinstance(field, _UNTYPED) else None
-
-
-def _nullable_hint(field: Any, direction: Direction) -> object:
-    hint = _hint(field, direction)
-    return hints.or_none(hint) if field.allow_null else hint
-
-
-def _written_value(field: _Field) -> object:
+    hint = spectacular.override_hint(field, direction) or _structured(field, direction)
+    if direction == "response":
+        if hint is None:
+            return _read_value(field)
+        return (spectacular.inferred_hint(field, direction) or Any) if hint is Any else hint
+    if hint is not None:
+        return hint
+    if isinstance(field, serializers.FileField):
+        return hints.FILE
     hint = hints.nearest(_WRITTEN, field)
-    if hint is None and not isinstance(field, serializers.FileField):
-        hint = inferred_hint(field, "request")
+    if hint is None:
+        hint = spectacular.inferred_hint(field, direction)
     if hint is None:
         kind = type(field).__name__
         raise TypeError(f"the field {field.field_name!r} is a {kind}: no JSON fills it")
@@ -229,7 +126,121 @@ def _written_value(field: _Field) -> object:
     return hints.with_bounds(hint, field, None if blank else 1)
 
 
-def _read_value(field: _Field) -> object:
+def _nullable_hint(field: Any, direction: spectacular.Direction) -> TypeHint:
+    hint = _hint(field, direction)
+    return hint | None if field.allow_null else hint
+
+
+def _structured(field: Any, direction: spectacular.Direction) -> TypeHint | None:
+    """Return the hint of a field that is alike in both directions but for its items, or None."""
+    least = None if getattr(field, "allow_empty", True) else 1
+    if isinstance(field, serializers.ListSerializer | serializers.ListField):
+        return hints.list_of(_nullable_hint(field.child, direction), field, least)
+    if isinstance(field, serializers.ManyRelatedField):
+        return hints.list_of(_hint(field.child_relation, direction), field, least)
+    if isinstance(field, serializers.Serializer):
+        return _shape(field, direction)
+    if isinstance(field, serializers.DictField):
+        return types.GenericAlias(dict, (str, _nullable_hint(field.child, direction)))
+    if isinstance(field, serializers.ChoiceField):
+        values = (*field.choices, *([""] if field.allow_blank else []))
+        open_hint = str if direction == "request" else Any
+        choice: TypeHint = open_hint if _is_decided_later(field) else Literal[values]
+        several = isinstance(field, serializers.MultipleChoiceField)
+        return hints.list_of(choice, field, least) if several else choice
+    if isinstance(field, serializers.PrimaryKeyRelatedField | serializers.SlugRelatedField):
+        name = getattr(field, "slug_field", None)
+        # The type at the end of a path through relations is left to the database.
+        queryset = getattr(field, "queryset", None)
+        return Any if queryset is None or "__" in (name or "") else key_hint(queryset, name)
+    return Any if isinstance(field, _UNTYPED) else None
+
+
+def _is_decided_later(field: Any) -> bool:
+    """Return whether each call decides on the choices: a function gives them, or the serializer."""
+    declared = _declared(field)
+    choices = getattr(declared, "choices", None)
+    if not field.choices or choices is None or isinstance(choices, BaseChoiceIterator):
+        return True
+    pairs = choices.items() if isinstance(choices, Mapping) else flatten_choices(choices)
+    return list(pairs) != list(field.choices.items())
+
+
+def _declared(field: Any) -> Any:
+    """Return the field that a serializer's class declares, or its model's, or None."""
+    parent = field.parent
+    if isinstance(parent, serializers.ListField | serializers.DictField):
+        return getattr(_declared(parent), "child", None)
+    declared = getattr(parent, "_declared_fields", {}).get(field.field_name)
+    return declared or _columns(parent).get(field.source)
+
+
+def _columns(serializer: object) -> dict[str, Any]:
+    model = getattr(getattr(serializer, "Meta", None), "model", None)
+    return {each.name: each for each in model._meta.fields} if model is not None else {}
+
+
+def _current_choices(
+    kind: type[serializers.Serializer[Any]], name: str
+) -> Iterable[tuple[object, object]]:
+    choices: Mapping[object, object] = getattr(kind().fields[name], "choices", {})
+    return choices.items()
+
+
+def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direction) -> TypeHint:
+    """Return a model of what a serializer takes, or a TypedDict, since pydantic writes it as is."""
+    kind = type(serializer)
+    text = spectacular.override_value(serializer, "description", kind.__dict__.get("__doc__"))
+    doc = None if text is None else str(text)
+    excluded = spectacular.override_value(serializer, "exclude_fields", ())
+    deprecated = spectacular.override_value(serializer, "deprecate_fields", ())
+    members: dict[str, Any] = {}
+    for name, field in serializer.fields.items():
+        unsent = field.read_only or isinstance(field, serializers.HiddenField)
+        if name in excluded or (unsent if direction == "request" else field.write_only):
+            continue
+        choices, later = (), False
+        if isinstance(field, serializers.ChoiceField):
+            later = _is_decided_later(field)
+            choices = () if later else field.choices.items()
+        options: dict[str, Any] = {"description": hints.describe([field.help_text], choices)}
+        if name in deprecated:
+            options["json_schema_extra"] = {"deprecated": True}
+        if direction == "response":
+            members[name] = _read(field, options)
+            continue
+        if not field.required:
+            # The schema shows no default where there is only a factory; the value is never used.
+            is_null = field.default is None and field.allow_null
+            simple = is_null or isinstance(field.default, str | int | float | bool)
+            options |= {"default": field.default} if simple else {"default_factory": lambda: None}
+        whole = _nullable_hint(field, direction)
+        if later:
+            del options["description"]
+            current = functools.partial(_current_choices, kind, name)
+            whole = annotate(whole, hints.CurrentChoices([field.help_text], current))
+        members[name] = whole, options
+    if direction == "request":
+        return hints.model_with(kind.__name__, doc, members)
+    make: Any = TypedDict
+    shape = make(kind.__name__, members)
+    shape.__pydantic_config__ = hints.FIELDS_CONFIG
+    shape.__doc__ = doc
+    return shape
+
+
+def _read(field: _Field, options: dict[str, Any]) -> TypeHint:
+    """Return the hint of a field that may be read, as a member of a TypedDict."""
+    hint = _hint(field, "response")
+    columns = _columns(field.parent)
+    never_null = field.source in columns and not columns[field.source].null
+    if field.allow_null or (field.read_only and not never_null):
+        hint = hint | None
+    hint = annotate(hint, Field(**options))
+    return hint if field.required or field.read_only else NotRequired[hint]
+
+
+def _read_value(field: _Field) -> TypeHint:
     if isinstance(field, serializers.SerializerMethodField):
         method = getattr(field.parent, field.method_name or f"get_{field.field_name}")
         return typing.get_type_hints(method).get("return", Any)
@@ -246,4 +257,4 @@ def _read_value(field: _Field) -> object:
     if isinstance(field, serializers.DecimalField):
         as_text = getattr(field, "coerce_to_string", api_settings.COERCE_DECIMAL_TO_STRING)
         return str if as_text else Any
-    return hints.nearest(_READ, field) or inferred_hint(field, "response") or Any
+    return hints.nearest(_READ, field) or spectacular.inferred_hint(field, "response") or Any

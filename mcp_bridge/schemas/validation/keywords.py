@@ -29,7 +29,9 @@ Errors = Iterator[ValidationError]
 
 # No format that is asserted has longer values, and some are slow to read.
 _LONGEST_FORMATTED: Final = 2000
-_TIME = re.compile(r"\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.IGNORECASE | re.ASCII)
+_DATE_TIME: Final = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.IGNORECASE | re.ASCII
+)
 # In steps of about four microseconds: a reference is searched for, a choice keeps the errors of
 # all its branches.
 _PRICES: Final = {"$ref": 8, "$dynamicRef": 8, "anyOf": 5, "oneOf": 5}
@@ -40,55 +42,41 @@ _GO_THROUGH: Final = (
 )
 
 
-class TooMuchWork(Exception):
-    """A check has used up the steps it may take."""
+class UncheckableError(ValueError):
+    """An instance cannot be checked; the text is a sentence for its sender."""
 
 
 @dataclass(slots=True)
-class _Budget:
-    """The steps that a check may still take, and the validators of the schema's parts by id()."""
+class Budget:
+    """The steps that a check may still take, and the validators of its schema's parts by id()."""
 
     left: int
     validators: dict[int, Validator]
 
 
 # Steps, not seconds, so that the same is refused on every machine.
-_budget: ContextVar[_Budget | None] = ContextVar("mcp_bridge_budget", default=None)
-
-
-def allow(steps: int, validators: dict[int, Validator]) -> None:
-    """
-    Let all that is checked from here on, in this context, take so many steps.
-
-    ``validators`` holds the validators of the parts of one schema, for all checks against it.
-    """
-    _budget.set(_Budget(steps, validators))
+BUDGET: Final[ContextVar[Budget | None]] = ContextVar("mcp_bridge_budget", default=None)
 
 
 def _spend(steps: int) -> None:
-    """Count steps, where any are counted. Raises TooMuchWork once there are none left."""
-    budget = _budget.get()
+    """Count steps, where any are counted. Raises UncheckableError once there are none left."""
+    budget = BUDGET.get()
     if budget is not None:
         budget.left -= steps
         if budget.left < 0:
-            raise TooMuchWork("checking it takes too many steps")
+            raise UncheckableError("cannot be checked: it is too large or too deep; send less")
 
 
 def _descend(
-    self: Validator,
-    instance: object,
-    schema: Any,
-    path: str | int | None = None,
-    schema_path: str | int | None = None,
-    resolver: object = None,
+    self: Validator, instance: object, schema: Any, path: str | int | None = None, **rest: object
 ) -> Errors:
     """
     Yield the errors of a part of an instance, as jsonschema's own method does.
 
-    The validator of a subschema is made once, and not for each value. ``resolver`` is not needed,
-    since every reference is a pointer from the root (SchemaDocument.localize).
+    The validator of a subschema is made once, and not for each value. A resolver is not needed,
+    since every reference is a pointer from the root (SchemaDocument.localize), nor a schema_path.
     """
-    budget = _budget.get()
+    budget = BUDGET.get()
     known = {} if budget is None else budget.validators
     below = known.get(id(schema))
     if below is None:
@@ -97,17 +85,13 @@ def _descend(
     for error in below.iter_errors(instance):
         if path is not None:
             error.path.appendleft(path)
-        if schema_path is not None:
-            error.schema_path.appendleft(schema_path)
         yield error
 
 
 def _counted(name: str, keyword: Keyword) -> Keyword:
     price, goes_through = _PRICES.get(name, 1), name in _GO_THROUGH
 
-    def check(
-        validator: Validator, value: Any, instance: object, schema: JSONSchema
-    ) -> Iterable[ValidationError] | None:
+    def check(validator: Validator, value: Any, instance: object, schema: JSONSchema) -> Any:
         size = len(value) if isinstance(value, dict | list) else 0
         if goes_through and isinstance(instance, dict | list):
             size += len(instance)
@@ -120,20 +104,15 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
 @lru_cache(maxsize=2048)
 def matcher(pattern: str) -> Callable[[str], bool]:
     """
-    Return a function that searches a text for a pattern, in time linear in the text's length.
+    Return pydantic's search for a pattern, which takes time linear in the length of a text.
 
-    The engine is the one that pydantic has for patterns in hints. Raises ValueError for a pattern
-    that it cannot read, such as one with look-around or back-references.
+    Raises ValueError for a pattern that it cannot read, such as one with look-around.
     """
     try:
         return SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
     except SchemaError as exception:
         reason = str(exception).strip().splitlines()[-1].strip().removeprefix("error: ")
         raise ValueError(reason) from exception
-
-
-# The keywords that are replaced; jsonschema calls each with the validator, the keyword's value, the
-# instance and the schema.
 
 
 def _pattern(validator: Validator, pattern: str, instance: object, *rest: object) -> Errors:
@@ -167,14 +146,14 @@ def _additional_properties(
         for name in instance
         if name not in known and not any(matcher(pattern)(name) for pattern in patterns)
     ]
-    if wanted is False:
-        names = ", ".join(map(quoted, islice(known, 10))) if extra else ""
+    if wanted is not False:
+        for name in extra:
+            yield from validator.descend(instance[name], wanted, path=name)
+    elif extra:
+        names = ", ".join(map(quoted, islice(known, 10)))
         among = f"; known are {names}" if names else ""
         for name in extra:
             yield ValidationError(f"is not a known member; leave it out{among}", path=[name])
-        return
-    for name in extra:
-        yield from validator.descend(instance[name], wanted, path=name)
 
 
 def _required(validator: Validator, names: list[str], instance: object, *rest: object) -> Errors:
@@ -184,11 +163,9 @@ def _required(validator: Validator, names: list[str], instance: object, *rest: o
                 yield ValidationError("is required and was not given", path=[name])
 
 
-def _property_names(
-    validator: Validator, wanted: object, instance: object, *rest: object
-) -> Errors:
+def _property_names(validator: Validator, names: object, instance: object, *rest: object) -> Errors:
     for name in instance if isinstance(instance, dict) else ():
-        if any(validator.descend(name, wanted)):
+        if any(validator.descend(name, names)):
             yield ValidationError(f"has a member with a name it may not have: {quoted(name)}")
 
 
@@ -250,33 +227,28 @@ def _format(validator: Validator, name: str, instance: object, *rest: object) ->
     yield ValidationError("is not of the format")
 
 
-# A value that is no text is of every format (JSON Schema Validation, section 7.1).
-
-
-def _is_date_time(value: object) -> bool:
-    if not isinstance(value, str):
-        return True
-    date, _, time = value.upper().partition("T")
-    if not re.fullmatch(r"\d{4}-\d\d-\d\d", date, re.ASCII) or not _TIME.fullmatch(time):
-        return False
+def _is_date_time(text: str) -> bool:
     # Python knows no leap second, which RFC 3339 allows.
-    return bool(
-        datetime.fromisoformat(f"{date}T{time[:6]}{time[6:8].replace('60', '59')}{time[8:]}")
-    )
+    known = text[:17] + text[17:19].replace("60", "59") + text[19:]
+    return bool(_DATE_TIME.fullmatch(text) and datetime.fromisoformat(known.upper()))
 
 
-def _is_time(value: object) -> bool:
-    if not isinstance(value, str):
-        return True
-    return _TIME.fullmatch(value) is not None and _is_date_time(f"2000-01-01T{value}")
+def _is_uri(text: str) -> bool:
+    plain = text.isascii() and text.isprintable() and " " not in text
+    return plain and bool(urlsplit(text).scheme)
 
 
-def _is_uri(value: object) -> bool:
-    if not isinstance(value, str):
-        return True
-    plain = value.isascii() and value.isprintable() and " " not in value
-    return plain and bool(urlsplit(value).scheme)
+def _add_format(name: str, is_valid: Callable[[str], bool]) -> None:
+    # A value that is no text is of every format (JSON Schema Validation, section 7.1).
+    FORMATS.checks(name, ValueError)(lambda value: not isinstance(value, str) or is_valid(value))
 
+
+# jsonschema's formats, and those for which it needs packages that may be missing.
+FORMATS: Final = FormatChecker(formats=())
+_add_format("date-time", _is_date_time)
+_add_format("time", lambda text: _is_date_time(f"2000-01-01T{text}"))
+_add_format("uri", _is_uri)
+FORMATS.checkers |= Draft202012Validator.FORMAT_CHECKER.checkers
 
 _KEYWORDS: Final[dict[str, Keyword]] = {
     **Draft202012Validator.VALIDATORS,
@@ -290,11 +262,6 @@ _KEYWORDS: Final[dict[str, Keyword]] = {
     "required": _required,
     "uniqueItems": _unique_items,
 }
-# jsonschema's formats, and those for which it needs packages that may be missing.
-FORMATS: Final = FormatChecker(formats=())
-for _name, _check in (("date-time", _is_date_time), ("time", _is_time), ("uri", _is_uri)):
-    FORMATS.checkers[_name] = (_check, ValueError)
-FORMATS.checkers |= Draft202012Validator.FORMAT_CHECKER.checkers
 _extend: Any = extend
 Bounded: Final[Validator] = _extend(
     Draft202012Validator, {name: _counted(name, each) for name, each in _KEYWORDS.items()}

@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import json
 import logging
-from contextvars import copy_context
-from dataclasses import dataclass
-from itertools import islice
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from itertools import chain, islice
+from typing import Any, Final, NamedTuple
 
 from jsonschema import Draft202012Validator, FormatChecker
-from jsonschema.exceptions import SchemaError
+from jsonschema.exceptions import SchemaError, ValidationError
 from referencing import Registry
 
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.text import cut, pointer
-from mcp_bridge.schemas.validation.keywords import FORMATS, Bounded, TooMuchWork, allow, matcher
-from mcp_bridge.schemas.validation.messages import explain, quiet
-from mcp_bridge.schemas.validation.structure import depth_of, is_circular, size_of
-from mcp_bridge.schemas.walk import SchemaDocument
+from mcp_bridge.schemas.validation import keywords
+from mcp_bridge.schemas.walk import IN_PLACE, SchemaDocument, subschemas
 
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
@@ -36,25 +34,54 @@ MAX_STEPS: Final = 50_000
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
+_LONG: Final = 100
+_MANY: Final = 50
+_SENTENCES: Final = {
+    None: "is not allowed here",
+    "minimum": "must be at least {}",
+    "maximum": "must be at most {}",
+    "exclusiveMinimum": "must be more than {}",
+    "exclusiveMaximum": "must be less than {}",
+    "multipleOf": "must be a multiple of {}",
+    "minLength": "must have at least {} characters",
+    "maxLength": "must have at most {} characters",
+    "minItems": "must have at least {} items",
+    "maxItems": "must have at most {} items",
+    "minProperties": "must have at least {} members",
+    "maxProperties": "must have at most {} members",
+    "const": "must be {}",
+    "pattern": "must match the pattern {}",
+    "format": "must be of the format {}",
+    "uniqueItems": "must not hold the same item twice",
+    "not": "must not be as this schema's 'not' says",
+    "contains": "does not hold as many items as 'contains' wants, of the kind it describes",
+    "anyOf": "fits none of the schemas that are allowed here",
+    "oneOf": "fits more than one schema",
+    "unevaluatedItems": "holds items that are not allowed",
+    "unevaluatedProperties": "holds members that are not allowed",
+    "items": "holds more items than are allowed",
+}
+_TYPES: Final = {"null": "null"} | {kind: f"an {kind}" for kind in ("array", "integer", "object")}
+# jsonschema puts the repr of a value into each message: with a large one, that is most of the work
+# of a check.
+_Text, _Object, _Array = (
+    type(kind.__name__, (kind,), {"__repr__": lambda value: "…"}) for kind in (str, dict, list)
+)
+
 logger = logging.getLogger("mcp_bridge.schemas")
 
 
-class UncheckableError(Exception):
-    """An instance cannot be checked; the text is a sentence for its sender."""
+class InstanceError(NamedTuple):
+    """One value that breaks a schema: the keyword that refuses it, a sentence, and its path."""
 
-
-@dataclass(frozen=True, slots=True)
-class InstanceError:
-    """One value that breaks a schema: its path, the keyword that refuses it, and a sentence."""
-
-    path: tuple[str | int, ...]
     keyword: str
     message: str
+    path: tuple[str | int, ...]
 
 
 class SchemaValidator:
     """
-    A JSON Schema (2020-12) that somebody wrote, ready to be enforced; ``format`` is asserted.
+    A JSON Schema (2020-12), ready to be enforced; ``format`` is asserted.
 
     Raises ValueError, with a sentence that begins with ``name``, for a schema that is not valid,
     of another dialect, larger than the bounds, or refers to schemas that it does not hold itself.
@@ -66,51 +93,59 @@ class SchemaValidator:
         try:
             plain = _read(schema)
             document = SchemaDocument(plain)
-            _check_structure(document)
-            _check_patterns(document)
+            _check_parts(document)
         except ValueError as exception:
             raise ValueError(f"its {name} {exception}") from exception
         document.localize()
         # By the id of a subschema, which the validator that is kept for it holds.
         self._validators: dict[int, Any] = {}
-        self._validator = Bounded(plain, registry=Registry(), format_checker=FORMATS)
+        self._validator = keywords.Bounded(
+            plain, registry=Registry(), format_checker=keywords.FORMATS
+        )
 
     def errors(self, instance: object) -> list[InstanceError]:
         """
-        Return the errors of a JSON value, in the order of their paths; at most a thousand.
+        Return the errors of a JSON value, in the order of their paths; at most MAX_ERRORS.
 
-        Raises UncheckableError where checking it takes too many steps, or the libraries fail on it;
-        that is logged once for each schema.
+        Raises UncheckableError where checking takes too many steps or fails, which is logged once.
         """
-        # A context of its own, so that the steps of one check are counted for no other.
-        return copy_context().run(self._errors, instance)
-
-    def _errors(self, instance: object) -> list[InstanceError]:
-        allow(MAX_STEPS, self._validators)
+        token = keywords.BUDGET.set(keywords.Budget(MAX_STEPS, self._validators))
         try:
-            errors = islice(self._validator.iter_errors(quiet(instance)), MAX_ERRORS)
-            found = [
-                InstanceError(tuple(each.absolute_path), each.validator or "false", explain(each))
-                for each in errors
-            ]
+            errors = self._validator.iter_errors(_quiet(instance))
+            found = list(islice(chain.from_iterable(map(_explained, errors)), MAX_ERRORS))
         except Exception as exception:
             if not self._has_logged:
                 self._has_logged = True
                 text = cut(f"{type(exception).__name__}: {exception}", 300)
                 logger.warning("A value could not be checked against %s: %r", self.name, text)
-            if isinstance(exception, TooMuchWork):
-                advice = "cannot be checked: it is too large or too deep; send less"
-                raise UncheckableError(advice) from None
-            raise UncheckableError("could not be checked; send simpler values") from exception
+            if isinstance(exception, keywords.UncheckableError):
+                raise
+            raise keywords.UncheckableError(
+                "could not be checked; send simpler values"
+            ) from exception
+        finally:
+            keywords.BUDGET.reset(token)
         return sorted(found, key=lambda each: [str(key) for key in each.path])
 
 
-def _read(schema: JSONSchema) -> dict[str, Any]:
-    """
-    Return a copy of a schema as JSON has it, without the name of its dialect.
+def size_of(value: object) -> int:
+    """Return the number of bytes of a JSON value, written as short as it can be."""
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
-    Raises ValueError for one that is not valid, of another dialect, too large or too deep.
-    """
+
+def depth_of(value: object) -> int:
+    """Return how many objects and arrays of a JSON value stand inside each other."""
+    depth, level = 0, [value]
+    while containers := [each for each in level if isinstance(each, Mapping | list)]:
+        depth += 1
+        level = []
+        for each in containers:
+            level += each.values() if isinstance(each, Mapping) else each
+    return depth
+
+
+def _read(schema: JSONSchema) -> dict[str, Any]:
+    """Return a copy of a schema as JSON has it, without the name of its dialect."""
     try:
         plain: dict[str, Any] = json.loads(json.dumps(schema, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as exception:
@@ -126,35 +161,35 @@ def _read(schema: JSONSchema) -> dict[str, Any]:
         raise ValueError(f"is of the dialect {cut(str(dialect), 200)}, not {_DIALECT}")
     try:
         # Without formats: patterns are read below, by the engine that matches them.
-        no_formats = FormatChecker(formats=())
-        Draft202012Validator.check_schema(plain, format_checker=no_formats)
+        Draft202012Validator.check_schema(plain, format_checker=FormatChecker(formats=()))
     except SchemaError as error:
         place, text = pointer(error.absolute_path) or "/", cut(error.message, 200)
         raise ValueError(f"is not valid at {place}: {text}") from error
     return plain
 
 
-def _check_structure(document: SchemaDocument) -> None:
+def _check_parts(document: SchemaDocument) -> None:
     parts = document.subschemas
     if len(parts) > MAX_SUBSCHEMAS:
         raise ValueError(f"has {len(parts)} subschemas, and at most {MAX_SUBSCHEMAS} are allowed")
     if any("$schema" in each for each in parts):
         raise ValueError("names a dialect ($schema) below its root")
-    for references, why in (
-        (document.external, "and nothing is fetched"),
-        (document.unresolved, "which it does not hold"),
-    ):
-        if references:
-            raise ValueError(f"refers to {cut(references[0], 200)}, {why}")
+    if document.external:
+        raise ValueError(f"refers to {cut(document.external[0], 200)}, and nothing is fetched")
+    if document.unresolved:
+        raise ValueError(f"refers to {cut(document.unresolved[0], 200)}, which it does not hold")
     anchors = [each["$dynamicAnchor"] for each in parts if "$dynamicAnchor" in each]
     if len(set(anchors)) < len(anchors) and any("$dynamicRef" in each for each in parts):
         raise ValueError("has a $dynamicAnchor twice, so that a $dynamicRef has no one target")
-    if is_circular(document):
-        raise ValueError("has a $ref that leads back to itself")
-
-
-def _check_patterns(document: SchemaDocument) -> None:
-    parts = document.subschemas
+    edges: dict[int, list[int]] = {}
+    for schema in parts:
+        in_place = [each.schema for each in subschemas(schema) if each.keyword in IN_PLACE]
+        # Booleans, whose ids are all the same, lead nowhere.
+        edges[id(schema)] = [id(each) for each in (*in_place, *document.targets(schema).values())]
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError:
+        raise ValueError("has a $ref that leads back to itself") from None
     patterns = [each["pattern"] for each in parts if "pattern" in each]
     names = [name for each in parts for name in each.get("patternProperties", ())]
     if names and any("unevaluatedProperties" in each for each in parts):
@@ -164,9 +199,58 @@ def _check_patterns(document: SchemaDocument) -> None:
         )
     for pattern in patterns + names:
         try:
-            matcher(pattern)
+            keywords.matcher(pattern)
         except ValueError as exception:
             raise ValueError(
                 f"has the pattern {cut(pattern, 100)!r}, which cannot be matched in linear time: "
                 f"{exception}"
             ) from exception
+
+
+def _quiet(value: object) -> object:
+    """Return the same JSON value, with a short repr at every level."""
+    if isinstance(value, str):
+        return value if len(value) <= _LONG else _Text(value)
+    if isinstance(value, dict):
+        return _Object({key: _quiet(each) for key, each in value.items()})
+    if isinstance(value, list | tuple):
+        return _Array([_quiet(each) for each in value])
+    return value
+
+
+def _explained(error: ValidationError, may_be_null: bool = False) -> Iterator[InstanceError]:
+    """Yield an error; for a value that may be null, those of the schema that it has besides."""
+    branches: Any = error.validator_value if error.validator == "anyOf" else ()
+    null = next((each for each in branches if each == {"type": "null"}), None)
+    # By identity, since the other branch may hold a schema that is equal.
+    meant = [each for each in error.context or () if each.schema is not null]
+    if len(branches) == 2 and null is not None and meant:
+        for each in meant:
+            yield from _explained(each, may_be_null=not each.path)
+        return
+    text = _explain(error)
+    if may_be_null and error.validator in ("type", "enum", "const"):
+        text += " or null"
+    yield InstanceError(str(error.validator or "false"), text, tuple(error.absolute_path))
+
+
+def _explain(error: ValidationError) -> str:
+    """Return an error as a sentence of at most 300 characters, without the value itself."""
+    wanted: Any = error.validator_value
+    match error.validator:
+        case "type":
+            names = [wanted] if isinstance(wanted, str) else wanted
+            return f"must be {' or '.join(_TYPES.get(name, f'a {name}') for name in names)}"
+        case "enum":
+            more = ", …" if len(wanted) > _MANY else ""
+            return cut(f"must be one of {', '.join(map(_json, wanted[:_MANY]))}{more}", 300)
+        case "oneOf" if error.context:
+            return "fits none of the schemas in 'oneOf'"
+        case keyword if keyword in _SENTENCES:
+            return cut(_SENTENCES[keyword].format(_json(wanted)), 300)
+    # The other keywords name members: those of this package, and the ones of the schema's own.
+    return cut(error.message, 300)
+
+
+def _json(value: object) -> str:
+    return cut(json.dumps(value, ensure_ascii=False), 200)

@@ -54,7 +54,8 @@ def ask(toolbox: Toolbox, config: Path, method: str, *options: str) -> dict[str,
         env={"MCP_INSPECTOR_SECRET_STORE": "memory", "HOME": str(config.parent)},
         timeout=60,
     )
-    if ended.status:
+    # What a strict client may refuse is a warning to it, with the status of success.
+    if ended.status or "\nWarning: tool " in ended.output:
         raise Failure(f"Inspector, {method}: exit status {ended.status}\n{ended.output}")
     result: dict[str, Any] = json.loads(ended.stdout)["result"]
     return result

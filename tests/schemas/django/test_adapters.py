@@ -6,9 +6,8 @@ from collections import Counter
 
 from mcp_bridge.schemas.adapters import ADAPTERS
 from mcp_bridge.schemas.django import register_adapters
-from mcp_bridge.schemas.django.choices import ChoicesAdapter
 from mcp_bridge.schemas.django.forms import FormAdapter
-from mcp_bridge.schemas.django.models import ModelAdapter
+from mcp_bridge.schemas.django.models import ChoicesAdapter, ModelAdapter
 from mcp_bridge.schemas.django.serializers import SerializerAdapter
 
 

@@ -15,6 +15,7 @@ from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Section
 from tests.calls.test_arguments import errors_of
+from tests.schemas.kinds_classes import optional
 from tests.support.serving import messages, served
 
 STRING = {"type": "string"}
@@ -76,7 +77,7 @@ def test_schema_is_of_the_fields(settings: Any) -> None:
     assert schema["required"] == ["name", "age", "plan", "terms"]
     assert (schema["type"], schema["additionalProperties"]) == ("object", False)
     assert (schema["description"], "secret" in properties) == ("Who signs up.", False)
-    assert messages("mcp_bridge.W001") == []
+    assert messages("mcp_bridge.E006") == []
 
 
 @pytest.mark.parametrize(
@@ -90,15 +91,15 @@ def test_schema_is_of_the_fields(settings: Any) -> None:
         ("plan", {**STRING, "enum": ["f", "p"], "description": "f: Free; p: Paid."}),
         ("terms", {"type": "boolean", "const": True}),
         ("letters", {"type": "boolean", "default": False}),
-        ("group", {"type": ["integer", "null"], "default": None}),
-        ("born", {"type": ["string", "null"], "format": "date", "default": None}),
+        ("group", optional({"type": "integer"})),
+        ("born", optional({**STRING, "format": "date"})),
         (
             "topics",
-            {"type": ["array", "null"], "items": {**STRING, "enum": ["a", "b"]}, "default": None},
+            optional({"type": "array", "items": {**STRING, "enum": ["a", "b"]}}),
         ),
         (
             "email",
-            {"type": ["string", "null"], "format": "email", "maxLength": 320, "default": None},
+            optional({**STRING, "format": "email", "maxLength": 320}),
         ),
     ],
 )
@@ -171,13 +172,13 @@ def test_a_model_form_saves(modern: CheckedClient, settings: Any) -> None:
 
 
 def test_a_form_that_no_json_fills_is_reported(settings: Any) -> None:
-    class Upload(forms.Form):
-        file = forms.FileField()
+    class Moment(forms.Form):
+        when = forms.SplitDateTimeField()
 
-    def upload(data: Upload) -> str:
-        """Upload."""
-        return "uploaded"
+    def note(data: Moment) -> str:
+        """Note."""
+        return "noted"
 
-    upload.__annotations__["data"] = Upload
-    serve(settings, upload)
-    assert "'file' is a FileField" in messages("mcp_bridge.W001")[0]
+    note.__annotations__["data"] = Moment
+    serve(settings, note)
+    assert "'when' is a SplitDateTimeField" in messages("mcp_bridge.E006")[0]

@@ -162,7 +162,7 @@ def test_members_are_received_as_instances(
     hint: Any, sent: Any, received: str, groups: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, taking(hint))
-    assert messages("mcp_bridge.W001") == []
+    assert messages("mcp_bridge.E006") == []
     assert text_of(modern.call_tool("take", {"value": sent})).startswith(received)
 
 
@@ -176,7 +176,7 @@ def test_the_instance_of_a_member_is_found_or_an_error(
 
 def properties_of(hint: Any, settings: Any) -> Any:
     serve(settings, taking(hint))
-    assert messages("mcp_bridge.W001") == []
+    assert messages("mcp_bridge.E006") == []
     return served("take").input_schema["properties"]["value"]["properties"]
 
 
@@ -187,8 +187,7 @@ def test_schema_of_a_member_is_that_of_a_parameter(settings: Any) -> None:
         "group": BY_ID,
         "others": {"type": "array", "items": BY_ID},
         "state": {
-            "type": ["string", "null"],
-            "enum": [*states, None],
+            "anyOf": [{"type": "string", "enum": states}, {"type": "null"}],
             "description": labels,
             "default": None,
         },
@@ -223,7 +222,7 @@ def fill(value: Filled) -> str:
 
 def test_forms_and_serializers_are_members(modern: CheckedClient, settings: Any) -> None:
     serve(settings, fill)
-    assert messages("mcp_bridge.W001") == []
+    assert messages("mcp_bridge.E006") == []
     lines = [{"code": "a"}, {"code": "b", "count": 2}]
     sent = {**FILLED, "line": lines[1], "lines": lines}
     assert json.loads(text_of(modern.call_tool("fill", {"value": sent}))) == [
@@ -293,5 +292,5 @@ def test_metadata_that_cannot_be_kept_is_refused_by_a_check(
     hint: Any, expected: str, settings: Any
 ) -> None:
     serve(settings, taking(hint))
-    (message,) = messages("mcp_bridge.W001")
+    (message,) = messages("mcp_bridge.E006")
     assert expected in message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import pytest
@@ -20,7 +21,8 @@ from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Article, Author, Section
 from tests.calls.test_arguments import errors_of
-from tests.support.serving import messages, served, taking
+from tests.schemas.kinds import nullable
+from tests.support.serving import messages, names, served, taking
 from tests.transports.test_async_view import async_caller
 
 Named = Annotated[Group, Lookup("name")]
@@ -36,7 +38,7 @@ def groups(db: None) -> list[Group]:
 
 def schema_of(hint: Any, settings: Any) -> Any:
     serve(settings, taking(hint))
-    assert messages("mcp_bridge.W001") == []
+    assert messages("mcp_bridge.E006") == []
     return served("take").input_schema["properties"]["value"]
 
 
@@ -47,7 +49,7 @@ def taken(hint: Any, value: Any, modern: CheckedClient, settings: Any) -> str:
 
 TABLE: list[tuple[Any, dict[str, Any]]] = [
     (Group, BY_ID),
-    (Group | None, {**BY_ID, "type": ["integer", "null"]}),
+    (Group | None, nullable(BY_ID)),
     (Named, BY_NAME),
     (list[Group], {"type": "array", "items": BY_ID}),
     (list[Named], {"type": "array", "items": BY_NAME}),
@@ -99,7 +101,14 @@ def test_schema_of_a_key_of_another_kind(settings: Any) -> None:
 
     uuid = {"type": "string", "format": "uuid", "description": "The id of a ticket."}
     assert schema_of(Ticket, settings) == uuid
-    assert schema_of(Press, settings)["type"] == "integer"
+    linked = {"type": "integer", "description": "The section id of a press."}
+    assert schema_of(Press, settings) == linked
+
+    class Printer(Press):
+        class Meta:
+            app_label = "newsroom"
+
+    assert schema_of(Printer, settings)["description"] == "The section id of a printer."
 
 
 @isolate_apps("testproject.newsroom")
@@ -113,7 +122,7 @@ def test_a_key_of_several_columns_is_reported(settings: Any) -> None:
             app_label = "newsroom"
 
     serve(settings, taking(Seat))
-    assert "'value'" in messages("mcp_bridge.W001")[0]
+    assert "'value'" in messages("mcp_bridge.E006")[0]
 
 
 def test_docstring_stands_before_the_description_of_the_type(settings: Any) -> None:
@@ -217,7 +226,28 @@ def test_instances_are_found_under_asgi(settings: Any) -> None:
     assert errors_of(client.call_tool("take", {"value": "x"})) == [("/value", "not_found")]
 
 
-@pytest.mark.parametrize("name", ["first_name", "no_such_field"])
-def test_a_lookup_that_names_no_one_instance_is_reported(name: str, settings: Any) -> None:
-    serve(settings, taking(Annotated[User, Lookup(name)]))
-    assert name in messages("mcp_bridge.W001")[0]
+@dataclass
+class Membership:
+    user: Annotated[User, Lookup("first_name")]
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        Annotated[User, Lookup("first_name")],
+        Annotated[User, Lookup("first_name")] | None,
+        Annotated[list[User], Lookup("first_name")],
+        dict[str, Annotated[User, Lookup("first_name")]],
+        Membership,
+    ],
+)
+def test_a_lookup_that_names_no_one_instance_is_refused_at_start(hint: Any, settings: Any) -> None:
+    serve(settings, taking(hint))
+    (message,) = messages("mcp_bridge.E006")
+    assert "User.first_name is not unique, so it names no one instance" in message
+    assert names() == []
+
+
+def test_a_lookup_of_a_field_that_is_not_there_is_refused_at_start(settings: Any) -> None:
+    serve(settings, taking(Annotated[User, Lookup("no_such_field")]))
+    assert "no_such_field" in messages("mcp_bridge.E006")[0]

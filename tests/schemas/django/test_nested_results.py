@@ -68,7 +68,7 @@ def test_a_serializer_is_a_member_of_a_result(
     hint: Any, make: Any, section: Any, modern: CheckedClient, settings: Any
 ) -> None:
     serve(settings, giving(hint, make()))
-    assert messages("mcp_bridge.W001") == []
+    assert messages("mcp_bridge.E006") == []
     written = json.loads(text_of(modern.call_tool("give")))
     page = written[0] if isinstance(written, list) else written
     (row,) = page.get("articles") or page.get("rows") or [page["first"]]
@@ -78,7 +78,7 @@ def test_a_serializer_is_a_member_of_a_result(
 @pytest.mark.parametrize("hint", [Group, list[Group], Bare])
 def test_a_model_without_a_shape_is_refused_by_a_check(hint: Any, settings: Any) -> None:
     serve(settings, giving(hint, None))
-    (message,) = messages("mcp_bridge.W001")
+    (message,) = messages("mcp_bridge.E006")
     assert "Group as a result has no shape: say what is shown" in message
 
 

@@ -153,4 +153,4 @@ def test_the_value_that_was_returned_is_left_alone(groups: Any, modern: Any, set
 
 def test_a_model_without_a_shape_is_reported(settings: Any) -> None:
     serve(settings, giving(Group, None))
-    assert len(messages("mcp_bridge.W001")) == 1
+    assert len(messages("mcp_bridge.E006")) == 1

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.models import Group
 from rest_framework import serializers
 
 from mcp_bridge.testing import text_of
@@ -15,7 +15,8 @@ from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Article, Author, Section
 from tests.calls.test_arguments import errors_of
 from tests.calls.test_results import assert_fault
-from tests.support.serving import giving, messages, served
+from tests.schemas.kinds import nullable
+from tests.support.serving import giving, messages, served, taking
 
 STRING = {"type": "string"}
 
@@ -103,7 +104,7 @@ def add(data: SectionSerializer) -> str:
             {**STRING, "enum": ["o", "s"], "description": "how far it is. o: Open; s: Sent."},
         ),
         ("lines", {"type": "array", "items": LINE}),
-        ("gift", {**LINE, "type": ["object", "null"]}),
+        ("gift", nullable(LINE)),
         ("due", {**STRING, "format": "date"}),
         ("tags", {"type": "array", "items": {**STRING, "minLength": 1}, "maxItems": 2}),
         ("group", {"type": "integer"}),
@@ -111,7 +112,7 @@ def add(data: SectionSerializer) -> str:
 )
 def test_schema_of_a_writable_field(name: str, schema: Any, settings: Any) -> None:
     serve(settings, order)
-    assert messages("mcp_bridge.W001") == []
+    assert messages("mcp_bridge.E006") == []
     data = served("order").input_schema["properties"]["data"]
     assert data["properties"][name] == schema
     assert (data["required"], data["description"]) == (["pin", "state", "lines"], "An order.")
@@ -180,13 +181,28 @@ def article(user: Any) -> Article:
     return Article.objects.create(title="News", body="a b", section=section, author=author)
 
 
+class NullSerializer(serializers.Serializer[Any]):
+    due = serializers.DateField(default=None, allow_null=True)
+    name = serializers.CharField(default=None)
+    note = serializers.CharField(required=False, allow_null=True, allow_blank=True)
+
+
+def test_a_default_of_null_is_said_where_null_may_be_sent(settings: Any) -> None:
+    serve(settings, taking(NullSerializer))
+    assert served("take").input_schema["properties"]["value"]["properties"] == {
+        "due": {**nullable({**STRING, "format": "date"}), "default": None},
+        "name": {**STRING, "minLength": 1},
+        "note": nullable(STRING),
+    }
+
+
 def test_schema_has_the_readable_fields(settings: Any) -> None:
     serve(settings, giving(ArticleSerializer, None))
     schema = served("give").output_schema or {}
     properties = schema["properties"]
     assert schema["required"] == ["id", "title", "section", "words", "published_at", "created_at"]
-    assert properties["words"]["type"] == ["integer", "null"]
-    assert properties["published_at"] == {"type": ["string", "null"], "format": "date-time"}
+    assert properties["words"]["anyOf"] == [{"type": "integer"}, {"type": "null"}]
+    assert properties["published_at"] == nullable({**STRING, "format": "date-time"})
     assert properties["created_at"] == {**STRING, "format": "date-time"}
     assert properties["section"] == {**STRING, "maxLength": 60}
 
@@ -233,13 +249,11 @@ def test_write_only_fields_are_never_shown(modern: Any, settings: Any) -> None:
 
 
 def test_a_serializer_that_no_json_fills_is_reported(settings: Any) -> None:
-    class Upload(serializers.Serializer[Permission]):
-        file = serializers.FileField()
+    class Coin(serializers.Field[Any, Any, Any, Any]):
+        pass
 
-    def upload(data: Any) -> str:
-        """Upload."""
-        return "uploaded"
+    class Purse(serializers.Serializer[Any]):
+        coin = Coin()
 
-    upload.__annotations__["data"] = Upload
-    serve(settings, upload)
-    assert "'file' is a FileField" in messages("mcp_bridge.W001")[0]
+    serve(settings, taking(Purse))
+    assert "'coin' is a Coin" in messages("mcp_bridge.E006")[0]

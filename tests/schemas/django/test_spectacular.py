@@ -21,6 +21,7 @@ from testproject.newsroom.models import Article
 from tests.calls.test_arguments import errors_of
 from tests.calls.test_results import assert_fault
 from tests.schemas.django.test_serializers import STRING, ArticleSerializer, OrderSerializer
+from tests.schemas.kinds import nullable
 from tests.support.serving import giving, messages, served, taking
 
 INTEGER = {"type": "integer"}
@@ -155,13 +156,13 @@ def spectacular(settings: Any, capfd: Any) -> Any:
 
 def parameter(hint: Any, settings: Any) -> Any:
     serve(settings, taking(hint))
-    assert messages("mcp_bridge.W001") == []
+    assert messages("mcp_bridge.E006") == []
     return served("take").input_schema["properties"]["value"]
 
 
 def result(hint: Any, settings: Any) -> Any:
     serve(settings, giving(hint, None))
-    assert messages("mcp_bridge.W001") == []
+    assert messages("mcp_bridge.E006") == []
     return served("give").output_schema
 
 
@@ -175,11 +176,11 @@ def test_schema_of_a_parameter_is_the_site_s_own(spectacular: Any, settings: Any
     assert (schema["required"], schema["additionalProperties"]) == (["coin"], False)
     properties = schema["properties"]
     part = properties.pop("part")["properties"]
-    assert part == {"key": STRING, "note": {"type": ["string", "null"]}}
+    assert part == {"key": STRING, "note": nullable(STRING)}
     assert properties == {
         "coin": COIN,
         "at": POINT,
-        "maybe": {**COIN, "type": ["integer", "null"], "description": "or none."},
+        "maybe": {**nullable(COIN), "description": "or none."},
         "old": {**STRING, "minLength": 1, "deprecated": True},
     }
 
@@ -189,7 +190,7 @@ def test_schema_of_a_result_is_the_site_s_own(spectacular: Any, settings: Any) -
     properties = schema["properties"]
     assert set(properties) == {"coin", "at", "part", "maybe", "old", "sum", "unknown"}
     assert (properties["coin"], properties["unknown"]) == (COIN, {"anyOf": [{}, {"type": "null"}]})
-    assert properties["sum"] == {"type": ["string", "null"], "format": "date"}
+    assert properties["sum"] == nullable({**STRING, "format": "date"})
     assert set(properties["part"]["properties"]) == {"id", "note"}
 
 
@@ -203,8 +204,7 @@ def test_schema_of_a_serializer_is_that_of_its_extension(spectacular: Any, setti
 def test_a_serializer_may_be_no_object(spectacular: Any, settings: Any) -> None:
     text = {"type": "string", "enum": ["a"]}
     assert parameter(TextSerializer, settings) == text
-    nullable = {"type": ["string", "null"], "enum": ["a", None]}
-    assert result(TextSerializer, settings)["properties"]["result"] == nullable
+    assert result(TextSerializer, settings)["properties"]["result"] == nullable(text)
 
 
 @pytest.mark.parametrize("kind", [PurchaseSerializer, MapSerializer, TextSerializer])
@@ -218,7 +218,7 @@ def test_both_versions_of_openapi_make_one_schema(
 
 def test_a_schema_that_contains_itself_is_reported(spectacular: Any, settings: Any) -> None:
     serve(settings, taking(LoopSerializer))
-    assert "a schema that contains itself" in messages("mcp_bridge.W001")[0]
+    assert "a schema that contains itself" in messages("mcp_bridge.E006")[0]
 
 
 def test_a_type_that_only_the_database_knows_is_looked_up(spectacular: Any, settings: Any) -> None:
@@ -291,9 +291,9 @@ def test_other_serializers_are_the_same_with_drf_spectacular(kind: Any, settings
 
 def test_a_field_that_would_only_be_guessed_is_reported(spectacular: Any, settings: Any) -> None:
     serve(settings, taking(UnknownSerializer))
-    assert "'value' is a Unknown: no JSON fills it" in messages("mcp_bridge.W001")[0]
+    assert "'value' is a Unknown: no JSON fills it" in messages("mcp_bridge.E006")[0]
 
 
 def test_drf_spectacular_is_not_used_where_it_is_not_installed(settings: Any) -> None:
     serve(settings, taking(PurchaseSerializer))
-    assert "'coin' is a Coin: no JSON fills it" in messages("mcp_bridge.W001")[0]
+    assert "'coin' is a Coin: no JSON fills it" in messages("mcp_bridge.E006")[0]

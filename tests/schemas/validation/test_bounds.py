@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, computed_field
 
-from mcp_bridge.schemas.validation.keywords import Bounded
-from mcp_bridge.schemas.validation.validator import MAX_STEPS, SchemaValidator, UncheckableError
+from mcp_bridge.schemas.validation.keywords import Bounded, UncheckableError
+from mcp_bridge.schemas.validation.validator import MAX_STEPS, SchemaValidator
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve

@@ -12,6 +12,8 @@ from mcp_bridge.schemas.validation.validator import SchemaValidator
 from mcp_bridge.testing.serving import serve
 from tests.support.serving import messages, taking
 
+INTEGER, NULL = {"type": "integer"}, {"type": "null"}
+
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -178,6 +180,11 @@ def test_format_that_is_unknown_says_nothing() -> None:
     [
         ({"type": "integer"}, "x" * 889_000, "must be an integer"),
         ({"type": ["string", "null"]}, [1] * 9000, "must be a string or null"),
+        ({"anyOf": [{"type": "string"}, NULL]}, [1] * 9000, "must be a string or null"),
+        ({"anyOf": [NULL, {"enum": ["a", 1]}]}, "b" * 500, 'must be one of "a", 1 or null'),
+        ({"anyOf": [{"const": 1}, NULL]}, "b", "must be 1 or null"),
+        ({"anyOf": [{"maxLength": 3}, NULL]}, "x" * 889_000, "must have at most 3 characters"),
+        ({"anyOf": [{"type": "string"}, INTEGER, NULL]}, [], "fits none of the schemas"),
         ({"enum": ["a", 1, None]}, "b" * 500, 'must be one of "a", 1, null'),
         ({"enum": [[1], {"a": 2}]}, [2], 'must be one of [1], {"a": 2}'),
         ({"const": {"a": 1}}, {"a": 2}, 'must be {"a": 1}'),
@@ -205,6 +212,21 @@ def test_an_error_is_a_short_sentence(schema: Any, value: Any, message: str) -> 
     assert message in line
 
 
+def test_a_value_that_may_be_null_has_the_errors_of_its_own_schema() -> None:
+    inner = {"properties": {"a": {"anyOf": [INTEGER, NULL]}}, "additionalProperties": False}
+    schema = {"items": {"anyOf": [{"type": "object", **inner}, NULL]}}
+    found = SchemaValidator(schema, "schema").errors([None, {"a": "x", "b": 1}, 5])
+    assert [(each.path, each.keyword) for each in found] == [
+        ((1, "a"), "type"),
+        ((1, "b"), "additionalProperties"),
+        ((2,), "type"),
+    ]
+    assert [each.message for each in found][::2] == [
+        "must be an integer or null",
+        "must be an object or null",
+    ]
+
+
 @pytest.mark.parametrize(
     ("schema", "value", "accepted"),
     [
@@ -222,6 +244,10 @@ def test_an_error_is_a_short_sentence(schema: Any, value: Any, message: str) -> 
         ({"properties": {"a": {}}, "additionalProperties": {"type": "null"}}, {"b": 1}, False),
         ({"pattern": r"^\p{L}+$"}, "Öl", True),
         ({"pattern": "^a$"}, "a\n", False),
+        ({"anyOf": [NULL, NULL]}, 1, False),
+        ({"anyOf": [NULL, {"type": "null", "title": "none"}]}, 1, False),
+        ({"anyOf": [NULL, {"allOf": [NULL]}]}, 1, False),
+        ({"anyOf": [NULL, {"const": "null"}]}, 1, False),
     ],
 )
 def test_replaced_keywords_mean_the_same_as_in_json_schema(

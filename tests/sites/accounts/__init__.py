@@ -50,6 +50,7 @@ def accounts(
     own_settings: str = "",
     own_urls: str = "",
     create: tuple[tuple[str, ...], ...] = (),
+    origins: tuple[str, ...] = (),
     **env: str,
 ) -> Site:
     return Site(
@@ -65,6 +66,7 @@ def accounts(
         listed=notes.LISTED,
         calls=notes.CALLS,
         publish=notes.PUBLISH,
+        bridge={"ALLOWED_ORIGINS": [*origins]},
         env=env,
     )
 
@@ -76,6 +78,8 @@ SITES = [
         POSTGRESQL,
         TOOLBAR_URLS,
         (("python", "-c", NEW_DATABASE),),
+        # As manage.py check asks where CORS lets them read.
+        ("https://inspector.example",),
         SITE_DATABASE_URL=os.environ.get("MCP_BRIDGE_TEST_DATABASE_URL", ""),
     ),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sites.site import Call, Site
 
-READING = {"pages_list", "page_read", "pages_search", "page_history", "images_list", "site_map"}
+READING = {"pages_list", "page_read", "pages_search", "page_history", "images_list", "story_read"}
 WRITING = {"page_create", "page_rename", "page_publish"}
 
 SITE = Site(
@@ -12,7 +12,7 @@ SITE = Site(
     create=(("wagtail", "start", "site_", "."),),
     settings="site_/settings/dev.py",
     own_settings="""
-INSTALLED_APPS += ["wagtail.api.v2", "rest_framework"]
+INSTALLED_APPS += ["wagtail.api.v2", "rest_framework", "stories"]
 DEBUG = False
 """,
     own_urls="""
@@ -22,6 +22,7 @@ api_router = WagtailAPIRouter("wagtailapi")
 api_router.register_endpoint("pages", PagesAPIViewSet)
 urlpatterns.insert(0, path("api/v2/", api_router.urls))
 """,
+    apps={"stories": "wagtail/models.py"},
     seed="wagtail/seed.py",
     procedures="wagtail/procedures.py",
     pages=(
@@ -40,6 +41,7 @@ urlpatterns.insert(0, path("api/v2/", api_router.urls))
         Call("reader", "pages_list", {}, "News"),
         Call("reader", "pages_search", {"query": "news"}, "News"),
         Call("reader", "page_read", {"path": "/news/"}, "From the editors"),
+        Call("reader", "story_read", {"story": 5}, '"value":{"place":"Oslo"'),
         Call("editor", "page_create", {"parent": "/news/", "title": "Harvest"}, "/news/harvest/"),
         Call("admin", "users_list", {}, "editor"),
     ),

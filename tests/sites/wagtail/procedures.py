@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from home.models import HomePage
 from modernrpc.server import RpcServer
 from pydantic import Field
+from stories.models import StoryPage
 from wagtail.images import get_image_model
 from wagtail.models import Page, Site
 
@@ -26,6 +27,22 @@ class Summary:
     title: str
     path: str
     live: bool
+
+
+@dataclass
+class Found:
+    """A page that was found."""
+
+    id: int
+    title: str
+
+
+@dataclass
+class Story:
+    """A story."""
+
+    title: str
+    body: list[dict[str, Any]]
 
 
 def summary(page: Page) -> Summary:
@@ -58,9 +75,9 @@ def page_read(path: str) -> dict[str, str]:
 
 @server.register_procedure
 @mcp_tool(read_only=True)
-def pages_search(query: Annotated[str, Field(min_length=2)]) -> list[Summary]:
+def pages_search(query: Annotated[str, Field(min_length=2)]) -> list[Found]:
     """Search the live pages."""
-    return [summary(page) for page in Page.objects.live().search(query)]
+    return Page.objects.live().search(query)
 
 
 @server.register_procedure
@@ -79,10 +96,9 @@ def images_list() -> list[str]:
 
 @server.register_procedure
 @mcp_tool(read_only=True)
-def site_map() -> dict[str, int]:
-    """Count the pages below each page of the first level."""
-    root = Site.objects.get(is_default_site=True).root_page
-    return {page.title: page.get_descendant_count() for page in root.get_children()}
+def story_read(story: StoryPage) -> Story:
+    """Read a story, block by block."""
+    return story
 
 
 @server.register_procedure

@@ -1,35 +1,44 @@
 """
-DRF throttles for calls of tools and for requests.
+DRF throttles for calls of tools and for requests, and how they count.
 
 The classes of THROTTLE_CLASSES that are a ToolRateThrottle are asked for each call of a tool, all
-others for each request (see ``mcp_bridge.access.authentication``).
+others for each request (see ``mcp_bridge.access.authentication``). They count in fixed windows in
+Django's cache, by its atomic incr, with a circuit breaker for outages.
 """
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import math
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Final
+from traceback import walk_tb
+from typing import Any, Final, cast
 
 from django.core.cache import cache as default_cache
 from django.core.cache.backends.base import BaseCache
+from django.core.cache.backends.locmem import LocMemCache
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
-from django.dispatch import receiver
 from django.http import HttpRequest
 from django.utils.module_loading import import_string
 from rest_framework.request import Request
 from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle, SimpleRateThrottle
 
-from mcp_bridge.access.throttling import counters
 from mcp_bridge.audit.recorder import REPEATED
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context, Tool
 from mcp_bridge.features.rates import Rate, parse_rate
 from mcp_bridge.protocol import CallToolResult
+
+__all__ = ["CredentialRateThrottle", "ToolRateThrottle"]
+
+logger = logging.getLogger("mcp_bridge.throttling")
 
 # The key of the seconds to wait in the _meta of a refused call's result.
 RETRY_KEY: Final = "mcp-bridge/retryAfter"
@@ -37,6 +46,12 @@ RETRY_KEY: Final = "mcp-bridge/retryAfter"
 EVERY_TOOL: Final = "tools"
 # Set in the META of a request that a throttle let pass uncounted; no header can have that name.
 UNCOUNTED: Final = "mcp_bridge.uncounted"
+# After an error of a cache, in seconds: how long it is not asked, and how long nothing is logged.
+PAUSE: Final = 1.0
+_SILENCE: Final = 60.0
+
+# The counts of this process while the cache does not answer, and its latest refusals.
+_local: Final = LocMemCache("mcp_bridge.throttling", {"OPTIONS": {"MAX_ENTRIES": 10_000}})
 
 
 class ToolRateThrottle(BaseThrottle):
@@ -90,15 +105,10 @@ class ToolRateThrottle(BaseThrottle):
         if rate is None:
             return True
         about = (type(self), *self.get_caller(context), tool.name)
-
-        def count() -> bool:
-            number, self._left = counters.increment(self.cache, about, rate.seconds, self.timer())
-            self.repeated = number > rate.calls + 1
-            return number <= rate.calls
-
-        allowed = counters.count_or_none(self, count)
-        if allowed is None and not is_closed(tool):
-            return counters.count_locally(self, count)
+        count = partial(_count, self, about, rate.calls, rate.seconds)
+        allowed = count_or_none(self, count)
+        if allowed is None and conf.THROTTLE_WITHOUT_CACHE == "open" and not is_irreversible(tool):
+            return count_locally(self, count)
         return allowed
 
     def wait(self) -> float | None:
@@ -125,22 +135,6 @@ def _identify(auth: object) -> str:
     return kind.__qualname__ if unnamed else str(auth)
 
 
-def _count_request(throttle: Any) -> bool:
-    """Count a request under the key of one of DRF's throttles; return whether it may go on."""
-    about = (type(throttle), throttle.key)
-    count, left = counters.increment(throttle.cache, about, throttle.duration, throttle.timer())
-    vars(throttle).update(repeated=count > throttle.num_requests + 1, wait=lambda: left)
-    return bool(count <= throttle.num_requests)
-
-
-def _allow_request(throttle: Any, request: Request, view: object) -> bool:
-    """Do what DRF's allow_request does, but for reading the history, which is always empty."""
-    if throttle.rate is None:
-        return True
-    throttle.key = throttle.get_cache_key(request, view)
-    return throttle.key is None or _count_request(throttle)
-
-
 def make_throttle(kind: type[BaseThrottle]) -> BaseThrottle:
     """
     Return a new throttle of a DRF class, with the rates, keys and addresses of this endpoint.
@@ -148,24 +142,134 @@ def make_throttle(kind: type[BaseThrottle]) -> BaseThrottle:
     It looks for its rate in THROTTLE_RATES first, and counts under other keys than in the site's
     own views, since two rates cannot share one history. Where the class leaves counting to DRF,
     it counts as ToolRateThrottle does: DRF reads a history and writes it back, so that of requests
-    at the same moment it counts one. All this is set on the instance, before DRF's ``__init__``
-    reads it: methods that the class overrides stay. Raises what ``__init__`` raises, as
-    ImproperlyConfigured for a scope without a rate.
+    at the same moment it counts one. Methods that the class overrides stay. Raises what its
+    ``__init__`` raises, as ImproperlyConfigured for a scope without a rate.
     """
-    throttle = kind.__new__(kind)
-    own: dict[str, object] = vars(throttle)
+    # Without __init__, which reads what is set here.
+    throttle: Any = kind.__new__(kind)
+    own = vars(throttle)
+
+    def count() -> bool:
+        allowed = _count(throttle, (kind, throttle.key), throttle.num_requests, throttle.duration)
+        own["wait"] = lambda: throttle._left
+        return allowed
+
+    def allow(request: Request, view: object) -> bool:
+        # As DRF's own, but for reading the history, which is always empty.
+        if throttle.rate is None:
+            return True
+        throttle.key = throttle.get_cache_key(request, view)
+        return throttle.key is None or count()
+
     if kind.get_ident is BaseThrottle.get_ident:
         own["get_ident"] = ToolRateThrottle().get_ident
-    if isinstance(throttle, SimpleRateThrottle):
+    if issubclass(kind, SimpleRateThrottle):
         own["THROTTLE_RATES"] = {**throttle.THROTTLE_RATES, **conf.THROTTLE_RATES}
         own["cache_format"] = f"mcp_{throttle.cache_format}"
         counting = ("throttle_success", "throttle_failure", "wait")
         if all(getattr(kind, name) is getattr(SimpleRateThrottle, name) for name in counting):
-            own["throttle_success"] = partial(_count_request, throttle)
+            own["throttle_success"] = count
             if kind.allow_request is SimpleRateThrottle.allow_request:
-                own["allow_request"] = partial(_allow_request, throttle)
-    kind.__init__(throttle)
-    return throttle
+                own["allow_request"] = allow
+    throttle.__init__()
+    return cast("BaseThrottle", throttle)
+
+
+def _count(throttle: Any, about: tuple[object, ...], calls: int, seconds: int) -> bool:
+    """
+    Add one to a count, by what it is ``about``; return whether there are no more than ``calls``.
+
+    Sets the throttle's ``repeated``, and ``_left``: the seconds that are left of the window.
+    """
+    cache, (window, passed) = throttle.cache, divmod(throttle.timer(), seconds)
+    key = _key(*about, seconds, int(window))
+    # Longer than the window: Redis makes a key without an end of one that ends while it is counted.
+    timeout = 2 * seconds
+    try:
+        count = int(cache.incr(key))
+    except ValueError:
+        # The first of the window, unless another process has added it in between.
+        count = 1 if cache.add(key, 1, timeout=timeout) else int(cache.incr(key))
+    else:
+        if getattr(cache.incr, "__func__", None) is BaseCache.incr:
+            # Those of the database and of files write it back for their default TIMEOUT.
+            cache.touch(key, timeout=timeout)
+    throttle.repeated, throttle._left = count > calls + 1, seconds - passed
+    return count <= calls
+
+
+def _key(*about: object) -> str:
+    """Hash, since a name or an address may hold what no key may, and a credential is secret."""
+    return f"mcp_bridge.throttling:{hashlib.sha256(repr(about).encode()).hexdigest()}"
+
+
+@dataclass
+class CircuitBreaker:
+    """Until when this process does not ask a cache, and when it last logged an error of it."""
+
+    until: float = -math.inf
+    warned: float = -math.inf
+
+
+# By the cache's identity, since proxies of caches cannot be hashed; a throttle that names no cache
+# has one for its class.
+_breakers: defaultdict[int, CircuitBreaker] = defaultdict(CircuitBreaker)
+
+
+def count_or_none(throttle: BaseThrottle, count: Callable[[], bool]) -> bool | None:
+    """
+    Return what ``count`` returns, or None while the throttle's cache does not answer.
+
+    After an error it is not asked for PAUSE seconds, and then by one request for all. Any other
+    exception of ``count`` is raised.
+    """
+    breaker = _breakers[id(getattr(throttle, "cache", type(throttle)))]
+    now = time.monotonic()
+    if now < breaker.until:
+        return None
+    if breaker.until > -math.inf:
+        breaker.until = now + PAUSE
+    try:
+        # A class of the site's own may return a value of any kind.
+        allowed = bool(count())
+    except Exception as exception:
+        if not _is_of_cache(exception):
+            raise
+        now = time.monotonic()
+        breaker.until = now + PAUSE
+        if now - breaker.warned >= _SILENCE:
+            breaker.warned = now
+            logger.warning("Calls cannot be counted: the cache does not answer", exc_info=True)
+        return None
+    breaker.until = -math.inf
+    return allowed
+
+
+def count_locally(throttle: BaseThrottle, count: Callable[[], bool]) -> bool:
+    """Return what ``count`` returns when the throttle's cache is the memory of this process."""
+    if not hasattr(throttle, "cache"):
+        # It names none, and would wait for the one that does not answer.
+        return True
+    throttle.cache = _local
+    try:
+        return bool(count())
+    except Exception as exception:
+        if not _is_of_cache(exception):
+            raise
+        return True
+
+
+def _is_of_cache(exception: Exception) -> bool:
+    """Return whether it left a method of a cache: what these raise has no class in common."""
+    frames = (frame for frame, _ in walk_tb(exception.__traceback__))
+    return any(isinstance(frame.f_locals.get("self"), BaseCache) for frame in frames)
+
+
+def is_repeated(refusing: Iterable[BaseThrottle], caller: tuple[str, ...]) -> bool:
+    """Return whether a refusal needs no record: the caller had one before in the same window."""
+    known = {getattr(each, "repeated", None) for each in refusing} - {None}
+    # Only what counts exactly knows it: else this process remembers a refusal for a minute.
+    return all(known) if known else not _local.add(_key("refusal", *caller), True, timeout=60)
 
 
 @lru_cache(maxsize=4096)
@@ -179,9 +283,7 @@ def may_throttle(tool: Tool) -> bool:
     return own or any(each().get_rate(tool) is not None for each in tools)
 
 
-@receiver(setting_changed)
-def _forget_rates(**kwargs: object) -> None:
-    may_throttle.cache_clear()
+setting_changed.connect(lambda **changed: may_throttle.cache_clear(), weak=False)
 
 
 def throttled(tool: Tool, context: Context) -> CallToolResult | None:
@@ -194,25 +296,24 @@ def throttled(tool: Tool, context: Context) -> CallToolResult | None:
     uncounted = is_irreversible(tool) and UNCOUNTED in getattr(context.request, "META", ())
     refusing: list[ToolRateThrottle] = []
     for kind in map(import_string, () if uncounted else conf.THROTTLE_CLASSES):
-        if not issubclass(kind, ToolRateThrottle):
-            continue
-        throttle = kind()
-        allowed = throttle.allow_call(tool, context)
-        if not allowed:
-            refusing.append(throttle)
-        uncounted |= allowed is None
+        if issubclass(kind, ToolRateThrottle):
+            throttle = kind()
+            allowed = throttle.allow_call(tool, context)
+            uncounted |= allowed is None
+            if not allowed:
+                refusing.append(throttle)
     if uncounted:
         text = f"The tool {tool.name} cannot be called just now: the site cannot count its calls."
-        wait: float | None = counters.PAUSE
+        seconds = retry_after_seconds(PAUSE)
     elif refusing:
         longest = max(refusing, key=lambda throttle: throttle.wait() or 0)
         rate = f" may be called {longest.rate}" if longest.rate else ""
-        text, wait = f"Too many calls: {tool.name}{rate}.", longest.wait()
+        text = f"Too many calls: {tool.name}{rate}."
+        seconds = retry_after_seconds(longest.wait())
     else:
         return None
     caller = (*ToolRateThrottle().get_caller(context), tool.name)
-    context.scratch[REPEATED] = counters.is_repeated([] if uncounted else refusing, caller)
-    seconds = retry_after_seconds(wait)
+    context.scratch[REPEATED] = is_repeated([] if uncounted else refusing, caller)
     if seconds is None:
         return CallToolResult.error(text)
     text += f" Retry after {seconds} second{'s' * (seconds > 1)}."
@@ -227,9 +328,3 @@ def retry_after_seconds(wait: float | None) -> int | None:
 def is_irreversible(tool: Tool) -> bool:
     """Return whether the tool never runs uncounted, since it cannot be undone."""
     return tool.options.confirm or bool(tool.annotations.get("destructiveHint", False))
-
-
-def is_closed(tool: Tool | None = None) -> bool:
-    """Return whether a call of the tool, or a request, is refused where it cannot be counted."""
-    closed = conf.THROTTLE_WITHOUT_CACHE != "open"
-    return closed or (tool is not None and is_irreversible(tool))

@@ -1,0 +1,347 @@
+"""
+A person's confirmation of a call, and the questions that a tool asks its client.
+
+Nothing that a client sends confirms a call by itself: it takes a signed state that this server has
+given out for this very call and that was not used before (MCP, "Multi round-trip requests",
+"Security considerations"), or a row of the approval queue, in which calls wait for a person that
+their client cannot confirm.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
+from typing import Final
+
+from django.contrib.auth import get_user_model
+from django.core import signing
+from django.db import IntegrityError, router, transaction
+from django.db.models import QuerySet
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+from django.utils.translation import gettext
+
+from mcp_bridge.audit.redaction import Redactor, sensitive_fields
+from mcp_bridge.calls.outcomes import ErrorCode
+from mcp_bridge.conf import conf
+from mcp_bridge.exceptions import CallRefused, InputRequired
+from mcp_bridge.features import Context, Tool, ToolCall
+from mcp_bridge.models import PendingCall, UsedState
+from mcp_bridge.protocol import (
+    Answers,
+    CallToolResult,
+    InputRequiredResult,
+    InvalidParamsError,
+    JSONObject,
+)
+from mcp_bridge.protocol.input_requests import FormElicitRequest, InputRequest, check_response
+from mcp_bridge.protocol.text import cut
+from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
+
+# The key of the question whether a call may run.
+CONFIRM: Final = "confirm"
+HIDDEN: Final = "•••"
+# Longer arguments are not put into a client's form, where nobody would read them.
+MAX_FORM: Final = 4_000
+# More than a person reads; a user who has so many waiting has to wait.
+MAX_ARGUMENTS: Final = 64 * 1024
+MOST_WAITING: Final = 100
+# Texts of JSON inside each other that are read; each may be as deep as a request.
+_MAX_INSIDE: Final = 2
+# Characters that Python takes to be printable, though a page shows nothing of them (Unicode,
+# Default_Ignorable).
+_BLANK: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+_SALT: Final = "mcp_bridge.confirmation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestState:
+    """
+    The content of MCP's ``requestState``, which the client keeps, and can read, until it answers.
+
+    ``binding`` is to the user (not to the credential), the tool, its definition and the arguments.
+    ``asked`` are the methods of the requests, by key; ``answers`` the responses to earlier
+    questions, by key; ``state`` is the tool's own. ``confirming`` says that the question was
+    whether the call may run, and ``confirmed`` that a person has agreed to it before.
+    """
+
+    binding: str
+    asked: dict[str, str]
+    answers: JSONObject
+    state: object
+    confirming: bool
+    confirmed: bool
+    nonce: str = field(default_factory=lambda: secrets.token_hex(16))
+
+
+def resume(call: ToolCall, answers: Answers | None) -> ToolCall:
+    """
+    Return the call with what its client has answered; ``confirmed`` where a person has agreed.
+
+    Raises CallRefused where a person has not agreed, and InvalidParamsError for a state that is not
+    one of this call.
+    """
+    agreed: Mapping[str, object] | None = None
+    if answers is not None:
+        state = _unsign(answers.state, call)
+        responses = {key: answers.responses[key] for key in state.asked if key in answers.responses}
+        for key, response in responses.items():
+            check_response(key, state.asked[key], response)
+        # Written before anything runs because of the answer.
+        rows = UsedState._default_manager.using(router.db_for_write(UsedState))
+        try:
+            with transaction.atomic(rows.db):
+                rows.create(nonce=state.nonce)
+        except IntegrityError:
+            raise _invalid("it was used before, which it can be once") from None
+        UsedState.forget(using=rows.db)
+        if state.confirming:
+            agreed = responses.pop(CONFIRM, None)
+        context = replace(
+            call.context, input_responses={**state.answers, **responses}, tool_state=state.state
+        )
+        call = replace(call, context=context, confirmed=state.confirmed)
+    if call.confirmed or not call.tool.options.confirm:
+        return call
+    is_cancelled = agreed is not None and agreed["action"] == "cancel"
+    # The client answers for its own user.
+    call = _confirmed(call, None if conf.FOUR_EYES or is_cancelled else agreed)
+    if is_cancelled and not call.confirmed:
+        # No person need have seen the form: a client without one says so too.
+        text = _enqueue(call, render_arguments(call.tool, call.sent))
+        raise CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED)
+    return call
+
+
+def _confirmed(call: ToolCall, agreed: Mapping[str, object] | None) -> ToolCall:
+    """Return the call as its client's user has answered, or as the approval queue has it."""
+    if agreed is not None:
+        content = agreed.get("content")
+        is_yes = isinstance(content, Mapping) and content.get(CONFIRM) is True
+        if agreed["action"] != "accept" or not is_yes:
+            text = (
+                f"Nothing was run: the user was asked whether {call.tool.name} may run with these "
+                "arguments, and did not agree. Do not call it again unless the user wants it."
+            )
+            raise CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED)
+    row, rows, status, now = _row(call), _rows(), PendingCall.Status, timezone.now()
+    if row is None:
+        return call if agreed is None else replace(call, confirmed=True)
+    if agreed is not None:
+        decided = {"decided_at": now, "decided_by": call.context.user}
+        waiting = rows.filter(pk=row.pk, status=status.WAITING)
+        waiting.update(status=status.DONE, key=None, used_at=now, **decided)
+    # An approval is consumed by one call alone; one of the meantime was for this call as well.
+    approved = rows.filter(pk=row.pk, status=status.APPROVED, key=row.key)
+    is_approved = approved.update(status=status.DONE, key=None, used_at=now)
+    if agreed is not None:
+        return replace(call, confirmed=True)
+    return replace(call, confirmed=True, approval=row.pk) if is_approved else call
+
+
+def ask_person(call: ToolCall) -> InputRequiredResult | CallToolResult:
+    """Return the question whether a call may run, or the error that says that it waits."""
+    context, name = call.context, call.tool.name
+    if not isinstance(context.user, get_user_model()):
+        return CallToolResult.error(
+            f"Nothing was run: {name} needs the approval of a person, which is given to a "
+            "user. Call it with the credential of a user of this site."
+        )
+    text = render_arguments(call.tool, call.sent)
+    values = {"tool": name, "title": str(call.tool.title or name), "arguments": text}
+    message = gettext(
+        "May the tool %(tool)s (%(title)s) be run, once, with these arguments?\n\n%(arguments)s"
+    )
+    box = {"type": "boolean", "title": gettext("Yes, run %(tool)s") % values, "default": False}
+    schema = {"type": "object", "properties": {CONFIRM: box}, "required": [CONFIRM]}
+    form = FormElicitRequest(message % values, schema)
+    declared = context.client.capabilities if context.revision.input_required else {}
+    if conf.FOUR_EYES or len(text) > MAX_FORM or not form.is_declared(declared):
+        return CallToolResult.error(_enqueue(call, text))
+    return _question(call, {CONFIRM: form}, context.tool_state, confirming=True)
+
+
+def render_arguments(tool: Tool, arguments: JSONObject) -> str:
+    """Return the arguments as indented JSON in which every character shows, without secrets."""
+    # Nothing is cut, unlike in a record: nobody can agree to arguments that are not there.
+    redactor = Redactor(sensitive_fields(tool), hidden=HIDDEN, max_inside=_MAX_INSIDE)
+    text = json.dumps(redactor.value(arguments), indent=2, ensure_ascii=False)
+    hidden = {each for each in set(text) if not each.isprintable() or _BLANK.match(each)}
+    # JSON has escaped the new lines in texts already: those that are left are its own.
+    return text.translate({ord(each): json.dumps(each)[1:-1] for each in hidden - {"\n"}})
+
+
+def ask_client(call: ToolCall, required: InputRequired) -> InputRequiredResult:
+    """
+    Return the question that a tool asks its client.
+
+    Raises MissingRequiredClientCapabilityError for what the client has not declared, and TypeError
+    for a question that is not JSON.
+    """
+    context, requests = call.context, required.requests
+    known = context.client.capabilities if context.revision.input_required else {}
+    missing = [each.capability for each in requests.values() if not each.is_declared(known)]
+    if missing or not context.revision.input_required:
+        raise context.missing_capabilities(*dict.fromkeys(missing or ["elicitation"]))
+    question = _question(call, requests, required.tool_state)
+    # Written once, so that it surely can be sent.
+    question.to_json(context.revision)
+    return question
+
+
+def _question(
+    call: ToolCall,
+    requests: Mapping[str, InputRequest],
+    tool_state: object,
+    *,
+    confirming: bool = False,
+) -> InputRequiredResult:
+    answered = call.context.input_responses.items()
+    state = RequestState(
+        binding=_binding(call),
+        asked={key: each.method for key, each in requests.items()},
+        answers={key: each for key, each in answered if key not in requests},
+        state=tool_state,
+        confirming=confirming,
+        confirmed=call.confirmed,
+    )
+    return InputRequiredResult(requests, signing.dumps(asdict(state), salt=_SALT, compress=True))
+
+
+def _unsign(text: str, call: ToolCall) -> RequestState:
+    """Return the state that was signed for this call. Raises InvalidParamsError for any other."""
+    try:
+        age = timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
+        state = RequestState(**signing.loads(text, salt=_SALT, max_age=age))
+    except signing.SignatureExpired:
+        raise _invalid("it is too old") from None
+    except (signing.BadSignature, ValueError):
+        raise _invalid("it is not as this server has given it out") from None
+    if state.binding != _binding(call):
+        raise _invalid(
+            "it belongs to another call: the user, the tool, its definition and the arguments "
+            "must all be the same"
+        )
+    return state
+
+
+def _invalid(why: str) -> InvalidParamsError:
+    return InvalidParamsError(
+        f"Invalid requestState: {why}. Nothing was run. Call the tool without requestState and "
+        "inputResponses to begin anew."
+    )
+
+
+def _binding(call: ToolCall) -> str:
+    """Return a SHA-256 of the user, the tool's definition and the arguments of a call."""
+    user, definition = call.context.user, fingerprint(canonical_definition(call.tool))
+    key = str(user.pk) if user is not None and user.is_authenticated else None
+    text = json.dumps([key, call.tool.name, definition, call.sent], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _enqueue(call: ToolCall, arguments: str) -> str:
+    """Have the call wait for a person, if it does not already; return the text that says so."""
+    needs = f"Nothing was run: {call.tool.name} needs the approval of a person"
+    if len(arguments) > MAX_ARGUMENTS:
+        return (
+            f"{needs}, and these arguments have {len(arguments)} characters, more than the "
+            f"{MAX_ARGUMENTS} that a person is asked to read. Do it in parts."
+        )
+    waiting = _rows().filter(user=call.context.user, status=PendingCall.Status.WAITING)
+    if waiting.count() >= MOST_WAITING and not waiting.filter(key=_binding(call)).exists():
+        return (
+            f"{needs}, and {MOST_WAITING} calls of this user wait for one already. Wait until some "
+            "of them are decided."
+        )
+    row = _get_or_create(call, arguments)
+    minutes = round(conf.CONFIRMATION_MAX_AGE / 60)
+    who = "somebody else who may" if conf.FOUR_EYES else "somebody who may"
+    within = f"{minutes} minutes" if minutes > 1 else f"{conf.CONFIRMATION_MAX_AGE:g} seconds"
+    try:
+        path = reverse("admin:mcp_bridge_pendingcall_change", args=[row.pk])
+        address = call.context.absolute_url(path)
+        where = f"for it at {address}. Tell the user to have it approved there"
+    except NoReverseMatch:
+        where = (
+            f"as number {row.pk}. Tell the user, and do not do it yourself, to have it approved "
+            f"with `manage.py mcp_pending approve {row.pk} --user NAME` on the server"
+        )
+    return (
+        f"{needs}. The call waits {where} by {who}. Then repeat the call with the same arguments "
+        f"within {within} of the approval; repeating it before changes nothing."
+    )
+
+
+def approve_own(tool: Tool, arguments: dict[str, object], context: Context) -> None:
+    """
+    Approve a call that the user of the context is about to make, as that very person.
+
+    For pages of the server's own, where the person has just agreed. A refusal stays; with the
+    setting FOUR_EYES nothing is approved.
+    """
+    if conf.FOUR_EYES:
+        return
+    call = ToolCall(tool=tool, arguments={}, context=context, sent=arguments)
+    with suppress(CallRefused):
+        # For a row whose time is over: another can be made then.
+        _row(call)
+    row = _get_or_create(call, render_arguments(tool, arguments))
+    row.decide(using=_rows().db, status=PendingCall.Status.APPROVED, decided_by=context.user)
+
+
+def give_back(call: ToolCall) -> None:
+    """Make the approval of a call that has not run after all count as before."""
+    if call.approval is None:
+        return
+    rows = _rows()
+    used = rows.filter(pk=call.approval, status=PendingCall.Status.DONE)
+    # Where the call was repeated in the meantime, that one waits instead.
+    with suppress(IntegrityError), transaction.atomic(using=rows.db):
+        used.update(status=PendingCall.Status.APPROVED, key=_binding(call), used_at=None)
+
+
+def _row(call: ToolCall) -> PendingCall | None:
+    """
+    Return the row of the call; None if there is none, or its time is over, which frees its key.
+
+    Raises CallRefused where a person has refused the call.
+    """
+    rows = _rows()
+    row = rows.filter(key=_binding(call)).first()
+    if row is not None and row.is_over:
+        rows.filter(pk=row.pk).update(key=None)
+        return None
+    if row is not None and row.status == PendingCall.Status.REFUSED:
+        end = "" if row.reason.endswith((".", "!", "?", "…")) else "."
+        reason = f" The reason: {row.reason}{end}" if row.reason else ""
+        text = (
+            f"Nothing was run: a person has refused this call of {call.tool.name}.{reason} Do not "
+            "repeat it unless the user wants it."
+        )
+        raise CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED)
+    return row
+
+
+def _get_or_create(call: ToolCall, arguments: str) -> PendingCall:
+    client = call.context.client.info.get("name")
+    values = {
+        "tool": call.tool.name,
+        "fingerprint": fingerprint(canonical_definition(call.tool)),
+        "arguments": arguments,
+        "user": call.context.user,
+        "client": cut(repr(client)[1:-1], 120) if isinstance(client, str) else "",
+    }
+    return _rows().get_or_create(key=_binding(call), defaults=values)[0]
+
+
+def _rows() -> QuerySet[PendingCall]:
+    return PendingCall._default_manager.using(router.db_for_write(PendingCall))

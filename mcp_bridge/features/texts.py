@@ -1,0 +1,38 @@
+"""Texts of a definition of which a part may change while the process runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+class CurrentText(str):
+    """
+    A text of a definition of which a part may change while the process runs.
+
+    As a str it is what holds always: that is compared and approved. ``read`` returns what holds
+    now, for those that are to call the tool.
+    """
+
+    read: Callable[[], str]
+
+    def __new__(cls, text: str, read: Callable[[], str]) -> CurrentText:
+        self = super().__new__(cls, text)
+        self.read = read
+        return self
+
+
+def has_current_text(value: object) -> bool:
+    """Return whether a part of a JSON value is a CurrentText."""
+    if isinstance(value, Mapping | list):
+        return any(map(has_current_text, value.values() if isinstance(value, Mapping) else value))
+    return isinstance(value, CurrentText)
+
+
+def with_current_texts(value: Any) -> Any:
+    """Return a JSON value with each CurrentText in it read; raises what reading it raises."""
+    if isinstance(value, Mapping):
+        return {key: with_current_texts(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [with_current_texts(each) for each in value]
+    return value.read() if isinstance(value, CurrentText) else value

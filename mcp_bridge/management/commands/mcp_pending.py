@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from json import dumps, loads
+from textwrap import indent
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.messages import constants
+from django.core.management.base import CommandError, CommandParser
+from django.db import router
+from django.utils.timesince import timesince
+
+from mcp_bridge.access.decisions import approve, obstacle_to, refuse
+from mcp_bridge.management.base import TablesCommand, named_user
+from mcp_bridge.models import PendingCall
+from mcp_bridge.registry.registry import registry
+
+_DECIDE = "mcp_bridge.change_pendingcall"
+_ACTIONS = ("list", "approve", "refuse")
+
+
+class Command(TablesCommand):
+    help = (
+        "List the calls that wait for a person's approval, or approve or refuse one of them, by "
+        "the same rules as the admin's pages."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("action", nargs="?", default="list", choices=_ACTIONS)
+        parser.add_argument("number", nargs="?", type=int, help="Which call, as “list” shows it.")
+        parser.add_argument(
+            "--user", help=f"Who decides: a user with the permission {_DECIDE}. Kept on record."
+        )
+        parser.add_argument("--reason", default="", help="Why it is refused: its caller reads it.")
+        parser.add_argument("--json", action="store_true", help="Print as JSON.")
+
+    def handle(
+        self,
+        *,
+        action: str,
+        number: int | None,
+        user: str | None,
+        reason: str,
+        json: bool,
+        **options: object,
+    ) -> None:
+        rows = PendingCall.objects.using(router.db_for_write(PendingCall))
+        rows = rows.select_related("user", "decided_by").order_by("asked_at", "pk")
+        if number is None:
+            if action != "list":
+                raise CommandError("Which call? Give the number that `mcp_pending` shows of it.")
+            self._list(list(rows.filter(status=PendingCall.Status.WAITING)), json)
+            return
+        pending = rows.filter(pk=number).first()
+        if pending is None:
+            raise CommandError(f"There is no call {number}: see `mcp_pending`.")
+        text = "" if action == "list" else self._decide(pending, action, user, reason)
+        if json:
+            self.stdout.write(dumps(_described(pending), indent=2))
+        else:
+            self._show(pending)
+        if text:
+            self.stderr.write(self.style.SUCCESS(text))
+
+    def _decide(self, pending: PendingCall, action: str, name: str | None, reason: str) -> str:
+        """Write the decision, and return the message on it. Raises CommandError."""
+        if name is None:
+            raise CommandError(f"Who decides? Give --user, somebody with {_DECIDE}.")
+        user = named_user(name)
+        may = getattr(user, "has_perm", None)
+        if not user.is_active or may is None or not may(_DECIDE):
+            raise CommandError(f"{name} may not decide: it takes the permission {_DECIDE}.")
+        if pending.status != PendingCall.Status.WAITING:
+            raise CommandError(f"Call {pending.pk} does not wait: {_decision(pending)}.")
+        decided = approve(pending, user) if action == "approve" else refuse(pending, user, reason)
+        text, level = decided
+        if level != constants.SUCCESS:
+            raise CommandError(text)
+        pending.refresh_from_db()
+        return text
+
+    def _list(self, calls: list[PendingCall], json: bool) -> None:
+        if json:
+            self.stdout.write(dumps([_described(each) for each in calls], indent=2))
+            return
+        for each in calls:
+            self._show(each)
+        self.stdout.write(f"{len(calls)} call{'s' * (len(calls) != 1)} waiting.")
+
+    def _show(self, pending: PendingCall) -> None:
+        tool = registry.snapshot.tools.get(pending.tool)
+        client = f", with a client that calls itself {pending.client}" if pending.client else ""
+        age = timesince(pending.asked_at).replace("\xa0", " ")
+        described = str(tool.description if tool else "").splitlines()
+        lines = [f"asked by {_name(pending.user)} {age} ago{client}", *map(_printable, described)]
+        lines.append(pending.arguments)
+        waits = pending.status == PendingCall.Status.WAITING
+        lines.append(obstacle_to(pending) if waits else _decision(pending))
+        self.stdout.write(self.style.MIGRATE_HEADING(f"{pending.pk}  {pending.tool}"))
+        self.stdout.write(indent("\n".join(filter(None, lines)), "    ") + "\n\n")
+
+
+def _described(pending: PendingCall) -> dict[str, object]:
+    waits = pending.status == PendingCall.Status.WAITING
+    decided = pending.decided_at
+    return {
+        "number": pending.pk,
+        "tool": pending.tool,
+        "arguments": loads(pending.arguments),
+        "user": pending.user and pending.user.get_username(),
+        "client": pending.client,
+        "asked_at": pending.asked_at.isoformat(),
+        "status": pending.status,
+        "obstacle": obstacle_to(pending) if waits else "",
+        "decided_by": pending.decided_by and pending.decided_by.get_username(),
+        "decided_at": decided and decided.isoformat(),
+        "reason": pending.reason,
+    }
+
+
+def _decision(pending: PendingCall) -> str:
+    """Return what was decided, by whom and when, in a line."""
+    reason = f": {_printable(pending.reason)}" if pending.reason else ""
+    by = f"by {_name(pending.decided_by)}, {pending.decided_at:%Y-%m-%d %H:%M}"
+    return f"{pending.get_status_display()} ({by}){reason}"
+
+
+def _name(user: AbstractBaseUser | None) -> str:
+    return "somebody who is gone" if user is None else _printable(user.get_username())
+
+
+def _printable(line: str) -> str:
+    """Return a line without characters that a terminal obeys."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)

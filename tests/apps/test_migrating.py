@@ -1,0 +1,137 @@
+"""Migrations of a site run as without the apps, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = """
+SECRET_KEY = "x" * 50
+ROOT_URLCONF = "site_urls"
+INSTALLED_APPS = ["rest_framework", "mcp_bridge", "django.contrib.contenttypes",
+                  "django.contrib.auth", "stock"]
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "db.sqlite3",
+                         "OPTIONS": {"transaction_mode": "IMMEDIATE"}}}
+MCP_BRIDGE = {"AUTHENTICATION_CLASSES": []}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+ALLOWED_HOSTS = ["testserver"]
+USE_TZ = True
+"""
+URLS = """
+from django import forms
+from django.urls import include, path
+from modernrpc.server import RpcServer
+from mcp_bridge import mcp_tool
+from stock.models import Kind
+
+server = RpcServer()
+
+class OrderForm(forms.Form):
+    kind = forms.CharField()
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        # As ContentType.objects.get_for_model() does, a row is made where it is asked for.
+        Kind.objects.get_or_create(name="standard")
+        print("FORM MADE")
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def order(form: OrderForm) -> str:
+    "Order something."
+    return "ordered"
+
+urlpatterns = [path("rpc", server.view), path("", include("mcp_bridge.urls"))]
+"""
+MODELS = """
+from django.db import models
+
+class Kind(models.Model):
+    name = models.CharField(max_length=10, unique=True)
+"""
+FIRST = """
+from django.db import migrations, models
+
+class Migration(migrations.Migration):
+    operations = [migrations.CreateModel("Kind", [
+        ("id", models.BigAutoField(primary_key=True, serialize=False, auto_created=True,
+                                   verbose_name="ID")),
+        ("name", models.CharField(max_length=10, unique=True))])]
+"""
+SECOND = """
+from django.db import migrations
+
+def fill(apps, schema_editor):
+    apps.get_model("stock", "Kind").objects.create(name="standard")
+
+class Migration(migrations.Migration):
+    dependencies = [("stock", "0001_first")]
+    operations = [migrations.RunPython(fill)]
+"""
+LIST = """
+import django
+django.setup()
+from mcp_bridge.testing import MCPClient
+print([tool["name"] for tool in MCPClient().list_tools()])
+"""
+FILES = {
+    "settings.py": SETTINGS,
+    "site_urls.py": URLS,
+    "stock/__init__.py": "",
+    "stock/models.py": MODELS,
+    "stock/migrations/__init__.py": "",
+    "stock/migrations/0001_first.py": FIRST,
+    "stock/migrations/0002_second.py": SECOND,
+}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A site with an empty database, whose tool's form writes to it, as its migrations do."""
+    for name, text in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def python(site: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", *arguments],
+        cwd=site,
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "settings",
+            "PYTHONPATH": f"{site}{os.pathsep}{ROOT}",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def migrate(site: Path, *arguments: str) -> str:
+    return python(site, "-m", "django", "migrate", *arguments)
+
+
+def test_no_tool_is_made_before_all_migrations_are_done(site: Path) -> None:
+    before, after = migrate(site).split("Applying stock.0002_second... OK")
+    assert "FORM MADE" not in before
+    # Its row in the admin.
+    assert "FORM MADE" in after
+    assert python(site, "-c", LIST).splitlines()[-1] == "['order']"
+
+
+@pytest.mark.parametrize("app", ["mcp_bridge", "stock"])
+def test_no_tool_is_made_between_two_runs_of_migrate(site: Path, app: str) -> None:
+    first = ["stock", "0001"] if app == "stock" else [app]
+    assert "FORM MADE" not in migrate(site, *first)
+    test_no_tool_is_made_before_all_migrations_are_done(site)

@@ -1,0 +1,166 @@
+"""Commands on sites that are broken, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = """
+import os, sys
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from django.conf import settings
+settings.configure(
+    SECRET_KEY="x" * 50,
+    ROOT_URLCONF="site_urls",
+    INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth", "rest_framework",
+                    "mcp_bridge", "mcp_bridge.tokens", "shelf"],
+    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3",
+                           "NAME": os.environ["SITE_DATABASE"],
+                           "OPTIONS": {"transaction_mode": "IMMEDIATE"}}},
+    MIDDLEWARE=[],
+    ALLOWED_HOSTS=["library.example"],
+)
+from django.core.management import execute_from_command_line
+execute_from_command_line(sys.argv)
+"""
+URLS = """
+from django.urls import include, path
+from modernrpc.server import RpcServer
+from mcp_bridge import mcp_tool
+
+server = RpcServer()
+
+@server.register_procedure
+@mcp_tool(public=True, read_only=True)
+def ping() -> str:
+    \"\"\"Answer.\"\"\"
+    return "pong"
+
+urlpatterns = [path("rpc", server.view), path("", include("mcp_bridge.urls"))]
+"""
+MIGRATION = """
+from django.db import migrations
+
+class Migration(migrations.Migration):
+    dependencies = [("{app}", "{name}")]
+    operations = []
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A site with one app of its own, whose tables are made."""
+    (tmp_path / "manage.py").write_text(SITE)
+    (tmp_path / "site_urls.py").write_text(URLS)
+    folder = tmp_path / "shelf" / "migrations"
+    folder.mkdir(parents=True)
+    for package in (folder, folder.parent):
+        (package / "__init__.py").touch()
+    status, _, err = manage(tmp_path, "migrate", "-v", "0")
+    assert (status, err) == (0, "")
+    return tmp_path
+
+
+def manage(site: Path, *arguments: str, database: str | None = None) -> tuple[int, str, str]:
+    """The exit status, the output and the errors of a command."""
+    done = subprocess.run(
+        [sys.executable, str(site / "manage.py"), *arguments],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT), "SITE_DATABASE": database or str(site / "db.sqlite3")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_broken_migration_graph_is_an_error_of_one_line(site: Path) -> None:
+    assert manage(site, "mcp_call", "ping")[0] == 0
+    broken = site / "shelf" / "migrations" / "0001_initial.py"
+    broken.write_text(MIGRATION.format(app="shelf", name="0000_gone"))
+    for command in (["mcp_call", "ping"], ["mcp_tools"], ["mcp_token", "list"]):
+        status, out, err = manage(site, *command)
+        assert (status, out) == (1, "")
+        assert err.startswith("CommandError: The site's migrations cannot be read: ")
+        assert "shelf.0001_initial" in err
+        assert "shelf', '0000_gone'" in err
+        assert err.count("\n") == 1
+    broken.unlink()
+    assert manage(site, "mcp_call", "ping")[0] == 0
+
+
+def test_a_migration_that_cannot_be_imported_is_an_error_of_one_line(site: Path) -> None:
+    folder = site / "shelf" / "migrations"
+    (folder / "0001_initial.py").write_text(MIGRATION.format(app="auth", name="0001_initial"))
+    (folder / "0002_one.py").write_text("import nothing_of_that_name")
+    status, _, err = manage(site, "mcp_call", "ping")
+    assert status == 1
+    assert err.startswith("CommandError: The site's migrations cannot be read: ")
+    assert "nothing_of_that_name" in err
+
+
+def test_a_database_that_is_away_is_an_error_of_one_line(site: Path) -> None:
+    status, _, err = manage(site, "mcp_tools", database=str(site / "no folder" / "db.sqlite3"))
+    assert status == 1
+    assert err.startswith("CommandError: The database 'default' cannot be read: ")
+    assert err.count("\n") == 1
+
+
+def examine(site: Path, database: str | None = None) -> tuple[int, dict[str, list[str]]]:
+    """The exit status of mcp_doctor, and its errors and warnings by area."""
+    status, out, err = manage(site, "mcp_doctor", "--json", database=database)
+    assert "Traceback" not in err
+    grave: dict[str, list[str]] = {}
+    for finding in json.loads(out)["findings"]:
+        if finding["level"] in ("error", "warning"):
+            assert finding["remedy"]
+            grave.setdefault(finding["area"], []).append(finding["text"])
+    return status, grave
+
+
+def test_the_doctor_finds_nothing_where_all_is_well(site: Path) -> None:
+    assert examine(site) == (0, {})
+
+
+def test_the_doctor_reads_a_broken_migration_graph(site: Path) -> None:
+    broken = site / "shelf" / "migrations" / "0001_initial.py"
+    broken.write_text(MIGRATION.format(app="shelf", name="0000_gone"))
+    status, grave = examine(site)
+    assert (status, list(grave)) == (1, ["migrations"])
+    assert "shelf.0001_initial" in grave["migrations"][0]
+
+
+def test_the_doctor_of_a_site_that_was_not_migrated(site: Path) -> None:
+    status, grave = examine(site, database=str(site / "new.sqlite3"))
+    assert status == 1
+    assert "run `manage.py migrate` first" in grave["migrations"][0]
+    assert grave["endpoint, handshake"] == [
+        "initialize is answered with status 503: The server cannot reach its database just now: "
+        "try again later."
+    ]
+
+
+def test_the_doctor_of_a_urlconf_that_cannot_be_imported(site: Path) -> None:
+    (site / "site_urls.py").write_text("from nowhere import urlpatterns")
+    status, grave = examine(site)
+    assert status == 1
+    assert "No module named 'nowhere'" in grave["URLs"][0]
+
+
+def test_the_doctor_of_a_catch_all(site: Path) -> None:
+    urls = site / "site_urls.py"
+    well = urls.read_text()
+    page = "from django.views.generic import TemplateView\n"
+    catch_all = 'path("<path:url>", TemplateView.as_view()), path("", include('
+    urls.write_text(page + well.replace('path("", include(', catch_all))
+    status, grave = examine(site)
+    assert (status, sorted(grave)) == (1, ["checks", "endpoint"])
+    assert "mcp_bridge.W031: The address /mcp, /mcp/" in grave["checks"][0]
+    urls.write_text(well)
+    assert examine(site) == (0, {})

@@ -1,0 +1,295 @@
+"""What mcp_doctor finds in a site: each finding is there when it should be, and goes away."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import timedelta
+from types import ModuleType
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import Permission
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.http import HttpRequest, HttpResponse
+from django.test.utils import override_settings
+from django.urls import include, path, re_path
+from django.utils import timezone
+
+from mcp_bridge.testing.serving import route, serve
+from mcp_bridge.tokens.models import Token
+from tests.support import site
+from tests.support.serving import giving, set_tool, taking
+
+SESSION = "rest_framework.authentication.SessionAuthentication"
+TOKENS = "mcp_bridge.tokens.authentication.TokenAuthentication"
+LOCMEM = "django.core.cache.backends.locmem.LocMemCache"
+AWAY = {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "no_such_table"}
+
+
+class Doctor:
+    """The findings of one run, and whether it failed."""
+
+    def __init__(self, *arguments: str) -> None:
+        out = io.StringIO()
+        try:
+            call_command("mcp_doctor", "--json", *arguments, stdout=out)
+            self.failed = False
+        except CommandError as error:
+            self.failed = error.returncode == 1
+        self.findings = json.loads(out.getvalue())["findings"]
+        assert all(finding["remedy"] for finding in self.findings if finding["level"] in GRAVE)
+
+    def found(self, level: str, area: str, text: str) -> bool:
+        """Whether there is a finding of that level and area whose text has these words."""
+        return any(
+            (finding["level"], finding["area"]) == (level, area) and text in finding["text"]
+            for finding in self.findings
+        )
+
+    def grave(self) -> list[str]:
+        """The errors and warnings."""
+        return [finding["text"] for finding in self.findings if finding["level"] in GRAVE]
+
+
+GRAVE = ("error", "warning")
+
+
+def page(request: HttpRequest, **kwargs: object) -> HttpResponse:
+    """A page of a site that has one for every address."""
+    return HttpResponse("<h1>Page</h1>")
+
+
+@pytest.fixture
+def secret(user: Any) -> str:
+    """A token of an ordinary user."""
+    return Token.objects.issue(user=user, name="test")[1]
+
+
+def test_a_site_without_faults_is_well(secret: str, settings: Any) -> None:
+    settings.DEBUG = False
+    doctor = Doctor("--token", secret)
+    assert (doctor.grave(), doctor.failed) == ([], False)
+    assert doctor.found("ok", "endpoint, handshake", "speaks 2025-11-25")
+    assert doctor.found("ok", "endpoint, discovery", "2026-07-28")
+    assert doctor.found("ok", "endpoint, tools", f"{len(site.TOOLS)} tools")
+    assert doctor.found("ok", "endpoint, credential", "A wrong credential is refused")
+    assert secret not in json.dumps(doctor.findings)
+
+
+def test_a_user_is_who_lists_the_tools(user: Any, settings: Any) -> None:
+    user.user_permissions.set(Permission.objects.filter(codename="add_user"))
+    doctor = Doctor("--user", "ada")
+    assert doctor.found("ok", "endpoint, tools", f"{len(site.TOOLS) + 1} tools")
+
+
+def test_nobody_is_told_to_give_a_credential(settings: Any) -> None:
+    serve(settings, taking(int))
+    doctor = Doctor()
+    assert doctor.found("info", "endpoint, handshake", "asks for a credential (401)")
+    assert doctor.found("ok", "endpoint, slash", "/mcp/")
+    assert not doctor.found("error", "endpoint, discovery", "")
+
+
+def test_errors_of_the_system_checks_are_errors(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"PAGESIZE": 1}
+    doctor = Doctor()
+    assert doctor.found("error", "checks", "mcp_bridge.E001: MCP_BRIDGE has no key 'PAGESIZE'")
+    assert doctor.failed
+    settings.MCP_BRIDGE = {}
+    assert Doctor().found("ok", "checks", "find nothing")
+
+
+def test_what_a_command_would_stop_at_is_a_finding(settings: Any) -> None:
+    settings.TEMPLATES = [{"BACKEND": "no.such.Backend"}]
+    assert Doctor().failed
+
+
+@pytest.mark.parametrize(
+    ("names", "level", "area", "text"),
+    [
+        ({"ALLOWED_HOSTS": []}, "error", "settings", "ALLOWED_HOSTS is empty"),
+        ({"DEBUG": True}, "info", "HTTPS", "DEBUG is on"),
+        (
+            {"SECURE_PROXY_SSL_HEADER": ("X-Forwarded-Proto", "https")},
+            *("error", "proxies", "'X-Forwarded-Proto', which no request has"),
+        ),
+        ({"SECURE_SSL_REDIRECT": True}, "info", "proxies", "without SECURE_PROXY_SSL_HEADER"),
+        ({"USE_X_FORWARDED_HOST": True}, "info", "proxies", "counted by their address"),
+        (
+            {"MCP_BRIDGE": {"AUTHENTICATION_CLASSES": [SESSION]}},
+            *("warning", "credentials", "Only sessions"),
+        ),
+        (
+            {"MCP_BRIDGE": {"THROTTLE_RATES": {"tools": "5/min"}}},
+            *("warning", "cache", "LocMemCache"),
+        ),
+        ({"CACHES": {"default": AWAY}}, "error", "cache", "no_such_table"),
+        ({"CORS_ALLOWED_ORIGINS": ["https://a.example"]}, "warning", "checks", "W032"),
+        ({"MIDDLEWARE": settings.MIDDLEWARE[1:]}, "info", "HTTPS", "security.W001"),
+    ],
+)
+def test_settings(names: dict[str, Any], level: str, area: str, text: str, settings: Any) -> None:
+    settings.CACHES = {"default": {"BACKEND": LOCMEM}}
+    assert not Doctor().found(level, area, text)
+    with override_settings(**names):
+        doctor = Doctor()
+        assert doctor.found(level, area, text)
+        assert doctor.failed is (level == "error")
+    assert not Doctor().found(level, area, text)
+
+
+def test_nobody_can_authenticate(settings: Any) -> None:
+    serve(settings, taking(int))
+    settings.MCP_BRIDGE = {"AUTHENTICATION_CLASSES": []}
+    assert Doctor().found("error", "credentials", "nobody can call")
+    serve(settings, taking(int), public=True)
+    assert not Doctor().found("error", "credentials", "nobody can call")
+
+
+def test_tokens_are_counted_that_hold(user: Any, settings: Any) -> None:
+    serve(settings, taking(int))
+    expired = timezone.now() - timedelta(days=1)
+    Token.objects.issue(user=user, name="old", expires_at=expired)
+    assert Doctor().found("warning", "credentials", "There is no valid token")
+    Token.objects.issue(user=user, name="new")
+    doctor = Doctor()
+    assert doctor.found("ok", "credentials", "Valid tokens: 1")
+    assert not doctor.found("warning", "credentials", "")
+    user.is_active = False
+    user.save()
+    assert Doctor().found("warning", "credentials", "There is no valid token")
+
+
+def test_no_tool_is_served(settings: Any) -> None:
+    serve(settings, taking(int))
+    set_tool("take", enabled=False)
+    assert Doctor().found("warning", "tools", "No tool is served, of 1")
+    set_tool("take", enabled=True)
+    assert Doctor().found("ok", "tools", "1 of 1 tools")
+
+
+async def later() -> int:
+    """Answer later."""
+    return 1
+
+
+def test_asynchronous_tools_and_connections(settings: Any) -> None:
+    serve(settings, later)
+    assert Doctor().found("info", "tools", "`async def` (later)")
+    serve(settings, later, asynchronous=True)
+    assert not Doctor().found("info", "tools", "`async def`")
+    assert not Doctor().found("warning", "workers", "CONN_MAX_AGE")
+    before = connection.settings_dict["CONN_MAX_AGE"]
+    connection.settings_dict["CONN_MAX_AGE"] = 60
+    try:
+        assert Doctor().found("warning", "workers", "CONN_MAX_AGE")
+        serve(settings, later)
+        assert not Doctor().found("warning", "workers", "CONN_MAX_AGE")
+    finally:
+        connection.settings_dict["CONN_MAX_AGE"] = before
+
+
+def test_no_address_serves_the_endpoint(settings: Any) -> None:
+    urlconf = ModuleType("tests.doctor")
+    vars(urlconf)["urlpatterns"] = [path("rpc", site.server.view)]
+    settings.ROOT_URLCONF = urlconf
+    doctor = Doctor()
+    assert doctor.found("warning", "checks", "mcp_bridge.W030")
+    assert doctor.found("error", "endpoint", "No address")
+    vars(urlconf)["urlpatterns"].append(path("", include("mcp_bridge.urls")))
+    settings.ROOT_URLCONF = ModuleType("tests.mended")
+    vars(settings.ROOT_URLCONF)["urlpatterns"] = vars(urlconf)["urlpatterns"]
+    doctor = Doctor()
+    assert doctor.found("ok", "URLs", "/mcp, /mcp/")
+    assert not doctor.found("error", "endpoint", "")
+
+
+def test_one_spelling_of_the_address_is_another_views(settings: Any, secret: str) -> None:
+    route(settings, path("rpc", site.server.view), re_path(r"^(\w+/)*$", page))
+    doctor = Doctor("--token", secret)
+    assert doctor.found("warning", "checks", "mcp_bridge.W031")
+    assert doctor.found("warning", "endpoint, slash", "/mcp/ is answered with status 403")
+    route(settings, path("rpc", site.server.view))
+    assert Doctor("--token", secret).grave() == []
+
+
+class Broken:
+    """A middleware that raises, and one that sends everybody to a login."""
+
+    def __init__(self, get_response: Any) -> None:
+        pass
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        raise RuntimeError("the middleware is broken")
+
+
+def login(get_response: Any) -> Any:
+    def to_login(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(status=302, headers={"Location": f"/login/?next={request.path}"})
+
+    return to_login
+
+
+@pytest.mark.parametrize(
+    ("middleware", "text", "remedy"),
+    [
+        ("Broken", "RuntimeError: the middleware is broken", "test_doctor.py:"),
+        ("login", "redirects (status 302) to http://testserver/login/", "exempt the endpoint"),
+    ],
+)
+def test_a_middleware_is_in_the_way(
+    middleware: str, text: str, remedy: str, settings: Any, secret: str
+) -> None:
+    usual = settings.MIDDLEWARE
+    settings.MIDDLEWARE = [*usual, f"tests.management.test_doctor.{middleware}"]
+    doctor = Doctor("--token", secret)
+    (finding,) = [each for each in doctor.findings if each["area"].startswith("endpoint")]
+    assert (finding["level"], text in finding["text"]) == ("error", True)
+    assert remedy in finding["remedy"]
+    settings.MIDDLEWARE = usual
+    assert not Doctor("--token", secret).failed
+
+
+def test_the_credential_does_not_hold(secret: str) -> None:
+    doctor = Doctor("--token", f"{secret}x")
+    (finding,) = [each for each in doctor.findings if each["area"] == "endpoint, handshake"]
+    assert finding["level"] == "error"
+    assert "revoked" in finding["remedy"]
+    assert doctor.failed
+
+
+def test_a_caller_without_tools(settings: Any, secret: str, user: Any) -> None:
+    serve(settings, giving(int, 1), permissions="auth.add_user")
+    assert Doctor("--token", secret).found("warning", "endpoint, tools", "sees no tool")
+    user.user_permissions.set(Permission.objects.filter(codename="add_user"))
+    assert not Doctor("--token", secret).found("warning", "endpoint, tools", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--url", "example.com/mcp"], "is no address"),
+        (["--url", "file:///etc/passwd"], "is no address"),
+        (["--url", "https://example.com/mcp", "--user", "ada"], "give --token"),
+        (["--token", "two\nlines"], "cannot stand in a header"),
+        (["--user", "nobody"], "no user 'nobody'"),
+    ],
+)
+def test_bad_input_is_an_error_of_one_line(arguments: list[str], text: str) -> None:
+    with pytest.raises(CommandError, match=text) as raised:
+        call_command("mcp_doctor", *arguments, stdout=io.StringIO())
+    assert "\n" not in str(raised.value)
+
+
+def test_findings_are_lines_with_their_remedies(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"PAGESIZE": 1}
+    out = io.StringIO()
+    with pytest.raises(CommandError, match="must be mended"):
+        call_command("mcp_doctor", stdout=out, no_color=True)
+    lines = out.getvalue().splitlines()
+    assert lines[0].startswith("error    checks: mcp_bridge.E001: ")
+    assert lines[1].startswith("         -> Did you mean 'PAGE_SIZE'?")
+    assert lines[-1].startswith("Errors: 1, warnings: ")

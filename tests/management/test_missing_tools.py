@@ -1,0 +1,148 @@
+"""The person at the terminal reads why a tool is missing; a client reads that it is unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, Permission
+from django.core.management import CommandError, call_command
+from django.urls import path
+from modernrpc.server import RpcServer
+
+from mcp_bridge import mcp_tool
+from mcp_bridge.access import AccessPolicy
+from mcp_bridge.features import Context, Tool
+from mcp_bridge.testing import MCPClient, MCPError
+from mcp_bridge.testing.serving import route, serve
+from tests.management.test_commands import run
+from tests.support.serving import set_tool, taking
+
+
+class Nobody(AccessPolicy):
+    """A policy of a site that is closed."""
+
+    def allows(self, tool: Tool, context: Context) -> bool:
+        return False
+
+
+def reason(user: Any, name: str = "take") -> str:
+    """What mcp_call tells of a tool that is missing for a user: what mcp_tools tells too."""
+    arguments = [] if user is None else ["--user", user.get_username()]
+    with pytest.raises(CommandError) as raised:
+        call_command("mcp_call", name, '{"value": 1}', *arguments)
+    begin, _, why = str(raised.value).partition(". ")
+    assert begin == f"Unknown tool: {name}"
+    assert "\n" not in why
+    with pytest.raises(MCPError) as refused:
+        MCPClient(user=user).call_tool(name, {"value": 1})
+    assert refused.value.error == {"code": -32602, "message": f"Unknown tool: {name}"}
+    if user is not None:
+        out, err = run("mcp_tools", *arguments)
+        assert name not in out
+        assert why in err or name not in err
+    return why
+
+
+def test_a_tool_that_is_switched_off(user: Any, settings: Any) -> None:
+    serve(settings, taking(int))
+    set_tool("take", enabled=False)
+    assert reason(user) == "It is switched off in the admin."
+    set_tool("take", enabled=True)
+    assert run("mcp_tools", "--user", "ada")[1] == ""
+
+
+def test_a_tool_that_waits_for_approval(user: Any, settings: Any) -> None:
+    settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled"}
+    serve(settings, taking(int))
+    assert reason(user).startswith("It is new, waits for approval")
+
+
+def test_a_tool_that_has_changed(user: Any, settings: Any) -> None:
+    serve(settings, taking(int), confirm=True)
+    assert [tool["name"] for tool in MCPClient(user=user).list_tools()] == ["take"]
+    serve(settings, taking(str), confirm=True)
+    assert reason(user).startswith("It is changed, waits for approval")
+
+
+def test_a_tool_whose_permissions_the_user_has_not(user: Any, settings: Any) -> None:
+    serve(settings, taking(int), permissions=["auth.add_user", "auth.change_user"])
+    user.user_permissions.set(Permission.objects.filter(codename="add_user"))
+    assert reason(user) == "ada lacks the permission auth.change_user."
+    user.user_permissions.clear()
+    assert reason(user) == "ada lacks the permissions auth.add_user and auth.change_user."
+
+
+def test_a_tool_for_groups(user: Any, settings: Any) -> None:
+    serve(settings, taking(int))
+    setting = set_tool("take", restricted=True)
+    assert reason(user) == "It is limited to groups, and none is named: nobody may call it."
+    setting.groups.set([Group.objects.create(name="Desk"), Group.objects.create(name="Editors")])
+    set_tool("take", restricted=True)
+    assert reason(user) == "It is limited to the groups Desk and Editors, and ada is in none."
+    user.groups.set(setting.groups.all())
+    assert run("mcp_tools", "--user", "ada")[1] == ""
+
+
+def test_a_tool_that_is_not_public() -> None:
+    assert reason(None, "echo") == "It is not public: name a user with --user."
+
+
+def test_a_user_who_is_not_active(user: Any, settings: Any) -> None:
+    serve(settings, taking(int))
+    user.is_active = False
+    user.save()
+    assert reason(user) == "ada is not active."
+
+
+@pytest.mark.parametrize("name", ["for_nobody", "permitted"])
+def test_tools_of_the_site_of_the_tests(name: str, user: Any) -> None:
+    said = {
+        "for_nobody": "The procedure's own auth refuses ada.",
+        "permitted": "ada lacks the permission auth.add_user.",
+    }
+    assert reason(user, name) == said[name]
+    _, err = run("mcp_tools", "--user", "ada")
+    assert [line.split(":")[0] for line in err.splitlines()] == [
+        *("for_nobody", "permitted", "permitted_twice")
+    ]
+
+
+def test_a_policy_of_the_sites_own(user: Any, settings: Any) -> None:
+    settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.management.test_missing_tools.Nobody"}
+    serve(settings, taking(int))
+    assert reason(user) == (
+        "The policy tests.management.test_missing_tools.Nobody (ACCESS_POLICY) refuses ada."
+    )
+
+
+def star(*values: int) -> None:
+    """Take any."""
+
+
+@pytest.mark.parametrize(
+    ("mark", "id"), [({}, "E006"), ({"scopes": "read"}, "E009"), ({"name": "st.ar"}, "E005")]
+)
+def test_a_tool_that_an_error_withholds(
+    mark: dict[str, str], id: str, user: Any, settings: Any
+) -> None:
+    serve(settings, star, **mark)
+    said = reason(user, mark.get("name", "star"))
+    assert said.startswith(f"mcp_bridge.{id}: ")
+    assert "tests/management/test_missing_tools.py:" in said
+
+
+def test_two_tools_with_one_name(user: Any, settings: Any) -> None:
+    server = RpcServer()
+    server.register_procedure(mcp_tool(taking(int)), name="a.b")
+    server.register_procedure(mcp_tool(taking(str)), name="a_b")
+    route(settings, path("rpc", server.view))
+    assert reason(user, "a_b").startswith("mcp_bridge.E007: ")
+
+
+def test_a_name_that_is_no_tools(user: Any) -> None:
+    assert reason(user, "shop.orders.find") == (
+        "No registered procedure with a mark makes a tool of that name. Did you mean "
+        "'shop_orders_find'?"
+    )
+    assert reason(user, "qqq") == "No registered procedure with a mark makes a tool of that name."

@@ -1,0 +1,171 @@
+"""``manage.py mcp_pending``: the approval queue without the admin."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.core.management import CommandError, call_command
+
+from mcp_bridge.models import PendingCall
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from tests.support.confirming import RUNS, wipe
+from tests.support.serving import set_tool
+
+ARGUMENTS = {"name": "all\x1b[2J\u202e", "count": 2}
+
+
+def person(name: str, *codenames: str, **values: Any) -> Any:
+    user = get_user_model().objects.create_user(name, **values)
+    user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+    return user
+
+
+@pytest.fixture
+def decider() -> Any:
+    return person("grace", "change_pendingcall")
+
+
+@pytest.fixture
+def caller(user: Any, settings: Any) -> CheckedClient:
+    RUNS.clear()
+    serve(settings, wipe, confirm=True)
+    return CheckedClient(user=user)
+
+
+@pytest.fixture
+def number(caller: CheckedClient) -> str:
+    assert caller.call_tool("wipe", ARGUMENTS)["isError"]
+    return str(PendingCall.objects.get().pk)
+
+
+def run(*arguments: str) -> str:
+    """What the command prints, on both ways."""
+    out = io.StringIO()
+    call_command("mcp_pending", *arguments, stdout=out, stderr=out, no_color=True)
+    return out.getvalue()
+
+
+def fails(*arguments: str) -> str:
+    """The error of one line with which the command ends; nothing is decided."""
+    with pytest.raises(CommandError) as raised:
+        run(*arguments)
+    assert set(PendingCall.objects.values_list("decided_at", flat=True)) <= {None}
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def as_json(*arguments: str) -> Any:
+    out = io.StringIO()
+    call_command("mcp_pending", *arguments, "--json", stdout=out, stderr=io.StringIO())
+    return json.loads(out.getvalue())
+
+
+def test_the_model_names_the_command_that_approves(
+    caller: CheckedClient, number: str, decider: Any
+) -> None:
+    text = text_of(caller.call_tool("wipe", ARGUMENTS))
+    assert f"`manage.py mcp_pending approve {number} --user NAME`" in text
+    shown = run("approve", number, "--user", "grace")
+    assert "The call is approved: it runs when its caller repeats it." in shown
+    assert caller.call_tool("wipe", ARGUMENTS)["isError"] is False
+    assert [(ARGUMENTS["name"], 2)] == RUNS
+    row = PendingCall.objects.get()
+    assert (row.decided_by, row.status) == (decider, "done")
+    (entry,) = LogEntry.objects.all()
+    assert (entry.user, entry.get_change_message()) == (decider, "Approved.")
+
+
+def test_what_waits_is_listed_with_all_that_is_decided_about(number: str) -> None:
+    for arguments in ([], ["list"], ["list", number]):
+        shown = run(*arguments)
+        assert shown.startswith(f"{number}  wipe\n    asked by ada 0 minutes ago, with a client")
+        assert "mcp_bridge.testing\n    Wipe something.\n    {\n" in shown
+        assert '"name": "all\\u001b[2J\\u202e",\n' in shown
+        assert all(each.isprintable() or each == "\n" for each in shown)
+    assert "1 call waiting." in run()
+    (call,) = as_json()
+    assert as_json("list", number) == call
+    assert (call["number"], call["tool"], call["arguments"]) == (int(number), "wipe", ARGUMENTS)
+    assert (call["user"], call["status"], call["obstacle"]) == ("ada", "waiting", "")
+
+
+def test_decided_calls_are_not_listed_but_shown_by_number(number: str, decider: Any) -> None:
+    run("refuse", number, "--user", "grace", "--reason", "Not on a\nFriday.")
+    assert (run(), as_json()) == ("0 calls waiting.\n", [])
+    shown = run("list", number)
+    assert "refused (by grace, 20" in shown
+    assert "): Not on a\\nFriday." in shown
+    assert as_json("list", number)["decided_by"] == "grace"
+    with pytest.raises(CommandError, match=rf"Call {number} does not wait: refused \(by grace"):
+        run("approve", number, "--user", "grace")
+
+
+def test_a_refusal_is_read_with_its_reason(
+    caller: CheckedClient, number: str, decider: Any
+) -> None:
+    assert "Say why it is refused" in fails("refuse", number, "--user", "grace")
+    assert "Say why it is refused" in fails("refuse", number, "--user", "grace", "--reason", " ")
+    call = as_json("refuse", number, "--user", "grace", "--reason", "Not today.")
+    assert (call["status"], call["reason"]) == ("refused", "Not today.")
+    assert "The reason: Not today. Do not" in text_of(caller.call_tool("wipe", ARGUMENTS))
+    assert RUNS == []
+
+
+def test_somebody_decides_who_may(number: str) -> None:
+    person("viewer", "view_pendingcall")
+    person("gone", "change_pendingcall", is_active=False)
+    for action in ("approve", "refuse"):
+        assert "Who decides?" in fails(action, number, "--reason", "x")
+        assert "no user 'nobody'" in fails(action, number, "--user", "nobody")
+        for name in ("viewer", "gone"):
+            error = fails(action, number, "--user", name, "--reason", "x")
+            assert f"{name} may not decide: it takes the permission mcp_bridge." in error
+
+
+def test_ones_own_call_is_for_another_person_where_the_site_wants_it(
+    caller: CheckedClient, number: str, user: Any, settings: Any
+) -> None:
+    person("grace", "change_pendingcall")
+    user.user_permissions.set(Permission.objects.filter(codename="change_pendingcall"))
+    settings.MCP_BRIDGE = {"FOUR_EYES": True}
+    assert "it is your own call" in fails("approve", number, "--user", "ada")
+    assert "is approved" in run("approve", number, "--user", "grace")
+    settings.MCP_BRIDGE = {}
+    caller.call_tool("wipe", {"name": "own"})
+    own = str(PendingCall.objects.get(status="waiting").pk)
+    assert "is approved" in run("approve", own, "--user", "ada")
+
+
+@pytest.mark.parametrize("change", [{"enabled": False}, {"description": "Louder."}])
+def test_what_has_changed_is_not_approved(
+    change: dict[str, Any], number: str, decider: Any
+) -> None:
+    set_tool("wipe", **change)
+    assert "It cannot be approved" in run()
+    assert "It cannot be approved" in as_json()[0]["obstacle"]
+    assert "It cannot be approved" in fails("approve", number, "--user", "grace")
+    assert "is refused" in run("refuse", number, "--user", "grace", "--reason", "Out of date.")
+
+
+def test_bad_input_is_an_error_of_one_line(number: str) -> None:
+    assert "Which call?" in fails("approve", "--user", "ada")
+    assert "There is no call 999999" in fails("approve", "999999", "--user", "ada")
+    assert "invalid int value" in fails("approve", "x")
+    assert "invalid choice" in fails("delete", number)
+
+
+def test_a_site_without_the_admin_decides_all_the_same(
+    number: str, decider: Any, settings: Any
+) -> None:
+    settings.INSTALLED_APPS = [each for each in settings.INSTALLED_APPS if "admin" not in each]
+    assert "is approved" in run("approve", number, "--user", "grace")
+    assert PendingCall.objects.get().decided_by == decider
+    assert not LogEntry.objects.exists()

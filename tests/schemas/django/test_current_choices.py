@@ -1,0 +1,289 @@
+"""Choices that rows or a function decide: read at each call, and no part of what is approved."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django import forms
+from django.db import connection, models
+from django.test.utils import CaptureQueriesContext, isolate_apps
+from rest_framework import serializers
+
+from mcp_bridge.models import ToolSetting
+from mcp_bridge.protocol import LATEST
+from mcp_bridge.registry.fingerprints import canonical_definition
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from testproject.newsroom.models import Section
+from tests.calls.test_arguments import errors_of
+from tests.support.serving import giving, served, taking
+from tests.transports.test_async_view import async_caller
+
+KINDS = [("n", "News"), ("s", "Story")]
+
+
+def sections() -> list[tuple[str, str]]:
+    return list(Section.objects.order_by("pk").values_list("slug", "name"))
+
+
+class SetInInit(forms.Form):
+    """Where it goes."""
+
+    section = forms.ChoiceField(help_text="where it goes")
+    kind = forms.ChoiceField(choices=KINDS)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["section"].choices = sections()
+
+
+class OfFunction(forms.Form):
+    """Where it goes."""
+
+    section = forms.ChoiceField(choices=sections, help_text="where it goes")
+    kind = forms.ChoiceField(choices=KINDS)
+
+
+class AddedInInit(forms.Form):
+    """Where it goes."""
+
+    kind = forms.ChoiceField(choices=KINDS)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["section"] = forms.TypedChoiceField(
+            choices=[("Places", sections())], help_text="where it goes"
+        )
+
+
+class SetInFields(serializers.Serializer[Any]):
+    """Where it goes."""
+
+    section = serializers.ChoiceField([], help_text="where it goes")
+    kind = serializers.ChoiceField(KINDS)
+
+    def get_fields(self) -> Any:
+        fields = super().get_fields()
+        fields["section"].choices = sections()
+        return fields
+
+
+class AddedInFields(serializers.Serializer[Any]):
+    """Where it goes."""
+
+    kind = serializers.ChoiceField(KINDS)
+
+    def get_fields(self) -> Any:
+        field = serializers.ChoiceField(sections(), help_text="where it goes")
+        return {**super().get_fields(), "section": field}
+
+
+EACH = pytest.mark.parametrize(
+    "kind", [SetInInit, OfFunction, AddedInInit, SetInFields, AddedInFields]
+)
+STATIC = "where it goes. One of the choices there are at the time of the call."
+
+
+@pytest.fixture(autouse=True)
+def sport(db: None) -> Section:
+    return Section.objects.create(name="Sport", slug="sport")
+
+
+def listed(client: CheckedClient, tool: str = "take") -> Any:
+    (found,) = [each for each in client.list_tools() if each["name"] == tool]
+    return found["inputSchema"]["properties"]["value"]["properties"]
+
+
+def send(client: CheckedClient, section: str) -> dict[str, Any]:
+    return client.call_tool("take", {"value": {"section": section, "kind": "n"}})
+
+
+@EACH
+def test_they_stand_in_the_description_as_they_are_now(
+    kind: Any, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(kind))
+    described = listed(modern)["section"]
+    assert described == {"type": "string", "description": "where it goes. One of: sport: Sport."}
+    Section.objects.create(name="Arts", slug="arts")
+    text = "where it goes. One of: sport: Sport; arts: Arts."
+    assert listed(modern)["section"]["description"] == text
+    Section.objects.all().delete()
+    text = "where it goes. There are no choices now."
+    assert listed(modern)["section"]["description"] == text
+    assert listed(modern)["kind"]["enum"] == ["n", "s"]
+
+
+@EACH
+def test_a_new_row_is_taken_and_one_that_is_gone_refused(
+    kind: Any, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(kind))
+    assert errors_of(send(modern, "arts")) == [("/value/section", "invalid_choice")]
+    Section.objects.create(name="Arts", slug="arts")
+    assert send(modern, "arts")["isError"] is False
+    Section.objects.filter(slug="sport").delete()
+    assert errors_of(send(modern, "sport")) == [("/value/section", "invalid_choice")]
+
+
+@EACH
+def test_they_are_no_part_of_what_is_approved(
+    kind: Any, modern: CheckedClient, settings: Any
+) -> None:
+    for rows in range(3):
+        Section.objects.create(name=f"New {rows}", slug=f"new{rows}")
+        # As in another process, which begins when there are more rows.
+        serve(settings, taking(kind), confirm=True)
+        assert "One of: sport: Sport; " in listed(modern)["section"]["description"]
+        definition = canonical_definition(served("take"))
+        assert ToolSetting.objects.get(name="take").approved == definition
+        schema = json.loads(definition)["inputSchema"]["properties"]["value"]
+        assert schema["properties"]["section"]["description"] == STATIC
+
+
+@pytest.mark.parametrize("kind", [SetInInit, OfFunction, AddedInInit])
+def test_a_refusal_says_what_there_is(kind: Any, modern: CheckedClient, settings: Any) -> None:
+    serve(settings, taking(kind))
+    assert text_of(send(modern, "arts")).endswith(" One of: sport: Sport.")
+
+
+def test_a_list_of_them_is_open_as_well(modern: CheckedClient, settings: Any) -> None:
+    class Several(forms.Form):
+        sections = forms.MultipleChoiceField(choices=sections, required=False)
+
+    serve(settings, taking(Several))
+    found = listed(modern)["sections"]
+    assert "enum" not in json.dumps(found)
+    assert found["description"] == "One of: sport: Sport."
+    result = modern.call_tool("take", {"value": {"sections": ["sport"]}})
+    assert result["isError"] is False
+    wrong = modern.call_tool("take", {"value": {"sections": ["x"]}})
+    assert errors_of(wrong) == [("/value/sections", "invalid_choice")]
+
+
+def test_of_many_choices_the_first_are_named(modern: CheckedClient, settings: Any) -> None:
+    for number in range(60):
+        Section.objects.create(name=f"N{number}", slug=f"n{number}")
+    serve(settings, taking(OfFunction))
+    assert listed(modern)["section"]["description"].endswith("n48: N48; and 11 more.")
+
+
+def test_numbers_are_sent_as_texts(modern: CheckedClient, settings: Any) -> None:
+    class Numbered(forms.Form):
+        section = forms.TypedChoiceField(
+            choices=lambda: list(Section.objects.values_list("pk", "name")), coerce=int
+        )
+
+    serve(settings, taking(Numbered))
+    assert listed(modern)["section"]["type"] == "string"
+    key = str(Section.objects.get().pk)
+    result = modern.call_tool("take", {"value": {"section": key}})
+    assert result["isError"] is False
+
+
+@pytest.mark.django_db(transaction=True)
+def test_they_are_read_under_asgi(settings: Any) -> None:
+    serve(settings, taking(SetInInit), asynchronous=True)
+    client = async_caller(LATEST.version)
+    Section.objects.create(name="Arts", slug="arts")
+    text = "where it goes. One of: sport: Sport; arts: Arts."
+    assert listed(client)["section"]["description"] == text
+    assert send(client, "arts")["isError"] is False
+
+
+def test_where_they_cannot_be_read_the_tool_is_still_listed(
+    modern: CheckedClient, settings: Any, caplog: Any
+) -> None:
+    fails: list[bool] = []
+
+    def unsure() -> list[tuple[str, str]]:
+        if fails:
+            raise RuntimeError("no choices today")
+        return sections()
+
+    class Unsure(forms.Form):
+        section = forms.ChoiceField(choices=unsure)
+
+    serve(settings, taking(Unsure))
+    listed(modern)
+    fails.append(True)
+    text = "One of the choices there are at the time of the call."
+    assert listed(modern)["section"]["description"] == text
+    assert "no choices today" in caplog.text
+
+
+def test_other_tools_are_listed_without_a_query(modern: CheckedClient, settings: Any) -> None:
+    serve(settings, taking(SectionKindForm))
+    modern.list_tools()
+    with CaptureQueriesContext(connection) as queries:
+        modern.list_tools()
+    assert not [each for each in queries if "newsroom_section" in each["sql"]]
+
+
+class SectionKindForm(forms.Form):
+    kind = forms.ChoiceField(choices=KINDS)
+    section = forms.ModelChoiceField(Section.objects.none())
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["section"].queryset = Section.objects.exclude(slug="closed")
+
+
+def test_the_rows_of_a_queryset_are_looked_up_at_each_call(
+    modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(SectionKindForm), confirm=False)
+    before = canonical_definition(served("take"))
+    new = Section.objects.create(name="Arts", slug="arts")
+    sent = {"value": {"kind": "n", "section": new.pk}}
+    assert modern.call_tool("take", sent)["isError"] is False
+    Section.objects.filter(pk=new.pk).update(slug="closed")
+    refused = errors_of(modern.call_tool("take", sent))
+    assert refused == [("/value/section", "invalid_choice")]
+    serve(settings, taking(SectionKindForm))
+    assert canonical_definition(served("take")) == before
+    # They may be many, and not for every caller to read.
+    assert "Sport" not in json.dumps(modern.list_tools())
+
+
+@isolate_apps("testproject.newsroom")
+def test_the_choices_of_a_model_are_fixed_where_they_are_a_list(settings: Any) -> None:
+    class Note(models.Model):
+        kind = models.CharField(max_length=1, choices=KINDS)
+        section = models.CharField(max_length=9, choices=sections)
+
+        class Meta:
+            app_label = "newsroom"
+
+    class NoteForm(forms.ModelForm):
+        class Meta:
+            model = Note
+            fields = ["kind", "section"]
+
+    class NoteSerializer(serializers.ModelSerializer[Note]):
+        class Meta:
+            model = Note
+            fields = ["kind", "section"]
+
+    for kind in (NoteForm, NoteSerializer):
+        serve(settings, taking(kind))
+        properties = served("take").input_schema["properties"]["value"]["properties"]
+        assert (properties["kind"]["enum"], "enum" in properties["section"]) == (["n", "s"], False)
+
+
+def test_a_result_may_have_a_choice_that_is_new(modern: CheckedClient, settings: Any) -> None:
+    serve(settings, giving(SetInFields, {"section": "arts", "kind": "n"}))
+    given = json.loads(text_of(modern.call_tool("give")))
+    assert given == {"section": "arts", "kind": "n"}
+
+
+def test_the_items_of_a_list_are_as_it_declares_them(settings: Any) -> None:
+    class Listed(serializers.Serializer[Any]):
+        kinds = serializers.ListField(child=serializers.ChoiceField(KINDS))
+
+    serve(settings, taking(Listed))
+    properties = served("take").input_schema["properties"]["value"]["properties"]
+    assert properties["kinds"]["items"]["enum"] == ["n", "s"]

@@ -1,0 +1,96 @@
+"""The package as it is built: what an installer and the package index get."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from email.message import Message
+from email.parser import Parser
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from tests.test_docs_code import REPOSITORY
+
+ROOT = Path(__file__).resolve().parent.parent
+# What a checkout has of its own, and what make, the tests and the tools leave in it.
+LOCAL = shutil.ignore_patterns(
+    *(".git", ".venv*", ".tox", ".*_cache", ".conformance", ".coverage", ".hypothesis"),
+    *(".screenshots", "*.egg-info", "*.sqlite3", "__pycache__", "build", "dist", "node_modules"),
+)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the source distribution, and the wheel that was built of it."""
+    folder = tmp_path_factory.mktemp("package")
+    shutil.copytree(ROOT, folder / "source", ignore=LOCAL)
+    done = subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, folder / "source"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def in_source(built: Path) -> set[str]:
+    (archive,) = built.glob("*.tar.gz")
+    with tarfile.open(archive) as source:
+        return {name.partition("/")[2] for name in source.getnames()}
+
+
+@pytest.fixture(scope="module")
+def in_wheel(built: Path) -> set[str]:
+    (archive,) = built.glob("*.whl")
+    with ZipFile(archive) as wheel:
+        return set(wheel.namelist())
+
+
+@pytest.fixture(scope="module")
+def metadata(built: Path) -> Message:
+    (archive,) = built.glob("*.whl")
+    with ZipFile(archive) as wheel:
+        (name,) = (each for each in wheel.namelist() if each.endswith(".dist-info/METADATA"))
+        return Parser().parsestr(wheel.read(name).decode())
+
+
+def files(*folders: str) -> set[str]:
+    return {
+        path.relative_to(ROOT).as_posix()
+        for folder in folders
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and not {"__pycache__", "node_modules"} & set(path.parts)
+    }
+
+
+def test_the_source_has_the_documentation_the_changes_and_the_tests(in_source: set[str]) -> None:
+    wanted = files("docs", "mcp_bridge", "testproject", "tests")
+    named = {"README.md", "CHANGELOG.md", "LICENSE", "Makefile", "manage.py", "setup.cfg"}
+    assert sorted((wanted | named) - in_source) == []
+
+
+def test_the_wheel_has_the_app_and_nothing_else(in_wheel: set[str]) -> None:
+    installed = {name for name in in_wheel if ".dist-info/" not in name}
+    assert installed == files("mcp_bridge")
+
+
+def test_the_description_links_to_addresses_alone(metadata: Message) -> None:
+    description = str(metadata.get_payload())
+    links = re.findall(r"\]\(([^)]*)\)|^\[[^]]+\]: (.*)$", description, re.MULTILINE)
+    assert len(links) > 20
+    assert [each for each in map("".join, links) if not each.startswith("https://")] == []
+
+
+def test_the_package_says_where_its_project_is(metadata: Message) -> None:
+    urls = dict(each.split(", ") for each in metadata.get_all("Project-URL", []))
+    assert urls.keys() == {"Documentation", "Changes", "Source", "Issues"}
+    assert all(url.startswith(REPOSITORY) for url in urls.values())
+    assert metadata["Description-Content-Type"] == "text/markdown"

@@ -1,0 +1,53 @@
+"""What docs/upgrading.md promises is there, and the list is whole."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.auth.models import Permission
+from django.core.management import get_commands
+from django.urls import path, reverse
+
+from mcp_bridge.testing.serving import route
+from tests.test_docs_code import PAGES, run
+from tests.test_house import PUBLIC
+
+PAGE = PAGES["docs/upgrading.md"]
+
+
+def test_what_is_public_is_imported_as_the_page_has_it() -> None:
+    imported = {key: value for key, value in run("upgrading", "elicit").items() if key[0] != "_"}
+    assert {"mcp_tool", "Token", "acall", "CheckedClient"} <= imported.keys()
+    # Models of the app's own, and URLconfs.
+    own = {"Generation", "UsedState", "urlpatterns"}
+    assert {name for names in PUBLIC.values() for name in names} - own <= imported.keys()
+    assert sorted(name for name in PUBLIC if name not in PAGE) == []
+
+
+def test_addresses_have_the_names_that_the_page_has(settings: Any) -> None:
+    route(settings, path("admin/", admin.site.urls))
+    rows = dict(re.findall(r"^\| `([\w:-]+)` \| (.*?) \|$", PAGE, re.MULTILINE))
+    assert len(rows) == 11
+    for name, page in rows.items():
+        is_of_one = name.endswith(("_try", "_approve"))
+        address = reverse(name, args=["1"] if is_of_one else [])
+        assert address.startswith("/admin/") or f"`{address}`" in page
+
+
+def test_commands_permissions_and_tables_are_there() -> None:
+    commands = {name for name, app in get_commands().items() if app.startswith("mcp_bridge")}
+    assert sorted(name for name in commands if f"`{name}`" not in PAGE) == []
+    named = re.findall(r"`(mcp_bridge\w*)\.((?:add|change|view|issue)_\w+)`", PAGE)
+    assert len(named) == 7
+    for label, codename in named:
+        assert Permission.objects.filter(content_type__app_label=label, codename=codename).exists()
+    models = [
+        model
+        for label in ("mcp_bridge", "mcp_bridge_tokens")
+        for model in apps.get_app_config(label).get_models(include_auto_created=True)
+    ]
+    tables = {model._meta.db_table for model in models}
+    assert sorted(table for table in tables if f"`{table}`" not in PAGE) == []
