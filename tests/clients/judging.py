@@ -15,7 +15,7 @@ def judged(client: Client, seat: Seat, answer: dict[str, Any]) -> tuple[dict[str
     requests = seat.server.requests(seat.token)
     refused = seat.server.requests(seat.bad)
     state = seat.server.state(client.name)
-    wait, how = _wait(answer, state)
+    wait, how = _wait(client, answer, state)
     wrong = [
         *_missing(seat.mine["tools"], answer["listed"]),
         *([] if '"total"' in _text(answer["called"]) else ["the call has not answered"]),
@@ -46,7 +46,7 @@ def _missing(tools: list[str], listed: list[str]) -> list[str]:
     return [f"does not list {', '.join(missing)}"] if missing else []
 
 
-def _wait(answer: dict[str, Any], state: tuple[bool, int]) -> tuple[list[str], str]:
+def _wait(client: Client, answer: dict[str, Any], state: tuple[bool, int]) -> tuple[list[str], str]:
     """Whether the call has waited for a person, and how."""
     deleted, waiting = state
     if answer["asked"]:
@@ -54,6 +54,8 @@ def _wait(answer: dict[str, Any], state: tuple[bool, int]) -> tuple[list[str], s
         return wrong, "asks its user"
     if deleted:
         return ["deleted without being asked"], "does not wait"
+    if client.declines and not waiting and "did not agree" in _text(answer["wait"]):
+        return [], "says no by itself"
     if waiting != 1:
         return [f"no call waits in the queue: {_text(answer['wait'])[:160]}"], "does not wait"
     if "needs the approval of a person" not in _text(answer["wait"]):

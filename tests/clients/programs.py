@@ -221,8 +221,8 @@ def inspector(seat: Seat) -> dict[str, Any]:
     return answer
 
 
-def strict_warnings(seat: Seat) -> list[tuple[str, str]]:
-    """What MCP Inspector's check for strict clients says of the site's tools."""
+def strict_warnings(seat: Seat) -> list[tuple[str, str, str]]:
+    """What MCP Inspector's check for strict clients says: the tool, the path, the issue."""
     headers = {"Authorization": f"Bearer {seat.token}"}
     server = {"type": "streamable-http", "url": seat.server.url, "headers": headers}
     seat.write("inspector.json", {"mcpServers": {"newsroom": server}})
@@ -234,7 +234,8 @@ def strict_warnings(seat: Seat) -> list[tuple[str, str]]:
     )
     if "errors, " not in output and "No schema" not in output and '"tools"' not in output:
         raise Failure(f"Inspector has not listed the tools:\n{output[-2000:]}")
-    return re.findall(r'^(?:Warning|Error): tool "(\S+)"\n  Path: (\S+)', output, re.MULTILINE)
+    finding = r'^(?:Warning|Error): tool "(\S+)"\n  Path: (\S+)\n  Issue: (.*)'
+    return re.findall(finding, output, re.MULTILINE)
 
 
 def driven(environment: str, name: str) -> Callable[[Seat], dict[str, Any]]:

@@ -19,6 +19,8 @@ class Client:
     package: str
     page: str
     drive: Callable[[Seat], dict[str, Any]]
+    # Whether it says no by itself where nobody is there to be asked.
+    declines: bool = False
 
 
 def _python(name: str, title: str, package: str, page: str, environment: str = "agents") -> Client:
@@ -68,7 +70,14 @@ CLIENTS = [
     ),
     Client("codex", "Codex", "@openai/codex", "codex", programs.codex),
     Client("gemini_cli", "Gemini CLI", "@google/gemini-cli", "gemini-cli", programs.gemini_cli),
-    Client("copilot_cli", "Copilot CLI", "@github/copilot", "copilot-cli", programs.copilot_cli),
+    Client(
+        "copilot_cli",
+        "Copilot CLI",
+        "@github/copilot",
+        "copilot-cli",
+        programs.copilot_cli,
+        declines=True,
+    ),
     Client("opencode", "opencode", "opencode-ai", "opencode", programs.opencode),
 ]
 
