@@ -93,7 +93,8 @@ def _version(package: str, environment: str) -> str:
 
 
 def _install(name: str, pins: str, *more: str) -> None:
-    stamp = _Stamp(name, pins)
+    # What the project itself asks for stands in its setup.cfg.
+    stamp = _Stamp(name, pins + (ROOT / "setup.cfg").read_text() if more else pins)
     if stamp.holds():
         return
     print(f"Installing the environment {name!r} ...", flush=True)
