@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help demo test fuzz stress browser services lint conformance sites bench tox clean
+.PHONY: help demo test fuzz stress browser services lint conformance sites clients bench tox clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -43,6 +43,9 @@ conformance: $(VENV)/.demo $(VENV)/.test  ## Official conformance suite, MCP Ins
 sites: $(VENV)/.test  ## Install the bridge into Wagtail, django CMS, helpdesk, djoser, knox and sites with own users
 	$(BIN)/python -m tests.sites $(ARGS)
 
+clients:  ## Real clients and strict schema converters against the newsroom (ARGS=--write writes docs/clients)
+	$(PYTHON) -m tests.clients $(ARGS)
+
 bench:  ## Measure side by side with an empty view and django-mcpz
 	test -d .venv-bench || $(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install -q -e . -r benchmarks/requirements.txt
@@ -52,7 +55,7 @@ tox: $(VENV)/.tox  ## Run the tests, with coverage, on every supported pair of P
 	$(BIN)/tox $(ARGS)
 
 clean:  ## Remove what the targets made
-	rm -rf $(VENV) .venv-bench .venv-sites .tox .conformance build dist *.egg-info
+	rm -rf $(VENV) .venv-bench .venv-sites .tox .clients .conformance build dist *.egg-info
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11+ is needed")'

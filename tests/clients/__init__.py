@@ -1,0 +1,1 @@
+"""Real clients and strict schema converters against the server: ``make clients``."""

@@ -1,0 +1,1 @@
+"""Each converter in its own environment, and the comparison of what it makes of a schema."""

@@ -1,0 +1,64 @@
+"""
+``python -m tests.clients.drivers CLIENT``: what a Python client does with the newsroom.
+
+The plan on standard input names the address, the token, an article to delete and a picture. The
+answer on standard output says what was listed, and what the client shows of each call: its text,
+the kinds of its content, and whether it counts as an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+from tests.clients.drivers import python
+
+PLAN = json.load(sys.stdin)
+STEPS = {
+    "called": ("articles_list", {"page_size": 2}),
+    "wrong": ("articles_list", {"page": 0, "order": "best"}),
+    "image": ("media_show", {"media": PLAN["media"]}),
+    "wait": ("articles_delete", {"slug": PLAN["slug"]}),
+}
+
+
+async def main(connect: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = {}
+    asked: list[str] = []
+    async with connect(PLAN["url"], PLAN["token"], asked) as client:
+        answer["listed"] = sorted(await client.list())
+        for step, (tool, arguments) in STEPS.items():
+            answer[step] = await seen(client.call(tool, arguments))
+    answer["asked"] = asked
+    answer["bad"] = await seen(refused(connect))
+    return answer
+
+
+async def refused(connect: Any) -> python.Shown:
+    async with connect(PLAN["url"], PLAN["bad"], []) as client:
+        return python.Shown(f"{len(await client.list())} tools were listed")
+
+
+async def seen(call: Any) -> dict[str, Any]:
+    """What a call shows, or the exception it ends with."""
+    try:
+        async with asyncio.timeout(60):
+            shown = await call
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        return {"error": True, "raised": type(error).__name__, "text": words(error)}
+    return {"error": shown.error, "kinds": shown.kinds, "text": shown.text}
+
+
+def words(error: BaseException) -> str:
+    """What an exception says; of a group, what its members say."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(dict.fromkeys(words(each) for each in error.exceptions))
+    return str(error) or type(error).__name__
+
+
+answer = asyncio.run(main(getattr(python, sys.argv[1])))
+sys.stdout.write("\n" + json.dumps(answer))

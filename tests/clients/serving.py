@@ -1,0 +1,126 @@
+"""The newsroom under gunicorn or uvicorn, with a user, a token and an article for each client."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.clients.environments import ROOT, SERVERS, programs
+
+COMMANDS = {
+    "gunicorn": ["gunicorn", "testproject.wsgi", "--threads", "8", "-b", "127.0.0.1:{port}"],
+    "uvicorn": ["uvicorn", "testproject.asgi:application", "--lifespan", "off", "--port", "{port}"],
+}
+URLS = {"uvicorn": "tests.clients.urls"}
+
+
+WAITING = """
+    SELECT COUNT(*) FROM mcp_bridge_pendingcall JOIN auth_user ON auth_user.id = user_id
+    WHERE username = ? AND tool = 'articles_delete' AND status = 'waiting'
+"""
+
+
+class Failure(Exception):
+    """Something is not as it must be; the text says what."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A site that is being served, and the folder of its database and its record of requests."""
+
+    name: str
+    url: str
+    folder: Path
+    port: int
+    seats: dict[str, dict[str, Any]]
+
+    def requests(self, *tokens: str) -> list[dict[str, Any]]:
+        """What arrived with these tokens."""
+        log = self.folder / "requests.jsonl"
+        lines = log.read_text().splitlines() if log.is_file() else []
+        return [line for line in map(json.loads, lines) if line["token"] in tokens]
+
+    def state(self, client: str) -> tuple[bool, int]:
+        """Whether a client's article is gone, and how many calls of its user wait."""
+        with closing(sqlite3.connect(self.folder / "db.sqlite3", timeout=20)) as database:
+            article = "SELECT COUNT(*) FROM newsroom_article WHERE slug = ?"
+            (left,) = database.execute(article, [self.seats[client]["slug"]]).fetchone()
+            (waiting,) = database.execute(WAITING, [client]).fetchone()
+        return left == 0, waiting
+
+
+@contextmanager
+def serving(name: str, clients: list[str], folder: Path, urls: str = "") -> Iterator[Server]:
+    """Serve the newsroom on a free port, with a seat for each client, until the block ends."""
+    folder.mkdir(parents=True)
+    seats = _seats(folder, name, clients)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [part.format(port=port) for part in COMMANDS[name]]
+    with (folder / "server.log").open("wb") as log:
+        process = subprocess.Popen(
+            [programs(SERVERS) / command[0], *command[1:]],
+            cwd=ROOT,
+            env={
+                **_environment(folder, urls or URLS.get(name, "")),
+                "CLIENTS_LOG": str(folder / "requests.jsonl"),
+            },
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        _wait(process, port, folder)
+        yield Server(name, f"http://127.0.0.1:{port}/mcp", folder, port, seats)
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _seats(folder: Path, server: str, clients: list[str]) -> dict[str, dict[str, Any]]:
+    done = subprocess.run(
+        [programs(SERVERS) / "python", "-m", "tests.clients.seats", *clients],
+        cwd=ROOT,
+        env=_environment(folder, ""),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if done.returncode:
+        raise Failure(f"The site for {server} could not be made:\n{done.stderr[-3000:]}")
+    found: dict[str, dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def _environment(folder: Path, urls: str) -> dict[str, str]:
+    return {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "tests.clients.settings",
+        "CLIENTS_DATABASE": str(folder / "db.sqlite3"),
+        "CLIENTS_URLS": urls or "testproject.urls",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def _wait(process: subprocess.Popen[bytes], port: int, folder: Path) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    raise Failure(f"The server did not start:\n{(folder / 'server.log').read_text()[-3000:]}")

@@ -1,0 +1,18 @@
+"""The newsroom on a database of its own, with a record of what each client sends."""
+
+from __future__ import annotations
+
+import os
+
+from testproject.settings import *  # noqa: F403
+from testproject.settings import DATABASES as NEWSROOM_DATABASES
+from testproject.settings import MIDDLEWARE as NEWSROOM_MIDDLEWARE
+
+DATABASES = {
+    "default": {
+        **NEWSROOM_DATABASES["default"],
+        "NAME": os.environ.get("CLIENTS_DATABASE", ":memory:"),
+    }
+}
+MIDDLEWARE = ["tests.clients.recording.record", *NEWSROOM_MIDDLEWARE]
+ROOT_URLCONF = os.environ.get("CLIENTS_URLS", "testproject.urls")

@@ -1,0 +1,60 @@
+"""What the runs have seen of the clients, and the table that the documentation makes of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+RESULTS = Path(__file__).with_name("results.json")
+PAGE = ROOT / "docs" / "clients" / "README.md"
+BEGIN, END = "<!-- written by make clients -->\n", "<!-- until here -->"
+
+
+def write(rows: dict[str, dict[str, Any]]) -> None:
+    """Keep what was seen of these clients, and write the table anew."""
+    RESULTS.write_text(json.dumps({**stored(), **rows}, indent=1, ensure_ascii=False) + "\n")
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    PAGE.write_text(before + BEGIN + rendered() + END + rest.partition(END)[2])
+
+
+def stored() -> dict[str, dict[str, Any]]:
+    """The results of earlier runs, by client."""
+    found: dict[str, dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+    return found
+
+
+def rendered() -> str:
+    """The two tables: what each client can, and what it shows."""
+    from tests.clients.roster import CLIENTS, NOT_RUN
+
+    rows = stored()
+    seen = [rows[client.name] for client in CLIENTS if client.name in rows]
+    lines = [
+        "| Client | Version | Speaks | Asks its user | Images | Asks for progress | Run under |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in seen:
+        asks = "declared" if row["elicitation"] else "no"
+        if row["wait"]["how"] == "asks its user":
+            asks = "yes"
+        can = ["yes" if row[name] else "no" for name in ("images", "progress")]
+        cells = [f"[{row['title']}]({row['page']}.md)", row["version"], row["revision"], asks, *can]
+        lines.append(f"| {' | '.join(cells)} | {', '.join(row['servers']) or 'fails'} |")
+    for title, page, why in NOT_RUN:
+        lines.append(f"| [{title}]({page}.md) | not run: {why} | | | | | |")
+    lines += ["", "| Client | Of a wrong argument | Of a call that waits | Of a bad token |"]
+    lines += ["|---|---|---|---|"]
+    for row in seen:
+        asked = row["wait"]["how"] == "asks its user"
+        wait = "its user is asked, and it runs" if asked else cell(row["wait"]["text"])
+        cells = [cell(row["wrong"]), wait, cell(row["bad"])]
+        lines.append(f"| {row['title']} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def cell(text: str) -> str:
+    """A text as one cell of a table, cut where it is long."""
+    line = " ".join(text.split()).replace("`", "'").replace("|", "\\|")
+    return f"`{line[:140]}…`" if len(line) > 140 else f"`{line}`"
