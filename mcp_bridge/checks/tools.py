@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
@@ -27,6 +28,8 @@ from mcp_bridge.registry.registry import Snapshot, has_database, is_migrated, re
 _WRITING: Final = ("IMMEDIATE", "EXCLUSIVE")
 _REDIS: Final = ("django.core.cache.backends.redis.RedisCache", "django_redis.cache.RedisCache")
 
+logger = logging.getLogger("mcp_bridge.checks")
+
 
 def check_tools(
     app_configs: Sequence[AppConfig] | None = None,
@@ -38,10 +41,15 @@ def check_tools(
         # A wrong setting can stop the sources from being read at all; it is reported by itself.
         return []
     if databases and has_database():
-        # Called by migrate: the types of a tool may read and write tables that are not made yet.
+        # Called by migrate, or by any command from Django 6.1 on: the types of a tool may read and
+        # write tables that are not made yet.
         using = router.db_for_write(ToolSetting)
-        if using not in databases or not is_migrated(using):
-            return []
+        try:
+            if using not in databases or not is_migrated(using):
+                return []
+        except Exception:
+            # A database or a migration cannot be read, so that migrate cannot go on either.
+            logger.debug("Whether migrations wait cannot be read", exc_info=True)
     # Read anew, and kept for the requests that follow.
     registry.reload()
     tools = registry.discovered
