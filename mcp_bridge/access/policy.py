@@ -23,6 +23,13 @@ logger = logging.getLogger("mcp_bridge.access")
 _GROUPS: Final[Hashable] = object()
 
 
+def lacking(user: object, permissions: Iterable[str]) -> Iterator[str]:
+    """Yield those of the permissions that the user does not have."""
+    # A user model without permissions has no has_perm(), and one of its own no has_perms().
+    has_perm = getattr(user, "has_perm", None)
+    return (name for name in permissions if not (has_perm and has_perm(name)))
+
+
 class AccessPolicy:
     """
     A tool is allowed for an authenticated, active user who has its permissions.
@@ -54,9 +61,7 @@ class AccessPolicy:
                     context.scratch[_GROUPS] = frozenset(keys)
                 if rule.groups.isdisjoint(context.scratch[_GROUPS]):
                     return False
-            # A user model without permissions has no has_perm(), and one of its own no has_perms().
-            has_perm = getattr(user, "has_perm", None)
-            if rule.permissions and not (has_perm and all(map(has_perm, rule.permissions))):
+            if next(lacking(user, rule.permissions), None) is not None:
                 return False
         try:
             return rule.predicate is None or bool(rule.predicate(context))

@@ -9,7 +9,7 @@ from typing import Final
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
 from django.core import checks
 
-from mcp_bridge.access.policy import AccessPolicy, context_for, load_policy
+from mcp_bridge.access.policy import AccessPolicy, context_for, lacking, load_policy
 from mcp_bridge.conf import conf
 from mcp_bridge.features import AccessRule
 from mcp_bridge.registry.registry import registry
@@ -60,14 +60,13 @@ def _why_refused(rule: AccessRule, user: AbstractBaseUser | AnonymousUser) -> st
     if rule.groups is not None:
         own = getattr(user, "groups", Group.objects.none())
         if rule.groups.isdisjoint(own.values_list("pk", flat=True)):
-            names = Group.objects.filter(pk__in=rule.groups).order_by("name")
-            if not names:
+            groups = Group.objects.filter(pk__in=rule.groups).order_by("name")
+            if not groups:
                 return "It is limited to groups, and none is named: nobody may call it."
-            listed = _listed("group", [group.name for group in names])
+            listed = _listed("group", [group.name for group in groups])
             return f"It is limited to the {listed}, and {_named(user)} is in none."
-    has_perm = getattr(user, "has_perm", lambda name: False)
-    lacking = [name for name in rule.permissions if not has_perm(name)]
-    return f"{_named(user)} lacks the {_listed('permission', lacking)}." if lacking else None
+    names = list(lacking(user, rule.permissions))
+    return f"{_named(user)} lacks the {_listed('permission', names)}." if names else None
 
 
 def _listed(noun: str, names: list[str]) -> str:

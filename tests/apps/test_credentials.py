@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from tests.support.credentials import ORDERS, OURS, VIEWS
+from tests.support.processes import run_python
 
 SCHEMES = {OURS: "Bearer", "simplejwt": "Bearer", "oauth": "Bearer", "knox": "Token"}
 SCHEMES |= {"basic": "Basic", "session": ""}
@@ -60,16 +58,9 @@ def expected_of_session(order: tuple[str, ...], state: str) -> tuple[int, str | 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> list[Answer]:
     folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.credentials", str(folder)],
-        cwd=Path(__file__).resolve().parents[2],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+    rows: list[Any] = json.loads(
+        run_python("-m", "tests.support.credentials", str(folder), timeout=300)
     )
-    assert done.returncode == 0, done.stderr
-    rows: list[Any] = json.loads(done.stdout)
     return [Answer(tuple(order), *rest) for order, *rest in rows]
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.processes import run_python
 
 SITE = """
 import sys, warnings
@@ -84,16 +84,7 @@ def start(folder: Path, apps: list[str], rest_framework: dict[str, list[str]]) -
     (folder / "devices" / "models.py").write_text(MODELS)
     (folder / "devices" / "classes.py").write_text(CLASSES)
     script = SITE.format(apps=apps, rest_framework=rest_framework)
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(folder)],
-        cwd=Path(__file__).resolve().parents[2],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return run_python("-c", script, str(folder)).strip()
 
 
 @pytest.mark.parametrize("setting", OF_DEVICES)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.processes import run_python
 
 MODELS = """
 import uuid
@@ -171,12 +171,4 @@ def test_a_site_with_its_own_user_model_lists_calls_and_has_its_pages(
     (tmp_path / "people" / "__init__.py").touch()
     (tmp_path / "people" / "models.py").write_text(MODELS)
     (tmp_path / "site_urls.py").write_text(PROCEDURES)
-    done = subprocess.run(
-        [sys.executable, "-c", START + story, str(tmp_path), model],
-        cwd=Path(__file__).resolve().parents[2],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_python("-c", START + story, str(tmp_path), model)

@@ -10,6 +10,7 @@ from django.db import router
 from django.utils.timesince import timesince
 
 from mcp_bridge.access.decisions import approve, obstacle_to, refuse
+from mcp_bridge.access.policy import lacking
 from mcp_bridge.management.base import TablesCommand, named_user
 from mcp_bridge.models import PendingCall
 from mcp_bridge.registry.registry import registry
@@ -66,8 +67,7 @@ class Command(TablesCommand):
         if name is None:
             raise CommandError(f"Who decides? Give --user, somebody with {_DECIDE}.")
         user = named_user(name)
-        may = getattr(user, "has_perm", None)
-        if not user.is_active or may is None or not may(_DECIDE):
+        if not user.is_active or any(lacking(user, [_DECIDE])):
             raise CommandError(f"{name} may not decide: it takes the permission {_DECIDE}.")
         if pending.status != PendingCall.Status.WAITING:
             raise CommandError(f"Call {pending.pk} does not wait: {_decision(pending)}.")
