@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: help demo test fuzz stress browser services lint conformance sites clients bench tox clean
+.PHONY: help demo test lane fuzz stress records browser services lint conformance sites clients
+.PHONY: bench bench-quick bench-page tox clean
 
 help:  ## Show the targets
-	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/'
 
 demo: $(VENV)/.demo  ## Serve the newsroom, after a scripted session (ARGS=--once ends with it)
 	$(BIN)/python manage.py demo $(ARGS)
@@ -21,8 +22,18 @@ fuzz: $(VENV)/.demo $(VENV)/.test  ## Hold schemas against what is enforced: 10,
 		tests/schemas/validation/test_differential.py tests/audit/test_redaction.py \
 		tests/access/test_rendering.py tests/admin/test_call_records.py $(ARGS)
 
+records: $(VENV)/.demo $(VENV)/.test  ## The proofs of records with a file of SQLite, written together and each at once
+	for write in together now; do \
+		MCP_BRIDGE_TEST_WRITE=$$write MCP_BRIDGE_TEST_FILE=$(VENV)/records.sqlite3 $(BIN)/python -m pytest \
+			$(or $(ARGS),-n 2 --dist loadfile tests/audit tests/calls tests/server tests/admin/test_call_records.py) \
+			|| exit 1; \
+	done
+
 browser: $(VENV)/.demo $(VENV)/.test $(VENV)/.browser  ## The admin pages in Chromium, with pictures in .screenshots
 	BROWSER=1 $(BIN)/python -m pytest tests/browser $(ARGS)
+
+lane: $(VENV)/.demo $(VENV)/.test  ## Run the tests with every client on the direct lane
+	LANE=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal)
 
 stress: $(VENV)/.demo $(VENV)/.test  ## Processes and threads against one another, in full
 	STRESS=1 RELOADS=1000 $(BIN)/python -m pytest tests/processes $(ARGS)
@@ -46,10 +57,16 @@ sites: $(VENV)/.test  ## Install the bridge into Wagtail, django CMS, helpdesk, 
 clients:  ## Real clients and strict schema converters against the newsroom (ARGS=--write writes docs/clients)
 	$(PYTHON) -m tests.clients $(ARGS)
 
-bench:  ## Measure side by side with an empty view and django-mcpz
+bench:  ## Measure side by side with empty views, django-mcpz and bolt-mcp (PYTHON=python3.13 for that one)
 	test -d .venv-bench || $(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install -q -e . -r benchmarks/requirements.txt
 	.venv-bench/bin/python -m benchmarks $(ARGS)
+
+bench-quick: $(VENV)/.demo $(VENV)/.test  ## Count function calls, against benchmarks/quick.json (ARGS=--write keeps the new ones)
+	$(BIN)/python -m benchmarks.quick $(ARGS)
+
+bench-page:  ## Put the last run's tables and charts into docs/performance.md
+	.venv-bench/bin/python -m benchmarks.page $(ARGS)
 
 tox: $(VENV)/.tox  ## Run the tests, with coverage, on every supported pair of Python and Django at hand
 	$(BIN)/tox $(ARGS)

@@ -14,11 +14,11 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.scenarios import META, REVISION, WrongAnswerError
-from benchmarks.servers import CONTESTANTS, environment
+from benchmarks.contestants import BRIDGE
+from benchmarks.tools import CALLED
+from benchmarks.wire import META, REVISION, WrongAnswerError
 
 WORD: Final = "recording"
 ROUNDS: Final = 60
@@ -36,8 +36,9 @@ def measure() -> str:
 @contextmanager
 def site() -> Iterator[None]:
     """A site with the two tools, in this process."""
-    (bridge,) = (each for each in CONTESTANTS if each.name == "bridge")
-    os.environ.update(environment(bridge, Path(":memory:"), mode="anonymous", tools=2))
+    os.environ.update(BRIDGE.variables())
+    os.environ.update(BENCHMARK_MODE="anonymous", BENCHMARK_DATABASE=":memory:")
+    os.environ.update(BENCHMARK_TOOLS=str(len(CALLED)))
     import django
 
     django.setup()

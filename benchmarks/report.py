@@ -1,115 +1,131 @@
-"""The results as Markdown."""
+"""A run as Markdown, made from the figures that results.json keeps."""
 
 from __future__ import annotations
 
-import os
-import platform
 import statistics
-from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
+from itertools import groupby
+from typing import Any
 
-from benchmarks.rounds import Results, Series
-from benchmarks.scenarios import REVISION
-from benchmarks.servers import THREADS, Cores
+from benchmarks.contestants import THREADS
+from benchmarks.figures import cost, speed
+from benchmarks.targets import TARGETS, Run
 
-PACKAGES = ("Django", "gunicorn", "django-mcpz", "msgspec", "django-modern-rpc", "pydantic")
-ACCELERATORS = ("orjson", "jsonschema-rs")
 # From here on a window says more about the client than about the server.
 BUSY = 0.9
 LEGEND = (
-    "*× floor* and *× mcpz*: the server's processor time for one operation, in times of theirs, "
-    "less is better; median over the rounds, in brackets the middle half of them. *CPU*: that "
-    "time. *p50*: of one client alone. The empty view is the floor: it parses, runs and dumps, and "
-    "checks nothing; with a token it makes one ORM query."
+    "*× view* and *× mcpz*: operations a second, in times of those of the empty view (with orjson "
+    "where that is measured) and of django-mcpz, more is better; *CPU ×* the server's processor "
+    "time for one operation in times of the first contestant's of the table, less is better. "
+    "Medians over the rounds, in brackets the middle half of them. *p50*: of one client alone. The "
+    "empty view parses, runs and dumps, and checks nothing; with a token it makes one ORM query, "
+    "and its acting tool has a transaction."
 )
+TITLES = {
+    "calls": "Calls",
+    "settings": "Calls, by setting",
+    "acting": "An acting tool",
+    "writers": "An acting tool, eight connections at once",
+    "listing": "Complete listings by `tools/list`",
+    "growth": "Many tools",
+    "servers": "gunicorn and granian",
+    "direct": "The direct lane",
+}
 
 
-def markdown(results: Results, cores: Cores, rounds: int, seconds: float) -> str:
-    calls = {each: results[each] for each in results if each.operation != "list"}
-    listings = {each: results[each] for each in results if each.operation == "list"}
-    parts = ["# Results\n", conditions(cores, rounds, seconds)]
-    if calls:
-        parts += ["## `tools/call`\n", call_table(calls)]
-    if listings:
-        parts += ["## Complete listings by `tools/list`\n", listing_table(listings)]
-    parts.append(LEGEND)
-    if any(series.client > BUSY for each in results.values() for series in each):
-        parts.append("\n† The client was busy nearly all of the time: the server may do better.")
-    return "\n".join(parts) + "\n"
+def markdown(run: Run) -> str:
+    parts = ["# Results\n", conditions(run)]
+    parts += ["## Targets\n", target_table(run)]
+    for group, rows in groupby(run["series"], lambda row: row["group"]):
+        parts += [f"## {TITLES[group]}\n", series_table(list(rows))]
+    if run["start"]:
+        parts += ["## Start and memory\n", start_table(run["start"])]
+    parts += [f"{LEGEND}\n", *run["texts"]]
+    return "\n".join(parts)
 
 
-def conditions(cores: Cores, rounds: int, seconds: float) -> str:
-    pinned = "shared by all" if cores.client is None else "servers on one, the client on another"
-    found = ", ".join(f"{name} {number}" for name, number in versions(PACKAGES))
-    fast = ", ".join(name for name, _ in versions(ACCELERATORS)) or "none"
-    return (
-        f"{platform.python_implementation()} {platform.python_version()} on {platform.system()} "
-        f"({platform.machine()}), {os.cpu_count()} cores: {pinned}.\n"
-        f"{found}; accelerators installed: {fast}.\n"
-        f"One gunicorn worker each (gthread, {THREADS} threads, keep-alive), {THREADS} connections "
-        f"in a closed loop, MCP {REVISION}.\n"
-        f"Medians of {rounds} interleaved rounds of {seconds:g} s, all answers verified before.\n"
-    )
+def conditions(run: Run) -> str:
+    head = run["head"]
+    pinned = "servers on one, the client on another" if head["pinned"] else "shared by all"
+    found = ", ".join(f"{name} {number}" for name, number in head["packages"].items())
+    fast = ", ".join(f"{name} {number}" for name, number in head["accelerators"].items())
+    lines = [
+        f"{head['python']} on {head['system']}, {head['cores']} cores: {pinned}; load average "
+        f"before the run {head['load']} (0 is a quiet machine).",
+        f"{found}. Accelerators installed: {fast or 'none'}.",
+        f"SQLite in WAL with `synchronous = NORMAL`, unless said otherwise; {head['database']}.",
+        f"One worker each; gunicorn gthread, {THREADS} threads, {THREADS} connections in a closed "
+        f"loop unless said otherwise, keep-alive; granian one blocking thread; MCP "
+        f"{head['revision']}.",
+        f"Medians of {head['rounds']} interleaved rounds of {head['seconds']:g} s, all answers "
+        "verified before.",
+        *(f"Left out: {sentence}" for sentence in run["left_out"]),
+    ]
+    return "\n".join(f"* {line}" for line in lines) + "\n"
 
 
-def versions(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    for name in names:
-        try:
-            yield name, version(name)
-        except PackageNotFoundError:
+def target_table(run: Run) -> str:
+    header = ["work", "beside", "target", "measured", "by processor time", ""]
+    rows = []
+    for target in TARGETS:
+        outcome = target.find(run)
+        words = [target.work, target.beside, target.wanted]
+        if outcome is None:
+            rows.append([*words, "not measured", "", ""])
             continue
-
-
-def call_table(results: Results) -> str:
-    header = ["mode", "tool", "", "calls/s", "p50 µs", "CPU µs", "× floor", "× mcpz"]
-    rows = [
-        [scenario.mode, f"`{scenario.operation}`", *figures(series, contestants)]
-        for scenario, contestants in results.items()
-        for series in contestants
-    ]
+        processor = "" if outcome.by_processor is None else f"{outcome.by_processor:.2f}"
+        met = "met" if target.is_met(outcome) else "**missed**"
+        rows.append([*words, str(outcome.ratio), processor, met])
     return table(header, rows, left=3)
 
 
-def listing_table(results: Results) -> str:
-    header = ["mode", "tools", "", "listings/s", "p50 µs", "CPU µs", "× floor", "× mcpz"]
-    header += ["pages", "KB a page", "p50 µs a page"]
-    rows = [
-        [scenario.mode, str(scenario.tools), *figures(series, contestants), *paging(series)]
-        for scenario, contestants in results.items()
-        for series in contestants
+def series_table(rows: list[dict[str, Any]]) -> str:
+    header = ["mode", "work", "", "a second", "p50 µs", "CPU µs", "× view", "× mcpz", "CPU ×"]
+    paged = any(row["operation"] in ("list", "page") for row in rows)
+    header += ["pages", "KB"] if paged else []
+    lines = []
+    for _, same in groupby(rows, lambda row: (row["mode"], row["operation"], row["tools"])):
+        beside = list(same)
+        lines += [line(row, beside, paged) for row in beside]
+    return table(header, lines, left=3)
+
+
+def line(row: dict[str, Any], beside: list[dict[str, Any]], paged: bool) -> list[str]:
+    view = like(row, "floor-orjson", beside) or like(row, "floor", beside)
+    mcpz, first = like(row, "mcpz", beside), beside[0]
+    work = f"`{row['operation']}`"
+    if row["operation"] in ("list", "page") and row["group"] != "growth":
+        work = f"{row['operation']} of {row['tools']:,}"
+    mark = " †" if row["client"] > BUSY else ""
+    cpu = [each for each in row["cpu_us"] if each is not None]
+    alone = [each for each in row["median_us"] if each is not None]
+    cells = [
+        *(row["mode"], work, row["title"]),
+        f"{statistics.median(row['per_second']):,.0f}{mark}",
+        f"{statistics.median(alone):,.0f}",
+        f"{statistics.median(cpu):,.0f}" if cpu else "",
+        "" if view is None else "1" if view is row else str(speed(row, view)),
+        "" if mcpz is None else "1" if mcpz is row else str(speed(row, mcpz)),
+        "1" if first is row else f"{cost(row, first).middle:.2f}",
     ]
-    return table(header, rows, left=3)
+    return [*cells, str(row["pages"]), f"{row['bytes'] / 1000:,.0f}"] if paged else cells
 
 
-def figures(series: Series, contestants: list[Series]) -> list[str]:
-    by_name = {each.contestant.name: each for each in contestants}
-    mark = " †" if series.client > BUSY else ""
-    return [
-        series.contestant.title,
-        f"{series.per_second:,.0f}{mark}",
-        f"{series.median_us:,.0f}",
-        "" if series.cpu_us is None else f"{series.cpu_us:,.0f}",
-        cost(series, by_name.get("floor")),
-        cost(series, by_name.get("mcpz")),
-    ]
+def like(row: dict[str, Any], name: str, beside: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The row of a contestant on the same server and database as ``row``'s; or as it is."""
+    by_name = {each["contestant"]: each for each in beside}
+    _, dash, place = row["contestant"].rpartition("-")
+    return by_name.get(f"{name}{dash}{place}") or by_name.get(name)
 
 
-def paging(series: Series) -> list[str]:
-    pages = len(series.exchanges)
-    size = sum(each.size for each in series.exchanges) / pages / 1000
-    return [str(pages), f"{size:,.0f}", f"{series.median_us / pages:,.0f}"]
-
-
-def cost(series: Series, base: Series | None) -> str:
-    if base is None:
-        return ""
-    if base is series:
-        return "1"
-    costs = series.costs(base)
-    if len(costs) < 2:
-        return f"{costs[0]:.2f}"
-    low, middle, high = statistics.quantiles(costs, n=4, method="inclusive")
-    return f"{middle:.2f} ({low:.2f}–{high:.2f})"
+def start_table(rows: list[dict[str, Any]]) -> str:
+    header = ["tools", "", "seconds to the first answer", "MB"]
+    lines = []
+    for row in rows:
+        known = [each for each in row["megabytes"] if each is not None]
+        megabytes = f"{statistics.median(known):.0f}" if known else "cannot be read here"
+        seconds = f"{statistics.median(row['seconds']):.2f}"
+        lines.append([f"{row['tools']:,}", row["title"], seconds, megabytes])
+    return table(header, lines, left=2)
 
 
 def table(header: list[str], rows: list[list[str]], left: int) -> str:

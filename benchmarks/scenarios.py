@@ -10,57 +10,47 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from benchmarks import tools
-from benchmarks.servers import Contestant, Server
-from benchmarks.wire import Answer, Connection, Exchange
-
-REVISION: Final = "2026-07-28"
-META: Final = {
-    "io.modelcontextprotocol/protocolVersion": REVISION,
-    "io.modelcontextprotocol/clientInfo": {"name": "benchmark", "version": "1.0"},
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
-
-
-class WrongAnswerError(Exception):
-    """A contestant does not do what is to be measured."""
+from benchmarks.contestants import Contestant, Group
+from benchmarks.servers import Server
+from benchmarks.wire import META, REVISION, Answer, Connection, Exchange, WrongAnswerError
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One operation, in one mode, on a server that has so many tools."""
+    """One operation of a group: in one mode, on servers that have so many tools."""
 
+    group: str
     mode: str
     operation: str
     tools: int
 
     def __str__(self) -> str:
-        return f"{self.mode} {self.operation} {self.tools}"
+        return f"{self.group} {self.mode} {self.operation} {self.tools}"
 
 
-SCENARIOS: Final = tuple(
-    Scenario(mode, operation, count)
-    for mode in ("anonymous", "token")
-    for count, operations in ((100, ("add", "echo", "list")), (1000, ("list",)))
-    for operation in operations
-)
+def scenarios(group: Group) -> list[Scenario]:
+    return [Scenario(group.name, group.mode, each, group.tools) for each in group.operations]
 
 
 def exchanges(scenario: Scenario, server: Server, contestant: Contestant) -> list[Exchange]:
     """
     The requests of a scenario, after all of their answers have been verified.
 
-    A listing has a request for each page, any other operation has one. Raises WrongAnswerError.
+    A listing has a request for each page, any other operation has one: "page" is the first page.
+    Raises WrongAnswerError.
     """
-    token = server.token if scenario.mode == "token" else ""
+    token = "" if scenario.mode == "anonymous" else server.token
     with closing(Connection(server.port)) as connection:
         verify_refusals(connection, token, contestant)
-        if scenario.operation == "list":
+        if scenario.operation in ("list", "page"):
             pages = list(read_pages(connection, token))
-            verify_listing(pages, scenario.tools)
-            return [exchange for exchange, _ in pages]
+            count = contestant.tools or scenario.tools
+            verify_listing(pages, tools.names(count, permitted=scenario.mode == "permissions"))
+            wanted = [exchange for exchange, _ in pages]
+            return wanted[:1] if scenario.operation == "page" else wanted
         arguments = tools.ARGUMENTS[scenario.operation]
         request = call_request(scenario.operation, arguments, token)
         answer = connection.ask(request)
@@ -125,13 +115,13 @@ def verify_call(result: Mapping[str, Any], value: Any) -> None:
     expect([block["type"] for block in result["content"]] == ["text"], "one text block", result)
 
 
-def verify_listing(pages: list[tuple[Exchange, dict[str, Any]]], count: int) -> None:
+def verify_listing(pages: list[tuple[Exchange, dict[str, Any]]], names: set[str]) -> None:
     listed = [tool for _, result in pages for tool in result["tools"]]
-    expect(len(listed) == count, f"{count} tools", len(listed))
-    expect({tool["name"] for tool in listed} == tools.names(count), "their names", listed)
+    expect(len(listed) == len(names), f"{len(names)} tools", len(listed))
+    expect({tool["name"] for tool in listed} == names, "their names", listed)
     for tool in listed:
         expect(tool["inputSchema"]["type"] == "object", "the schema of an object", tool)
-        expect("outputSchema" in tool and tool["description"], "a full definition", tool)
+        expect(bool(tool["description"]), "a description", tool)
 
 
 def verify_refusals(connection: Connection, token: str, contestant: Contestant) -> None:

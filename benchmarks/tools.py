@@ -1,8 +1,8 @@
 """
-The tools that every contestant serves: two that are called, and as many more as a list is to have.
+The tools that every contestant serves: four that are called, and as many as a list is to have.
 
-Here stand the plain functions, what they are called with, and their definitions by hand, for the
-contestant that generates none. Nothing here knows a framework.
+Here stand the plain functions, and what they are called with; those that ask the database are in
+site/stored.py. Nothing here knows a framework.
 """
 
 from __future__ import annotations
@@ -47,6 +47,11 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
+async def add_async(a: int, b: int) -> int:
+    """Add two integers and return their sum."""
+    return a + b
+
+
 def echo(article: Article) -> Article:
     """Return the given article unchanged."""
     return article
@@ -70,11 +75,21 @@ def search_description(section: int) -> str:
     return f"Search section {section} by name, with tags, a limit, and drafts or not."
 
 
-def names(count: int) -> set[str]:
-    """The names of the tools in a list of ``count``."""
-    return {"add", "echo", *map(search_name, range(count - 2))}
+def fillers(count: int) -> int:
+    """How many tools only fill a list of ``count``."""
+    return count - len(CALLED)
 
 
+def names(count: int, *, permitted: bool = False) -> set[str]:
+    """The names in a list of ``count`` tools; ``permitted``: of those that the user may call."""
+    step = PERMITTED if permitted else 1
+    return {*CALLED, *map(search_name, range(0, fillers(count), step))}
+
+
+CALLED: Final = ("add", "echo", "count_users", "note")
+# How many users a site has, and of how many tools with permissions the first may call one.
+USERS: Final = 1000
+PERMITTED: Final = 2
 ARTICLE: Final[dict[str, Any]] = {
     "title": "The night train returns to the coast",
     "section": "travel",
@@ -91,60 +106,16 @@ ARTICLE: Final[dict[str, Any]] = {
         for stop in range(5)
     ],
 }
+TEXT: Final = "The ferry leaves at nine."
 ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "add": {"a": 20, "b": 22},
     "echo": {"article": ARTICLE},
+    "count_users": {},
+    "note": {"text": TEXT},
 }
-RESULTS: Final[dict[str, dict[str, Any]]] = {"add": {"result": 42}, "echo": ARTICLE}
-
-
-def _object(**properties: dict[str, Any]) -> dict[str, Any]:
-    """An object schema; a property with a default is not required."""
-    required = [name for name, schema in properties.items() if "default" not in schema]
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
-
-
-def _array(items: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": items}
-
-
-_STRING: Final = {"type": "string"}
-_INTEGER: Final = {"type": "integer"}
-_BOOLEAN: Final = {"type": "boolean"}
-_ARTICLE: Final = _object(
-    title=_STRING,
-    section=_STRING,
-    score={"type": "number"},
-    author=_object(name=_STRING, email=_STRING, staff=_BOOLEAN),
-    tags=_array(_STRING),
-    paragraphs=_array(_object(heading=_STRING, text=_STRING, words=_INTEGER)),
-)
-
-
-def definitions(count: int) -> list[dict[str, Any]]:
-    """The definitions of ``count`` tools, written by hand."""
-
-    def definition(name: str, text: Any, takes: Any, gives: Any) -> dict[str, Any]:
-        return {"name": name, "description": text, "inputSchema": takes, "outputSchema": gives}
-
-    takes = _object(
-        name=_STRING,
-        tags=_array(_STRING),
-        limit={"type": "integer", "default": 10},
-        draft={"type": "boolean", "default": True},
-    )
-    gives = _object(name=_STRING, count=_INTEGER)
-    total = _object(result=_INTEGER)
-    return [
-        definition("add", add.__doc__, _object(a=_INTEGER, b=_INTEGER), total),
-        definition("echo", echo.__doc__, _object(article=_ARTICLE), _ARTICLE),
-        *(
-            definition(search_name(each), search_description(each), takes, gives)
-            for each in range(count - 2)
-        ),
-    ]
+RESULTS: Final[dict[str, dict[str, Any]]] = {
+    "add": {"result": 42},
+    "echo": ARTICLE,
+    "count_users": {"result": USERS},
+    "note": {"result": len(TEXT)},
+}

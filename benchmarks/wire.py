@@ -17,13 +17,26 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
+REVISION: Final = "2026-07-28"
+META: Final = {
+    "io.modelcontextprotocol/protocolVersion": REVISION,
+    "io.modelcontextprotocol/clientInfo": {"name": "benchmark", "version": "1.0"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 OK: Final = b"HTTP/1.1 200"
-TIMEOUT: Final = 20.0
+# A server that builds thousands of tools for its first answer takes its time.
+TIMEOUT: Final = 120.0
 END_OF_HEAD: Final = b"\r\n\r\n"
+END_OF_CHUNKS: Final = b"0\r\n\r\n"
+LENGTH: Final = "content-length"
 
 
 class UnexpectedAnswerError(Exception):
     """An answer that is not the one which was verified."""
+
+
+class WrongAnswerError(Exception):
+    """A contestant does not do what is to be measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +82,16 @@ class Connection:
         self.socket.close()
 
     def ask(self, request: bytes) -> Answer:
-        """Send any request and read the answer, which has to say its length."""
+        """Send any request and read the answer, which has a length or comes in chunks."""
         self.socket.sendall(request)
         head, _, body = self._read_until(END_OF_HEAD).partition(END_OF_HEAD)
         lines = head.decode("latin-1").split("\r\n")
         fields = dict(line.lower().split(": ", 1) for line in lines[1:])
-        length = int(fields["content-length"])
-        while len(body) < length:
+        chunked = LENGTH not in fields
+        while not body.endswith(END_OF_CHUNKS) if chunked else len(body) < int(fields[LENGTH]):
             body += self._receive()
-        size = len(head) + len(END_OF_HEAD) + length
+        size = len(head) + len(END_OF_HEAD) + len(body)
+        body = joined(body) if chunked else body
         return Answer(status=int(lines[0].split(" ")[1]), body=body, size=size)
 
     def _read_until(self, end: bytes) -> bytes:
@@ -110,6 +124,16 @@ class Connection:
         if count == 0 or self._missing < 0:
             raise UnexpectedAnswerError("The answer differs in length from the verified one.")
         return self._missing == 0
+
+
+def joined(data: bytes) -> bytes:
+    """The content of an answer that came in chunks."""
+    content = b""
+    while data != END_OF_CHUNKS:
+        size, _, data = data.partition(b"\r\n")
+        length = int(size, 16)
+        content, data = content + data[:length], data[length + 2 :]
+    return content
 
 
 def load(port: int, exchanges: Sequence[Exchange], seconds: float, width: int) -> Load:

@@ -1,5 +1,11 @@
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
 from django.apps import AppConfig
 from django.core import checks
 from django.core.signals import setting_changed
@@ -15,11 +21,8 @@ class MCPBridgeConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        # These import models, and DRF's views, which import the classes of the site's settings:
-        # both can be imported only now, when Django has loaded every model.
-        from mcp_bridge.checks.settings import check_settings
-        from mcp_bridge.checks.tools import check_tools
-        from mcp_bridge.checks.urls import check_urls
+        # These import models, which can be imported only now, when Django has loaded them all.
+        from mcp_bridge.conf import conf
         from mcp_bridge.registry.registry import registry
         from mcp_bridge.schemas.django import register_adapters
 
@@ -27,10 +30,32 @@ class MCPBridgeConfig(AppConfig):
         # By their names, since extras stand above the core; they import no library of their own.
         for extra in ("structs", "wagtail"):
             import_string(f"mcp_bridge.contrib.{extra}.register_adapters")()
-        checks.register(check_settings, "mcp_bridge")
-        checks.register(check_tools, "mcp_bridge")
-        checks.register(check_urls, "mcp_bridge")
+        for name in ("settings", "tools", "urls", "procedures"):
+            checks.register(_imported(f"mcp_bridge.checks.{name}.check_{name}"), "mcp_bridge")
+        records = _imported("mcp_bridge.checks.tools.check_records")
+        checks.register(records, "mcp_bridge", deploy=True)
         tools_changed.connect(registry.settings_changed, dispatch_uid="mcp_bridge.tools_changed")
         # Only tests change settings while a process runs.
         setting_changed.connect(registry.settings_changed, dispatch_uid="mcp_bridge.settings")
         post_migrate.connect(registry.write_rows, sender=self, dispatch_uid="mcp_bridge.rows")
+        if conf.BUILD == "eager" and not _is_command():
+            registry.build_now()
+
+
+def _is_command() -> bool:
+    """Return whether this process runs a command: a migration may have to come before the tools."""
+    program = Path(sys.argv[0]) if sys.argv else Path()
+    is_module = program.parts[-2:] == ("django", "__main__.py")
+    return is_module or program.name in ("manage.py", "django-admin")
+
+
+# Kept, since a check that is registered again must be the same one.
+@cache
+def _imported(path: str) -> Callable[..., Sequence[checks.CheckMessage]]:
+    """Return a check that is imported when it runs: a process that serves runs none."""
+
+    def check(**options: Any) -> Sequence[checks.CheckMessage]:
+        found: Sequence[checks.CheckMessage] = import_string(path)(**options)
+        return found
+
+    return check

@@ -8,16 +8,20 @@ system checks validate it, strictly (mcp_bridge.E001, E002); docs/settings.md sa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import Annotated, Literal, TypeVar, cast
+from functools import cached_property, lru_cache
+from typing import Annotated, Any, Literal, Required, TypeAlias, TypeVar, cast
+from urllib.parse import urlsplit
 
 from annotated_types import Ge, MinLen
 from django.conf import settings
 from django.core.signals import setting_changed
 from django.dispatch import receiver
-from pydantic import AfterValidator
+from django.utils.module_loading import import_string
+from pydantic import AfterValidator, Field
+from typing_extensions import TypedDict
 
 import mcp_bridge
+from mcp_bridge.features.marks import SCOPE
 from mcp_bridge.features.rates import parse_rate
 from mcp_bridge.protocol import JSONObject
 
@@ -32,10 +36,32 @@ def _key(default: T) -> T:
     return cast(T, key)
 
 
+def check_resource(value: str) -> str:
+    """Return the address of an endpoint, or raise ValueError for what RFC 9728 does not take."""
+    url = urlsplit(value)
+    if url.scheme not in ("https", "http") or not url.netloc or "?" in value or "#" in value:
+        raise ValueError(
+            "MCP_BRIDGE['RESOURCE'] must be the endpoint's address as its clients write it, such "
+            "as https://example.com/mcp, without a query or fragment"
+        )
+    return value
+
+
+ScopeToken: TypeAlias = Annotated[str, Field(pattern=f"^{SCOPE.pattern}$")]
+
+
+class ScopeOptions(TypedDict, total=False):
+    """What a scope lets a client do, in words for people, and the scopes that it includes."""
+
+    description: Required[str]
+    includes: Sequence[str]
+
+
 class Audit:
     """The keys of AUDIT, their types and defaults."""
 
     ARGUMENTS: Literal["none", "redacted", "full"] = "none"
+    WRITE: Literal["together", "now", "ahead"] = "together"
     REQUIRED: bool = False
     WRITE_AHEAD: bool = False
     MAX_ARGUMENTS_BYTES: Annotated[int, Ge(256)] = 16 * 1024
@@ -48,14 +74,18 @@ class Conf:
 
     SERVER_INFO: JSONObject = _key({})
     INSTRUCTIONS: str | None = _key(None)
-    SOURCES: Mapping[str, JSONObject] = _key(
-        {"rpc": {"BACKEND": "mcp_bridge.sources.modernrpc.ModernRPCSource"}}
-    )
+    SOURCES: Mapping[str, JSONObject] = _key({"rpc": {}})
     TOOL_NAME_STYLE: Literal["underscore", "dotted"] = _key("underscore")
     SCHEMA_STYLE: Literal["full", "google"] = _key("full")
     AUTHENTICATION_CLASSES: Sequence[str] = _key(
         ["mcp_bridge.tokens.authentication.TokenAuthentication"]
     )
+    RESOURCE: Annotated[str, AfterValidator(check_resource)] | None = _key(None)
+    AUTHORIZATION_SERVERS: Sequence[Annotated[str, MinLen(1)]] = _key([])
+    SCOPES: Mapping[ScopeToken, str | ScopeOptions] = _key({})
+    DEFAULT_SCOPES: Sequence[ScopeToken] = _key([])
+    REQUIRE_AUDIENCE: bool = _key(True)
+    ALLOW_ANONYMOUS: bool | None = _key(None)
     ACCESS_POLICY: str = _key("mcp_bridge.access.AccessPolicy")
     NEW_TOOLS: Literal["enabled", "disabled"] = _key("enabled")
     APPROVE_DESTRUCTIVE: bool = _key(False)
@@ -68,16 +98,32 @@ class Conf:
     THROTTLE_CLASSES: Sequence[str] = _key(["mcp_bridge.access.throttling.ToolRateThrottle"])
     THROTTLE_RATES: Mapping[str, Annotated[str, AfterValidator(parse_rate)] | None] = _key({})
     THROTTLE_WITHOUT_CACHE: Literal["open", "closed"] = _key("open")
-    PAGE_SIZE: Annotated[int, Ge(1)] = _key(500)
+    PAGE_SIZE: Annotated[int, Ge(1)] | None = _key(None)
+    PAGE_BYTES: Annotated[int, Ge(1)] = _key(640 * 1024)
+    BUILD: Literal["lazy", "eager"] = _key("lazy")
     CACHE_TTL: Annotated[int, Ge(0)] = _key(300)
     MAX_BODY_BYTES: Annotated[int, Ge(1)] = _key(1024 * 1024)
     MAX_RESULT_BYTES: Annotated[int, Ge(1)] = _key(5 * 1024 * 1024)
     COERCE_STRINGIFIED: bool = _key(False)
+    PRINCIPAL_MAX_AGE: Annotated[float, Ge(0)] = _key(0)
 
     @cached_property
     def server_info(self) -> JSONObject:
         """SERVER_INFO (MCP's Implementation) with its defaults."""
         return {"name": "django-mcp-bridge", "version": mcp_bridge.__version__, **self.SERVER_INFO}
+
+    @cached_property
+    def server_title(self) -> str:
+        """What people read as the name of the server."""
+        return str(self.server_info.get("title") or self.server_info["name"])
+
+    @cached_property
+    def allow_anonymous(self) -> bool:
+        """ALLOW_ANONYMOUS, or whether there is nowhere to log in where that is not set."""
+        # A client that is not refused never asks its user to log in.
+        return (
+            not self.AUTHORIZATION_SERVERS if self.ALLOW_ANONYMOUS is None else self.ALLOW_ANONYMOUS
+        )
 
     @cached_property
     def audit(self) -> Audit:
@@ -90,8 +136,15 @@ class Conf:
 conf = Conf()
 
 
+@lru_cache(maxsize=64)
+def imported(path: str) -> Any:
+    """Return the class or function at a dotted path of a setting, which is imported once."""
+    return import_string(path)
+
+
 @receiver(setting_changed)
 def forget(*, setting: str, **kwargs: object) -> None:
     """Have the next use of each key read it again. Receives Django's signal, which tests send."""
+    imported.cache_clear()
     if setting == "MCP_BRIDGE":
         vars(conf).clear()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from mcp_bridge.views import MCPView, ToolListView
+from mcp_bridge.access.scopes import METADATA_PATH
+from mcp_bridge.views import MCPView, ResourceMetadataView, ToolListView
 
 
 def endpoint(view: type[MCPView]) -> list[URLPattern]:
@@ -20,4 +21,11 @@ def endpoint(view: type[MCPView]) -> list[URLPattern]:
     ]
 
 
-urlpatterns = endpoint(MCPView)
+# At the root of the site, wherever the endpoint is (RFC 9728, section 3.1).
+_METADATA = METADATA_PATH.removeprefix("/")
+metadata = [
+    path(_METADATA, ResourceMetadataView.as_view(), name="mcp-resource-metadata"),
+    path(f"{_METADATA}/<path:path>", ResourceMetadataView.as_view()),
+]
+
+urlpatterns = [*endpoint(MCPView), *metadata]

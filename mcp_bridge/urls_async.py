@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_bridge.urls import endpoint
+from mcp_bridge.urls import endpoint, metadata
 from mcp_bridge.views import AsyncMCPView
 
-urlpatterns = endpoint(AsyncMCPView)
+urlpatterns = [*endpoint(AsyncMCPView), *metadata]

@@ -6,32 +6,36 @@ from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
-from asgiref.sync import sync_to_async
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.views import View
 
-from mcp_bridge.access.authentication import authenticate, throttle
+from mcp_bridge.access.authentication import admission_blocks, authenticate, throttle
+from mcp_bridge.access.scopes import resource_metadata
 from mcp_bridge.audit import recorder
 from mcp_bridge.calls.errors import reraise
+from mcp_bridge.calls.places import alternate, in_thread
+from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
     LATEST,
+    Reply,
     Request,
     Result,
     TooManyRequestsError,
     UnauthorizedError,
+    UnavailableError,
     aanswer,
     answer,
-    pagination,
     refuse,
 )
 from mcp_bridge.registry.definitions import sent_definition
 from mcp_bridge.server.server import MCPServer
-from mcp_bridge.server.tools import page
+from mcp_bridge.server.tools import page_at
 from mcp_bridge.transports import http
 
 
@@ -69,17 +73,23 @@ class BridgeView(View):
         """Return who calls and how, for a message if there is one; an override may use the ORM."""
         return http.context_of(request, message)
 
-    def admit(self, request: HttpRequest) -> MCPServer:
-        """Check host, origin, credential and rate; return the server. Raises ProtocolError."""
+    def admit(self, request: HttpRequest, server: MCPServer | None = None) -> MCPServer:
+        """
+        Check host, origin, credential and rate; return the server. Raises ProtocolError.
+
+        ``server`` is the one that answers, where that is known.
+        """
         try:
             http.check_origin(request)
-            server = self.get_server()
+            http.check_form(request)
+            server = server or self.get_server()
             try:
-                authenticate(request, anonymous=server.snapshot.has_public)
+                anonymous = conf.allow_anonymous and server.snapshot.has_public
+                authenticate(request, anonymous=anonymous)
             finally:
                 # Also where the credential is refused, so that nobody tries many.
                 throttle(request, self)
-        except (UnauthorizedError, TooManyRequestsError) as error:
+        except (UnauthorizedError, TooManyRequestsError, UnavailableError) as error:
             recorder.request_refused(error, request)
             raise
         except Exception as exception:
@@ -106,12 +116,16 @@ class MCPView(BridgeView):
         def handle(message: Request) -> Result:
             return server.handle(message, self.get_context(request, message))
 
-        headers = http.headers_of(request.META)
-        return http.respond(answer(body, handle, headers=headers, server_info=server.server_info))
+        headers, info = http.headers_of(request.META), server.server_info
+        return http.respond(
+            answer(body, handle, headers=headers, server_info=info, decode=http.decode)
+        )
 
-    def open(self, request: HttpRequest) -> tuple[MCPServer, bytes]:
+    def open(
+        self, request: HttpRequest, server: MCPServer | None = None
+    ) -> tuple[MCPServer, bytes]:
         """Do all that comes before the message is read. Raises ProtocolError."""
-        server = self.admit(request)
+        server = self.admit(request) if server is None else self.admit(request, server)
         http.check_media(request)
         return server, http.read_body(request)
 
@@ -122,23 +136,37 @@ class AsyncMCPView(MCPView):
     async def post(  # type: ignore[override]
         self, request: HttpRequest, *args: Any, **kwargs: Any
     ) -> HttpResponse:
+        return http.respond(await self.areply(request))
+
+    async def areply(self, request: HttpRequest) -> Reply:
+        """Return the reply to a request; what may block has a thread."""
         try:
-            server, body = await sync_to_async(self.open)(request)
+            return await alternate(self._areply(request))
         except Exception as exception:
-            return http.respond(refuse(exception))
-        # A context of one's own may ask the database; the one of this class does not.
-        is_own = type(self).get_context is not BridgeView.get_context
+            return refuse(exception)
+
+    async def _areply(self, request: HttpRequest) -> Reply:
+        own, base = type(self), BridgeView
+        is_known = own.admit is base.admit and own.get_server is base.get_server
+        is_known = is_known and own.open is MCPView.open and not admission_blocks(request)
+        server = MCPServer.known() if is_known else None
+        # Who is refused is recorded.
+        if server is None or not (conf.allow_anonymous and server.snapshot.has_public):
+            server = None
+            await in_thread()
+        try:
+            server, body = self.open(request) if server is None else self.open(request, server)
+        except Exception as exception:
+            return refuse(exception)
 
         async def handle(message: Request) -> Result:
-            if is_own:
-                context = await sync_to_async(self.get_context)(request, message)
-            else:
-                context = self.get_context(request, message)
-            return await server.ahandle(message, context)
+            # A context of one's own may ask the database; the one of this class does not.
+            if own.get_context is not base.get_context:
+                await in_thread()
+            return await server.ahandle(message, self.get_context(request, message))
 
-        headers = http.headers_of(request.META)
-        reply = await aanswer(body, handle, headers=headers, server_info=server.server_info)
-        return http.respond(reply)
+        headers, info = http.headers_of(request.META), server.server_info
+        return await aanswer(body, handle, headers=headers, server_info=info, decode=http.decode)
 
 
 class ToolListView(BridgeView):
@@ -155,8 +183,7 @@ class ToolListView(BridgeView):
         try:
             server = self.admit(request)
             cursor = request.GET.get("cursor")
-            position = None if cursor is None else pagination.position(cursor)
-            tools, following = page(server, position, self.get_context(request))
+            tools, following = page_at(server, cursor, self.get_context(request))
         except Exception as exception:
             reply = refuse(exception)
             # Only to an MCP client does a 200 with an error say something.
@@ -167,3 +194,28 @@ class ToolListView(BridgeView):
             "nextCursor": following,
         }
         return JsonResponse(listed, headers={"Cache-Control": "private, no-store"})
+
+
+class ResourceMetadataView(View):
+    """
+    The metadata of the endpoint as an OAuth 2.0 protected resource (RFC 9728, section 3).
+
+    It tells clients, before they have a credential, which authorization servers give them one. The
+    address of the endpoint is the setting RESOURCE, never what a request says of it; 404 where
+    that is not set, and for the path of anything else.
+    """
+
+    http_method_names = ["get", "head", "options"]
+
+    def get(self, request: HttpRequest, path: str = "") -> HttpResponse:
+        # Raises for a host that is not the site's.
+        request.get_host()
+        own = urlsplit(conf.RESOURCE or "").path
+        if not conf.RESOURCE or path.strip("/") not in ("", own.strip("/")):
+            raise Http404
+        # Clients in browsers read it from the pages of other sites.
+        headers = {
+            "Access-Control-Allow-Origin": "*",
+            "Cache-Control": f"public, max-age={conf.CACHE_TTL}",
+        }
+        return JsonResponse(resource_metadata(), headers=headers)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from testproject.authorization import authorization
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 # For this demonstration only: a site of your own keeps its key secret.
@@ -23,6 +25,8 @@ INSTALLED_APPS = [
     "rest_framework",
     "mcp_bridge",
     "mcp_bridge.tokens",
+    "oauth2_provider",
+    "mcp_bridge.oauth",
     "testproject.newsroom",
 ]
 
@@ -67,6 +71,9 @@ if "MCP_BRIDGE_TEST_DATABASE_URL" in os.environ:
     import dj_database_url
 
     DATABASES["default"] = dict(dj_database_url.parse(os.environ["MCP_BRIDGE_TEST_DATABASE_URL"]))
+if "MCP_BRIDGE_TEST_FILE" in os.environ:
+    # The tests' database is in a file, so that other connections write to it.
+    DATABASES["default"]["TEST"] = {"NAME": os.environ["MCP_BRIDGE_TEST_FILE"]}
 if "MCP_BRIDGE_TEST_CACHE_URL" in os.environ:
     CACHES = {
         "default": {
@@ -102,3 +109,9 @@ MCP_BRIDGE = {
         "tool for articles takes that slug."
     ),
 }
+
+# Registered when Django starts, which is before "manage.py demo" has an address.
+OAUTH2_PROVIDER = {"APPLICATION_ADMIN_CLASS": "mcp_bridge.oauth.admin.ClientAdmin"}
+# Such as http://127.0.0.1:8000: clients can log in to a newsroom that knows where it is served.
+if "NEWSROOM_URL" in os.environ:
+    globals().update(authorization(os.environ["NEWSROOM_URL"], MCP_BRIDGE))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextvars import copy_context
 from pathlib import Path
@@ -11,8 +12,12 @@ from _pytest import runner
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import connection
+from django.db.backends.signals import connection_created
 from django.test.utils import override_settings
 
+from mcp_bridge.access import throttling
+from mcp_bridge.audit.rows import flush
+from mcp_bridge.conf import Audit
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.testing.checked import CheckedClient
 from tests.support.revisions import SPOKEN
@@ -30,7 +35,9 @@ WITH_DATABASE = {"django", "validation"}
 @pytest.fixture(autouse=True, scope="module")
 def test_site() -> Iterator[None]:
     """Serve the site for a whole module: reading it anew for each test takes too long."""
-    with override_settings(ROOT_URLCONF="tests.support.site"):
+    # Anybody may call its procedures at /rpc.
+    silenced = ["mcp_bridge.W033", "mcp_bridge.W035"]
+    with override_settings(ROOT_URLCONF="tests.support.site", SILENCED_SYSTEM_CHECKS=silenced):
         yield
 
 
@@ -41,7 +48,22 @@ def uses_database(path: Path) -> bool:
 
 
 def pytest_configure() -> None:
-    """Tests clear their cache: in a shared Redis each worker of xdist has a database of its own."""
+    """
+    Make the tables of django-oauth-toolkit at once: its 22 migrations take each worker 2 seconds.
+
+    On SQLite: elsewhere the tables of users, to which those refer, have to be there before.
+    MCP_BRIDGE_TEST_WRITE is another default of AUDIT["WRITE"], with which all holds as well.
+    With LANE, the test clients go the direct lane.
+    Tests clear their cache: in a shared Redis each worker of xdist has a database of its own.
+    """
+    Audit.WRITE = os.environ.get("MCP_BRIDGE_TEST_WRITE", Audit.WRITE)  # type: ignore[assignment]
+    if settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+        settings.MIGRATION_MODULES = {"oauth2_provider": None}
+    if "LANE" in os.environ:
+        # It needs the apps, which are not there yet where this file is imported.
+        from tests.support import lane
+
+        lane.install()
     if "MCP_BRIDGE_TEST_CACHE_URL" in os.environ:
         worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
         settings.CACHES["default"]["OPTIONS"]["db"] = 1 + int(worker.removeprefix("gw"))
@@ -51,11 +73,49 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is served depends on the owner's settings, so that every request reads the database."""
     for item in items:
+        if "LANE" in os.environ:
+            from tests.support import lane
+
+            if getattr(item, "originalname", item.name) in lane.ELSEWHERE:
+                item.add_marker(pytest.mark.skip("It is of what the direct lane has not."))
         is_marked = item.get_closest_marker("django_db") is not None
         if not is_marked and uses_database(item.path):
             # A fixture that is asked for when the test runs would come too late: pytest-django
             # makes only the databases of marked tests.
             item.add_marker(pytest.mark.django_db)
+
+
+@pytest.fixture(autouse=True)
+def no_refusals_known() -> None:
+    """A refusal that a test before has had as well would be on record once."""
+    throttling._refused.clear()
+
+
+@pytest.fixture(autouse=True)
+def no_connections_of_threads_left() -> Iterator[None]:
+    """Close what threads of requests have opened: Django closes no database in memory."""
+    opened: list[tuple[Any, Any]] = []
+
+    def note(connection: Any, **kwargs: Any) -> None:
+        # As the threads of the direct lane are called, and those of asgiref.
+        name = threading.current_thread().name
+        if name.startswith(("mcp_bridge_", "ThreadPoolExecutor-")):
+            opened.append((connection, connection.connection))
+
+    if connection.vendor == "sqlite":
+        connection_created.connect(note)
+    yield
+    connection_created.disconnect(note)
+    for each, session in opened:
+        session.close()
+        if each.connection is session:
+            each.connection = None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown() -> None:
+    """Have records written before a test's tables are emptied, and not after that."""
+    flush()
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -67,6 +127,7 @@ def no_records_left(
     if uses_database(request.node.path):
         with django_db_blocker.unblock():
             if not connection.in_atomic_block:
+                flush()
                 assert not ToolCallRecord.objects.exists()
 
 

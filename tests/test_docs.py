@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -48,6 +49,7 @@ print([tool["name"] for tool in MCPClient(user=clerk).list_tools()])
 print(client.call_tool("books_list", {"shelf": "novel"})["structuredContent"])
 print(client.call_tool("books_list", {"shelf": "drama", "limit": 0})["content"][0]["text"])
 print(MCPClient(user=clerk).call_tool("books_lend", {"title": "Dracula"})["content"][0]["text"])
+print(MCPClient(user=clerk).call_tool("books_lend", {"title": "Emma"})["content"][0]["text"])
 """
 
 TOKEN = """
@@ -97,7 +99,24 @@ def test_readme_site_works_as_told(site: Path) -> None:
         "/limit: Input should be greater than or equal to 1",
         "/shelf: Input should be 'novel' or 'poetry'",
         "There is no book 'Dracula': list a shelf to see the titles.",
+        "Emma is lent to clerk until Friday.",
     ]
+
+
+def test_readme_site_with_rpc_needs_no_setting_and_hears_what_is_open(site: Path) -> None:
+    (site / "at_rpc.py").write_text(
+        "from settings import *\ndel MCP_BRIDGE\nROOT_URLCONF = 'own'\n"
+    )
+    (site / "own.py").write_text(
+        "from urls import *\nfrom library.procedures import server\n"
+        'urlpatterns.insert(0, path("rpc", server.view))\n'
+    )
+    assert python(site, "-m", "django", "mcp_tools", "--settings", "at_rpc").count("source: ") == 2
+    heard = python(site, "-m", "django", "mcp_doctor", "--json", "--settings", "at_rpc")
+    (open_there,) = (each for each in json.loads(heard)["findings"] if "W033" in each["text"])
+    assert "books.lend (library/procedures.py:" in open_there["text"]
+    assert "books.list" not in open_there["text"]
+    assert "auth=" in open_there["remedy"]
 
 
 def test_readme_token_command_prints_a_secret(site: Path) -> None:

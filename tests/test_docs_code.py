@@ -119,6 +119,32 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
 
 
+def test_access_asks_the_predicate_and_about_the_object(user: Any, settings: Any) -> None:
+    server = RpcServer(register_system_procedures=False)
+    code = compile(block("access", "def is_staff"), "docs/access.md", "exec", dont_inherit=True)
+    exec(code, {"__name__": "docs.access", "server": server})
+    names = run("access", "def is_member")
+    for name in ("rename_group", "list_groups"):
+        server.register_procedure(names[name])
+    route(settings, path("rpc", server.view))
+    user.user_permissions.add(
+        *Permission.objects.filter(codename__in=["view_article", "publish_article"])
+    )
+    client = CheckedClient(user=user)
+    with pytest.raises(MCPError, match="Unknown tool: publish"):
+        client.call_tool("publish", {"article": 1})
+    user.is_staff = True
+    user.save()
+    assert not client.call_tool("publish", {"article": 1})["isError"]
+    user.groups.add(Group.objects.create(name="press"))
+    Group.objects.create(name="desk")
+    assert client.call_tool("list_groups")["structuredContent"] == {"result": ["press"]}
+    refused = client.call_tool("rename_group", {"group": "desk", "name": "x"})
+    assert (refused["isError"], text_of(refused)) == (True, "You are not a member of desk.")
+    client.call_tool("rename_group", {"group": "press", "name": "x"})
+    assert set(Group.objects.values_list("name", flat=True)) == {"desk", "x"}
+
+
 def test_confirmation_deletes_after_a_yes(user: Any, settings: Any) -> None:
     user.user_permissions.add(Permission.objects.get(codename="delete_article"))
     offer(settings, run("confirmation", "def delete_article")["delete_article"])

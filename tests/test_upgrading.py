@@ -30,7 +30,7 @@ def test_what_is_public_is_imported_as_the_page_has_it() -> None:
 def test_addresses_have_the_names_that_the_page_has(settings: Any) -> None:
     route(settings, path("admin/", admin.site.urls))
     rows = dict(re.findall(r"^\| `([\w:-]+)` \| (.*?) \|$", PAGE, re.MULTILINE))
-    assert len(rows) == 11
+    assert len(rows) == 12
     for name, page in rows.items():
         is_of_one = name.endswith(("_try", "_approve"))
         address = reverse(name, args=["1"] if is_of_one else [])
@@ -41,12 +41,12 @@ def test_commands_permissions_and_tables_are_there() -> None:
     commands = {name for name, app in get_commands().items() if app.startswith("mcp_bridge")}
     assert sorted(name for name in commands if f"`{name}`" not in PAGE) == []
     named = re.findall(r"`(mcp_bridge\w*)\.((?:add|change|view|issue)_\w+)`", PAGE)
-    assert len(named) == 7
+    assert len(named) == 10
     for label, codename in named:
         assert Permission.objects.filter(content_type__app_label=label, codename=codename).exists()
     models = [
         model
-        for label in ("mcp_bridge", "mcp_bridge_tokens")
+        for label in ("mcp_bridge", "mcp_bridge_tokens", "mcp_bridge_oauth")
         for model in apps.get_app_config(label).get_models(include_auto_created=True)
     ]
     tables = {model._meta.db_table for model in models}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from django.conf import settings
+from django.db import transaction
 from django.http import HttpRequest
 from django.urls import path
 from django_mcpz.bearer_tokens.auth import token_auth
@@ -14,64 +14,40 @@ from django_mcpz.bearer_tokens.models import Token
 from django_mcpz.server import MCPServer, public
 
 from benchmarks import tools
+from benchmarks.site import stored
+from benchmarks.site.models import Note
+from benchmarks.site.structs import (
+    AddParams,
+    Article,
+    EchoParams,
+    Found,
+    NoteParams,
+    Number,
+    SearchParams,
+)
 
 server = MCPServer(name="benchmark", version="1.0", auth=public if settings.PUBLIC else token_auth)
 
 
-class AddParams(msgspec.Struct):
-    a: int
-    b: int
-
-
-class Sum(msgspec.Struct):
-    result: int
-
-
-class Author(msgspec.Struct):
-    name: str
-    email: str
-    staff: bool
-
-
-class Paragraph(msgspec.Struct):
-    heading: str
-    text: str
-    words: int
-
-
-class Article(msgspec.Struct):
-    title: str
-    section: str
-    score: float
-    author: Author
-    tags: list[str]
-    paragraphs: list[Paragraph]
-
-
-class EchoParams(msgspec.Struct):
-    article: Article
-
-
-class SearchParams(msgspec.Struct):
-    name: str
-    tags: list[str]
-    limit: int = 10
-    draft: bool = True
-
-
-class Found(msgspec.Struct):
-    name: str
-    count: int
-
-
 @server.tool(description=str(tools.add.__doc__))
-def add(request: HttpRequest, params: AddParams) -> Sum:
-    return Sum(tools.add(params.a, params.b))
+def add(request: HttpRequest, params: AddParams) -> Number:
+    return Number(tools.add(params.a, params.b))
 
 
 @server.tool(description=str(tools.echo.__doc__))
 def echo(request: HttpRequest, params: EchoParams) -> Article:
     return params.article
+
+
+@server.tool(description=str(stored.count_users.__doc__))
+def count_users(request: HttpRequest) -> Number:
+    return Number(stored.count_users())
+
+
+@server.tool(description=str(stored.note.__doc__))
+@transaction.atomic
+def note(request: HttpRequest, params: NoteParams) -> Number:
+    return Number(stored.note(params.text))
 
 
 def search(section: int) -> Callable[..., Found]:
@@ -81,9 +57,13 @@ def search(section: int) -> Callable[..., Found]:
     return search_section
 
 
-for each in range(settings.TOOLS - 2):
-    describe = tools.search_description(each)
-    server.tool(name=tools.search_name(each), description=describe)(search(each))
+for each in range(tools.fillers(settings.TOOLS)):
+    name = tools.search_name(each)
+    server.tool(
+        name=name,
+        description=tools.search_description(each),
+        permission=f"{Note._meta.app_label}.{name}" if settings.PERMISSIONS else None,
+    )(search(each))
 
 
 def issue_token(user: Any) -> str:

@@ -1,4 +1,4 @@
-"""The bearer tokens of the floor: the least that a view written by hand would have."""
+"""The bearer tokens of the empty view, the least that one written by hand has, and what is kept."""
 
 from __future__ import annotations
 
@@ -9,3 +9,7 @@ from django.db import models
 class FloorToken(models.Model):
     digest = models.CharField(max_length=64, unique=True)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+
+
+class Note(models.Model):
+    text = models.CharField(max_length=200)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import partial
-from typing import cast
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, cast
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest, QueryDict
-from django.utils.module_loading import import_string
 from django.views import View
 from rest_framework.exceptions import APIException, NotAuthenticated, PermissionDenied, Throttled
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.request import ForcedAuthentication, Request
 from rest_framework.throttling import BaseThrottle
-from rest_framework.views import APIView
 
 from mcp_bridge.access import throttling
+from mcp_bridge.access.credentials import audience_of
+from mcp_bridge.access.scopes import bearer_challenge
 from mcp_bridge.access.throttling import ToolRateThrottle, retry_after_seconds
-from mcp_bridge.conf import conf
+from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
     ForbiddenError,
@@ -30,10 +30,36 @@ from mcp_bridge.protocol import (
     internal_error,
 )
 
+if TYPE_CHECKING:
+    from rest_framework.views import APIView
+
 logger = logging.getLogger("mcp_bridge.access")
 
 # DRF would make one for each request; nothing is negotiated here.
 _NO_NEGOTIATION = DefaultContentNegotiation()
+# Classes that do nothing for a request without an Authorization header.
+_OF_HEADER = frozenset(
+    {
+        "mcp_bridge.tokens.authentication.TokenAuthentication",
+        "mcp_bridge.oauth.authentication.TokenAuthentication",
+    }
+)
+# Of a request without a credential that holds: what the same client sends again.
+_SAME_CLIENT = ("REMOTE_ADDR", "HTTP_USER_AGENT", "HTTP_AUTHORIZATION", "HTTP_MCP_NAME")
+
+
+def admission_blocks(request: HttpRequest) -> bool:
+    """Return whether ``authenticate`` or ``throttle`` may ask the database or a cache."""
+    if "HTTP_AUTHORIZATION" in request.META:
+        return True
+    return _may_block(tuple(conf.AUTHENTICATION_CLASSES), tuple(conf.THROTTLE_CLASSES))
+
+
+@lru_cache(maxsize=64)
+def _may_block(authentication: tuple[str, ...], throttles: tuple[str, ...]) -> bool:
+    kinds = map(imported, throttles)
+    of_tools = all(issubclass(kind, ToolRateThrottle) for kind in kinds)
+    return not (of_tools and _OF_HEADER.issuperset(authentication))
 
 
 class MessageRequest(Request):
@@ -51,7 +77,8 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
     that some middleware put on the request does not count. A class that refuses with 401 may have
     been shown another one's credential, so that the next is asked as well, unless the exception
     says ``is_final``: the class is sure that it is its own. ``anonymous`` says whether nobody may
-    call, as AnonymousUser: only who has sent no credential.
+    call, as AnonymousUser: only who has sent no credential. Whatever the class, the user must be
+    active, and the credential for RESOURCE if it says what it is for (RFC 8707).
 
     Raises UnauthorizedError (401) for a credential that does not hold, or that no class has taken,
     and for none where it is needed (MCP, "Authorization"; RFC 6750, section 3); at once, for any
@@ -59,13 +86,15 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
     failed CSRF check.
     """
     # What no class takes does not hold either, whatever the tools are open to.
-    is_invalid = bool(request.META.get("HTTP_AUTHORIZATION"))
-    is_refused = is_invalid
-    authenticators = [import_string(path)() for path in conf.AUTHENTICATION_CLASSES]
+    header = request.META.get("HTTP_AUTHORIZATION", "")
+    is_refused = is_invalid = bool(header)
+    authenticators = [imported(path)() for path in conf.AUTHENTICATION_CLASSES]
     wrapped = MessageRequest(request, authenticators=authenticators, negotiator=_NO_NEGOTIATION)
     try:
-        # Those of the request, since DRF's test tools put their own in the place of ours.
-        for authenticator in wrapped.authenticators or ():
+        # Those of the request, since DRF's test tools put their own in the place of ours. Many
+        # read the header as text, and no credential is of other characters (RFC 9110, 11.4).
+        is_text = header.isascii() and header.isprintable()
+        for authenticator in (wrapped.authenticators or ()) if is_text else ():
             try:
                 found = authenticator.authenticate(wrapped)
             except APIException as exception:
@@ -76,6 +105,9 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
                 continue
             if found is not None:
                 user, auth = cast("tuple[User | None, object]", found)
+                if not _holds(user, auth):
+                    is_refused = is_invalid = True
+                    break
                 # Sets those of ``request`` as well. Some credentials are of no user.
                 wrapped.user, wrapped.auth = AnonymousUser() if user is None else user, auth
                 is_refused = False
@@ -105,7 +137,7 @@ def throttle(request: HttpRequest, view: View) -> None:
     cannot count and THROTTLE_WITHOUT_CACHE is "closed", and the error of its status for an
     APIException of a class. Any other error of a class is raised as it is.
     """
-    kinds = [import_string(path) for path in conf.THROTTLE_CLASSES]
+    kinds = [imported(path) for path in conf.THROTTLE_CLASSES]
     make = throttling.make_throttle
     counting = [make(kind) for kind in kinds if not issubclass(kind, ToolRateThrottle)]
     if not counting:
@@ -123,7 +155,7 @@ def throttle(request: HttpRequest, view: View) -> None:
             if allowed is None:
                 if conf.THROTTLE_WITHOUT_CACHE != "open":
                     text = "The server cannot count requests just now: try again later."
-                    raise UnavailableError(text)
+                    raise UnavailableError(text, repeated=_is_repeated(wrapped, "503"))
                 request.META[throttling.UNCOUNTED] = True
                 allowed = throttling.count_locally(each, count)
             if not allowed:
@@ -158,7 +190,8 @@ def _protocol_error(
         case 502 | 503 | 504:
             logger.error("A request could not be authenticated or counted", exc_info=exception)
             text = "The server cannot check requests just now: try again later."
-            return UnavailableError(text, retry_after_seconds(wait) or 1)
+            seconds, repeated = retry_after_seconds(wait) or 1, _is_repeated(request, "503")
+            return UnavailableError(text, seconds, repeated=repeated)
         case status if status >= 500:
             return internal_error("The request")
     if isinstance(exception, PermissionDenied):
@@ -182,14 +215,33 @@ def _unauthorized(request: Request, *, invalid: bool = False) -> UnauthorizedErr
     ]
     first = next(iter(headers), 'Bearer realm="mcp"')
     challenge = next((each for each in headers if each.split(" ")[0].lower() == scheme), first)
+    is_bearer = challenge.startswith("Bearer")
+    if is_bearer:
+        challenge = bearer_challenge(challenge, error="invalid_token" if invalid else "")
+    elif conf.RESOURCE is not None:
+        challenge = f"{bearer_challenge()}, {challenge}"
+    repeated = _is_repeated(request, "401")
     if not invalid:
         # The challenge names no error then (RFC 6750, section 3.1).
         text = "Authentication required: send a credential in the Authorization header."
-        return UnauthorizedError(text, challenge)
+        return UnauthorizedError(text, challenge, repeated=repeated)
     text = "The credential is not valid or no longer so."
-    if challenge.startswith("Bearer"):
-        if "error=" not in challenge:
-            challenge += ', error="invalid_token"'
-        if scheme != "bearer":
-            text += " Send it as `Authorization: Bearer TOKEN`."
-    return UnauthorizedError(text, challenge)
+    if is_bearer and scheme != "bearer":
+        text += " Send it as `Authorization: Bearer TOKEN`."
+    return UnauthorizedError(text, challenge, repeated=repeated)
+
+
+def _is_repeated(request: Request, status: str) -> bool:
+    """Return whether the client was just refused so: if it goes on, it would fill the record."""
+    client = (str(request.META.get(name)) for name in _SAME_CLIENT)
+    return throttling.is_repeated((), (status, *client))
+
+
+def _holds(user: User | None, auth: object) -> bool:
+    """Return whether a credential that a class has taken is of an active user and for us."""
+    if user is not None and user.is_authenticated and not user.is_active:
+        return False
+    audience = None if conf.RESOURCE is None else audience_of(auth)
+    if audience is None:
+        return True
+    return conf.RESOURCE in audience or not (audience or conf.REQUIRE_AUDIENCE)

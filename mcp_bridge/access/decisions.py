@@ -10,9 +10,9 @@ from django.contrib.messages import constants
 from django.db import router, transaction
 from django.utils.translation import gettext
 
-from mcp_bridge.audit.redaction import storable
 from mcp_bridge.conf import conf
 from mcp_bridge.models import Generation, PendingCall
+from mcp_bridge.protocol.text import storable
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.registry.registry import registry
 

@@ -4,30 +4,78 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Iterable, Iterator
-from typing import Final, cast
+from typing import Final, Literal, cast
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.http import HttpRequest
-from django.utils.module_loading import import_string
 from django.utils.translation import get_language
 
-from mcp_bridge.conf import conf
+from mcp_bridge.access.permissions import Granted, groups_of, permissions_of
+from mcp_bridge.access.scopes import could_be_granted, missing_scopes
+from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import AccessRule, Client, Context, Tool
 from mcp_bridge.protocol import LATEST, Revision
 from mcp_bridge.registry.registry import registry
 
 logger = logging.getLogger("mcp_bridge.access")
 
-# The key of the user's groups in a context's scratch space.
+# What ACCESS_POLICY names where it is not set.
+DEFAULT_POLICY: Final = "mcp_bridge.access.AccessPolicy"
+
+# The keys of the user's groups and permissions in a context's scratch space.
 _GROUPS: Final[Hashable] = object()
+_GRANTED: Final[Hashable] = object()
+
+# The parts of a rule, in the order in which they are asked.
+Need = Literal["authenticated", "active", "groups", "permissions", "scopes", "predicate"]
 
 
 def lacking(user: object, permissions: Iterable[str]) -> Iterator[str]:
     """Yield those of the permissions that the user does not have."""
-    # A user model without permissions has no has_perm(), and one of its own no has_perms().
-    has_perm = getattr(user, "has_perm", None)
-    return (name for name in permissions if not (has_perm and has_perm(name)))
+    granted = permissions_of(user)
+    return (name for name in permissions if not granted.issuperset((name,)))
+
+
+def _granted(context: Context) -> Granted:
+    """Return the permissions of the caller, which are read once a request."""
+    scratch = context.scratch
+    if _GRANTED not in scratch:
+        # Not of a user without a credential, such as that of a session or of a command.
+        may_be_kept = context.auth is not None
+        scratch[_GRANTED] = permissions_of(context.user, may_be_kept=may_be_kept)
+    granted: Granted = scratch[_GRANTED]
+    return granted
+
+
+def unmet(rule: AccessRule, context: Context) -> Need | None:
+    """
+    Return the first part of a rule that the caller does not meet, or None.
+
+    A predicate that raises is not met, which is logged.
+    """
+    user = context.user
+    if not rule.public:
+        if user is None or not user.is_authenticated:
+            return "authenticated"
+        if not user.is_active:
+            return "active"
+        if rule.groups is not None:
+            if _GROUPS not in context.scratch:
+                context.scratch[_GROUPS] = groups_of(user)
+            if rule.groups.isdisjoint(context.scratch[_GROUPS]):
+                return "groups"
+        if rule.permissions and not _granted(context).issuperset(rule.permissions):
+            return "permissions"
+        # Where its user can grant more, a call says what is missing.
+        lacks_scopes = rule.scopes and missing_scopes(rule.scopes, context.auth)
+        if lacks_scopes and not could_be_granted(context.auth):
+            return "scopes"
+    try:
+        return None if rule.predicate is None or rule.predicate(context) else "predicate"
+    except Exception:
+        logger.warning("An access predicate raised, which counts as a no", exc_info=True)
+        return "predicate"
 
 
 class AccessPolicy:
@@ -42,41 +90,48 @@ class AccessPolicy:
 
     def allows(self, tool: Tool, context: Context) -> bool:
         """Return whether the caller may see and call the tool."""
-        decided = context.scratch.get(tool.access)
-        if decided is None:
-            decided = context.scratch[tool.access] = self.grants(tool.access, context)
-        return bool(decided)
-
-    def grants(self, rule: AccessRule, context: Context) -> bool:
-        """Return whether the caller meets the rule: not if a predicate raises, which is logged."""
-        user = context.user
-        if not rule.public:
-            if user is None or not user.is_authenticated or not user.is_active:
-                return False
-            if rule.groups is not None:
-                if _GROUPS not in context.scratch:
-                    # Asked for once a request; a user model may have none.
-                    groups = getattr(user, "groups", None)
-                    keys = () if groups is None else groups.values_list("pk", flat=True)
-                    context.scratch[_GROUPS] = frozenset(keys)
-                if rule.groups.isdisjoint(context.scratch[_GROUPS]):
-                    return False
-            if next(lacking(user, rule.permissions), None) is not None:
-                return False
-        try:
-            return rule.predicate is None or bool(rule.predicate(context))
-        except Exception:
-            logger.warning("An access predicate raised, which counts as a no", exc_info=True)
-            return False
+        rule, decided = tool.access, context.scratch
+        if rule not in decided:
+            decided[rule] = unmet(rule, context)
+        return decided[rule] is None
 
     def filter(self, tools: Iterable[Tool], context: Context) -> Iterator[Tool]:
         """Return those of the tools that are allowed, in their order."""
-        return (tool for tool in tools if self.allows(tool, context))
+        if type(self).allows is not AccessPolicy.allows:
+            return (tool for tool in tools if self.allows(tool, context))
+        return self._filter(tools, context)
+
+    def _filter(self, tools: Iterable[Tool], context: Context) -> Iterator[Tool]:
+        """Do the same by ``allows`` of this class, asked only of rules that need more than sets."""
+        user, issuperset = context.user, None
+        is_active = user is not None and user.is_authenticated and user.is_active
+        for tool in tools:
+            rule = tool.access
+            if rule.public or rule.predicate or rule.groups is not None or rule.scopes:
+                is_allowed = self.allows(tool, context)
+            elif not rule.permissions or not is_active:
+                is_allowed = is_active
+            else:
+                # A thousand tools may each have a permission of its own.
+                issuperset = issuperset or _granted(context).issuperset
+                is_allowed = issuperset(rule.permissions)
+            if is_allowed:
+                yield tool
+
+
+def opened_by(auth: object, tools: Iterable[Tool]) -> Iterable[Tool]:
+    """
+    Return the tools that a credential opens: all, or those that its ``allowed_tools`` names.
+
+    Asked beside the policy, so that none of the site's own widens a credential.
+    """
+    named = getattr(auth, "allowed_tools", None)
+    return tools if named is None else [tool for tool in tools if tool.name in named]
 
 
 def load_policy() -> AccessPolicy:
     """Make the policy that the setting ACCESS_POLICY names."""
-    return cast("AccessPolicy", import_string(conf.ACCESS_POLICY)())
+    return cast("AccessPolicy", imported(conf.ACCESS_POLICY)())
 
 
 def served_host() -> str:

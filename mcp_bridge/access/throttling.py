@@ -25,13 +25,12 @@ from django.core.cache.backends.locmem import LocMemCache
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.http import HttpRequest
-from django.utils.module_loading import import_string
 from rest_framework.request import Request
 from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle, SimpleRateThrottle
 
 from mcp_bridge.audit.recorder import REPEATED
-from mcp_bridge.conf import conf
+from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import Context, Tool
 from mcp_bridge.features.rates import Rate, parse_rate
 from mcp_bridge.protocol import CallToolResult
@@ -50,8 +49,10 @@ UNCOUNTED: Final = "mcp_bridge.uncounted"
 PAUSE: Final = 1.0
 _SILENCE: Final = 60.0
 
-# The counts of this process while the cache does not answer, and its latest refusals.
+# The counts of this process while the cache does not answer; and its latest refusals, which many
+# wrong credentials can push out of it.
 _local: Final = LocMemCache("mcp_bridge.throttling", {"OPTIONS": {"MAX_ENTRIES": 10_000}})
+_refused: Final = LocMemCache("mcp_bridge.refused", {"OPTIONS": {"MAX_ENTRIES": 10_000}})
 
 
 class ToolRateThrottle(BaseThrottle):
@@ -269,7 +270,7 @@ def is_repeated(refusing: Iterable[BaseThrottle], caller: tuple[str, ...]) -> bo
     """Return whether a refusal needs no record: the caller had one before in the same window."""
     known = {getattr(each, "repeated", None) for each in refusing} - {None}
     # Only what counts exactly knows it: else this process remembers a refusal for a minute.
-    return all(known) if known else not _local.add(_key("refusal", *caller), True, timeout=60)
+    return all(known) if known else not _refused.add(_key("refusal", *caller), True, timeout=60)
 
 
 @lru_cache(maxsize=4096)
@@ -277,7 +278,7 @@ def may_throttle(tool: Tool) -> bool:
     """Return whether calls of the tool have a rate, or never run uncounted; kept for each tool."""
     if is_irreversible(tool):
         return True
-    kinds = map(import_string, conf.THROTTLE_CLASSES)
+    kinds = map(imported, conf.THROTTLE_CLASSES)
     tools = [each for each in kinds if issubclass(each, ToolRateThrottle)]
     own = any(each.get_rate is not ToolRateThrottle.get_rate for each in tools)
     return own or any(each().get_rate(tool) is not None for each in tools)
@@ -295,7 +296,7 @@ def throttled(tool: Tool, context: Context) -> CallToolResult | None:
     """
     uncounted = is_irreversible(tool) and UNCOUNTED in getattr(context.request, "META", ())
     refusing: list[ToolRateThrottle] = []
-    for kind in map(import_string, () if uncounted else conf.THROTTLE_CLASSES):
+    for kind in map(imported, () if uncounted else conf.THROTTLE_CLASSES):
         if issubclass(kind, ToolRateThrottle):
             throttle = kind()
             allowed = throttle.allow_call(tool, context)

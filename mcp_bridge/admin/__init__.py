@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mcp_bridge.admin.call_records import ToolCallRecordAdmin
 from mcp_bridge.admin.pending_calls import PendingCallAdmin
+from mcp_bridge.admin.scopes import ScopeAdmin
 from mcp_bridge.admin.tool_settings import ToolSettingAdmin
 
-__all__ = ["PendingCallAdmin", "ToolCallRecordAdmin", "ToolSettingAdmin"]
+__all__ = ["PendingCallAdmin", "ScopeAdmin", "ToolCallRecordAdmin", "ToolSettingAdmin"]

@@ -24,7 +24,7 @@ Choices = list[tuple[str, Any]]
 
 class BridgeAdmin(admin.ModelAdmin):
     """
-    The admin of a model whose rows come from code or from calls, so that nobody adds one.
+    The admin of a model, most of whose rows come from code or from calls: nobody adds one.
 
     Its pages link to pages of the admin site in which it is registered, and to no others. The
     transaction of a POST begins with a write (see Generation.lock).

@@ -27,6 +27,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin import exports
 from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
+from mcp_bridge.audit.rows import flush
 from mcp_bridge.calls.outcomes import Outcome
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.protocol import REVISIONS
@@ -219,7 +220,12 @@ class ToolCallRecordAdmin(BridgeAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
+    def get_queryset(self, request: HttpRequest) -> Records:
+        flush()
+        return super().get_queryset(request)
+
     def list_context(self, request: HttpRequest) -> Context:
+        flush()
         return {"chart": Chart(), **rankings(), "filters": request.GET.urlencode()}
 
     def export(self, request: HttpRequest, kind: str) -> HttpResponseBase:

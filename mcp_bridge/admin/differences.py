@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from difflib import SequenceMatcher
 from functools import reduce
 from operator import getitem
@@ -16,6 +15,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.schema_tables import describe_type, spelled, with_null_as_type
+from mcp_bridge.registry.definitions import change_schemas
 from mcp_bridge.registry.fingerprints import differences
 from mcp_bridge.schemas.walk import SchemaDocument
 
@@ -106,10 +106,7 @@ def changes(old: str, new: str) -> list[Change]:
 
 def _with_null_as_type(text: str) -> str:
     definition = json.loads(text or "{}")
-    for name in definition.keys() & {"inputSchema", "outputSchema"}:
-        # What was approved once may be anything.
-        with suppress(AttributeError, TypeError):
-            definition[name] = with_null_as_type(definition[name])
+    change_schemas(definition, with_null_as_type)
     return json.dumps(definition) if text else ""
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from django.core.exceptions import ImproperlyConfigured
+from django.db.models import QuerySet
 from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -88,6 +89,11 @@ class Entry:
         return None if self.shown is None else self.shown.access
 
     @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes that a client needs for it, from the code and the settings."""
+        return () if self.rule is None else self.rule.scopes
+
+    @property
     def waits(self) -> bool:
         """Whether somebody has to approve it."""
         return self.status in (ToolStatus.NEW, ToolStatus.CHANGED)
@@ -146,6 +152,14 @@ class Entry:
         return gettext("Empty: %(rate)s, as the code or the settings say.") % {"rate": rate.text}
 
     @property
+    def scopes_in_code(self) -> str:
+        """A sentence on the scopes that the code asks for in any case."""
+        scopes = self.tool.options.scopes if self.tool else ()
+        if not scopes:
+            return gettext("The code asks for none.")
+        return gettext("The code asks for: %(scopes)s.") % {"scopes": " ".join(scopes)}
+
+    @property
     def asks_first(self) -> bool:
         """Whether a person is asked before a trial of it is run."""
         if self.shown is None:
@@ -156,6 +170,15 @@ class Entry:
     def canonical_definition(self) -> str:
         """The text that an approval is of; empty where the tool is gone."""
         return "" if self.tool is None else canonical_definition(self.tool)
+
+
+def where(
+    tools: QuerySet[ToolSetting], is_wanted: Callable[[Entry], bool]
+) -> QuerySet[ToolSetting]:
+    """Return the tools whose entries are wanted."""
+    # Without the long texts, which no entry needs.
+    rows = tools.defer("approved", "note")
+    return tools.filter(pk__in=[row.pk for row in rows if is_wanted(Entry.of(row))])
 
 
 def entries() -> list[Entry]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from mcp_bridge.protocol import JSONSchema
@@ -58,10 +58,8 @@ def parameters(schema: JSONSchema) -> list[Row]:
     return rows
 
 
-def with_null_as_type(schema: Any) -> Any:
+def with_null_as_type(schema: JSONSchema) -> JSONSchema:
     """Return the same schema to show: ``anyOf`` of X and null is X, with null as a second type."""
-    if not isinstance(schema, Mapping):
-        return schema
     schema = change_subschemas(schema, with_null_as_type)
     branches = schema.get("anyOf", ())
     found = [each for each in branches if isinstance(each, Mapping) and each != _NULL]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 from django import forms
@@ -25,8 +24,9 @@ from mcp_bridge.admin.audience import Audience, Audiences, may_view_users, named
 from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
 from mcp_bridge.admin.call_records import FAILED, RAN, WEEK
 from mcp_bridge.admin.differences import changes
-from mcp_bridge.admin.entries import Entry, entries
+from mcp_bridge.admin.entries import Entry, entries, where
 from mcp_bridge.admin.schema_tables import parameters
+from mcp_bridge.admin.scopes import ScopeFilter, set_scopes
 from mcp_bridge.admin.try_tool.call import call, shown
 from mcp_bridge.admin.try_tool.forms import ArgumentsForm
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
@@ -34,11 +34,6 @@ from mcp_bridge.registry.fingerprints import fingerprint
 from mcp_bridge.registry.tool_status import APPROVAL, ToolStatus, mark_approved
 
 Tools = QuerySet[ToolSetting]
-
-
-def where(tools: Tools, is_wanted: Callable[[Entry], bool]) -> Tools:
-    """Return the tools whose entries are wanted."""
-    return tools.filter(pk__in=[row.pk for row in tools if is_wanted(Entry.of(row))])
 
 
 class ToolSettingForm(forms.ModelForm):
@@ -55,8 +50,10 @@ class ToolSettingForm(forms.ModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "rate" in self.fields and self.instance.pk:
-            field = self.fields["rate"]
-            field.help_text = f"{field.help_text} {Entry.of(self.instance).rate}"
+            entry = Entry.of(self.instance)
+            for name, text in {"rate": entry.rate, "scopes": entry.scopes_in_code}.items():
+                field = self.fields[name]
+                field.help_text = f"{field.help_text} {text}"
 
     def clean(self) -> None:
         super().clean()
@@ -119,7 +116,6 @@ class StatusFilter(SimpleListFilter):
         wanted = self.value()
         if wanted is None:
             return queryset
-        queryset = queryset.defer("approved", "note")
         if wanted == "waiting":
             return where(queryset, lambda entry: entry.waits)
         return where(queryset, lambda entry: entry.status == wanted)
@@ -146,16 +142,16 @@ class ToolSettingAdmin(BridgeAdmin):
         "hints",
     ]
     list_editable = ["enabled"]
-    list_filter = [StatusFilter, "enabled", "restricted"]
+    list_filter = [StatusFilter, "enabled", "restricted", ScopeFilter]
     list_per_page = 100
     # Searched as models read them, which the rows alone do not know.
     search_fields = ["name", "title", "description"]
     search_help_text = _("By name, title and description.")
-    actions = ["switch_on", "switch_off"]
+    actions = ["switch_on", "switch_off", set_scopes]
     fieldsets = [
         (
             _("What you decide"),
-            {"fields": ["enabled", "confirm", "restricted", "groups", "rate", "note"]},
+            {"fields": ["enabled", "confirm", "restricted", "groups", "scopes", "rate", "note"]},
         ),
         (_("Other words for models"), {"fields": ["title", "description"]}),
     ]

@@ -2,15 +2,16 @@
 Recording and signalling of calls and refusals: the one place that does either.
 
 A call of a tool that is not read-only is recorded before it runs, as "started", and again when it
-has ended; a call of a read-only tool when it has ended. Both are written outside of the tool's own
-transaction. A record that cannot be written is logged as an error and changes no answer, but for
-the setting AUDIT["REQUIRED"].
+has ended: in the tool's own transaction where that is committed, so that the one is not without the
+other. A call of a read-only tool is recorded when it has ended, as is a refusal; AUDIT["WRITE"]
+says whether at once. A record that cannot be written is logged as an error and changes no answer,
+but for the setting AUDIT["REQUIRED"].
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,16 +19,15 @@ from time import perf_counter
 from typing import Any, Final
 
 from django.contrib.auth import get_user_model
-from django.db import InterfaceError, OperationalError, connections, router, transaction
 from django.http import HttpRequest
 from django.utils import timezone
 
+from mcp_bridge.audit import rows
 from mcp_bridge.audit.redaction import redact_to_json, sensitive_fields
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused
 from mcp_bridge.features import Context, Tool, ToolCall
-from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol import CallToolResult, HeaderMismatchError, ProtocolError
 from mcp_bridge.protocol.headers import decoded
 from mcp_bridge.protocol.jsonrpc import encode
@@ -49,7 +49,7 @@ _UNSEEN: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class StartedCall:
     """A call that runs; ``record`` is None where there is none, or none could be written."""
 
@@ -58,6 +58,24 @@ class StartedCall:
     record: dict[str, Any] | None
     # Of its row, where that is written already.
     key: object
+    # Whether its success is recorded in the tool's transaction.
+    is_in_transaction: bool = False
+
+    def finish_in(self, result: CallToolResult, databases: Sequence[str]) -> None:
+        """
+        Record the success in the tool's transaction, which is about to be committed.
+
+        Where that cannot be, ``finish`` records it afterwards: it must follow in any case.
+        """
+        if self.key is not None:
+            size = len(result.to_json(self.call.context.revision))
+            values = self.values(Outcome.SUCCEEDED, result_bytes=size)
+            self.is_in_transaction = rows.amend_in(databases, self.key, values)
+
+    def values(self, outcome: Outcome, **ended: Any) -> dict[str, Any]:
+        """Return the columns that say how the call has ended now."""
+        duration = round((perf_counter() - self.started) * 1000, 3)
+        return {"outcome": outcome, "duration_ms": duration, **ended}
 
 
 def start(call: ToolCall) -> StartedCall:
@@ -66,20 +84,41 @@ def start(call: ToolCall) -> StartedCall:
 
     Raises CallRefused where no record could be written and AUDIT["REQUIRED"] forbids the call.
     """
-    tool = call.tool
+    tool, audit = call.tool, conf.audit
     record, key = _record(Outcome.STARTED, tool.name, call.sent, call.context, tool), None
-    acts = not tool.annotations.get("readOnlyHint", False)
-    if acts or conf.audit.WRITE_AHEAD:
-        key = _write(record, keyed=True)
+    if record is not None and _is_written_ahead(tool):
+        key = rows.insert(record, unsynced=not audit.REQUIRED)
         record = None if key is None else record
-    if record is None and acts and conf.audit.REQUIRED:
+    if record is None and _acts(tool) and audit.REQUIRED:
         text = (
             f"The tool {tool.name} was not run: this site keeps a record of what is done and could "
             "not write one just now. The same call may succeed later."
         )
         raise CallRefused(CallToolResult.error(text), ErrorCode.UNRECORDED)
-    tool_call_started.send_robust(Tool, call=call)
+    if tool_call_started.receivers:
+        tool_call_started.send_robust(Tool, call=call)
     return StartedCall(call=call, started=perf_counter(), record=record, key=key)
+
+
+def _acts(tool: Tool) -> bool:
+    return not tool.annotations.get("readOnlyHint", False)
+
+
+def _is_written_ahead(tool: Tool) -> bool:
+    """Return whether calls of the tool are recorded before it runs."""
+    return _acts(tool) or conf.audit.WRITE == "ahead" or conf.audit.WRITE_AHEAD
+
+
+def start_blocks(tool: Tool) -> bool:
+    """Return whether it may block to record and signal that a call starts."""
+    return _is_written_ahead(tool) or bool(tool_call_started.receivers)
+
+
+def finish_blocks(started: StartedCall) -> bool:
+    """Return whether it may block to record and signal how a call has ended."""
+    if started.record is not None and not (started.key is None and rows.can_wait()):
+        return True
+    return bool(tool_call_finished.receivers)
 
 
 def finish(
@@ -98,8 +137,17 @@ def finish(
         "reference": reference,
         "result_bytes": result_bytes,
     }
-    _write(started.record, started.key, **ended, duration_ms=round(duration * 1000, 3))
-    tool_call_finished.send_robust(Tool, call=started.call, duration=duration, **ended)
+    record, key = started.record, started.key
+    # A commit that failed has made another outcome of it.
+    is_recorded = started.is_in_transaction and outcome == Outcome.SUCCEEDED
+    if record is not None and not is_recorded:
+        values = started.values(**ended)
+        if key is None:
+            rows.insert_later({**record, **values})
+        else:
+            rows.amend(record["tool"], key, values)
+    if tool_call_finished.receivers:
+        tool_call_finished.send_robust(Tool, call=started.call, duration=duration, **ended)
 
 
 def refuse(
@@ -125,9 +173,11 @@ def refuse(
     repeated = error_code == ErrorCode.THROTTLED and context.scratch.get(REPEATED)
     if error_code != ErrorCode.UNAVAILABLE and not repeated:
         record = _record(Outcome.REFUSED, name, arguments, context, tool)
-        _write(record, error_code=error_code, reference=reference)
-    known = {"tool": tool, "context": context, "request": context.request}
-    tool_call_refused.send_robust(Tool, error_code=error_code, name=name, **known)
+        if record is not None:
+            rows.insert_later({**record, "error_code": error_code, "reference": reference})
+    if tool_call_refused.receivers:
+        known = {"tool": tool, "context": context, "request": context.request}
+        tool_call_refused.send_robust(Tool, error_code=error_code, name=name, **known)
 
 
 def request_refused(error: ProtocolError, request: HttpRequest) -> None:
@@ -143,11 +193,13 @@ def request_refused(error: ProtocolError, request: HttpRequest) -> None:
             remote_address=request.META.get("REMOTE_ADDR", ""),
             user_agent=request.META.get("HTTP_USER_AGENT", ""),
         )
-        # Which revision is spoken is in the message.
         record = _record(Outcome.REFUSED, name, None, context, None)
-        _write(record, error_code=error.refusal, revision="")
-    known = {"tool": None, "context": None, "request": request}
-    tool_call_refused.send_robust(Tool, error_code=error.refusal, name=name, **known)
+        if record is not None:
+            # Which revision is spoken is in the message.
+            rows.insert_later({**record, "error_code": error.refusal, "revision": ""})
+    if tool_call_refused.receivers:
+        known = {"tool": None, "context": None, "request": request}
+        tool_call_refused.send_robust(Tool, error_code=error.refusal, name=name, **known)
 
 
 def _record(
@@ -215,41 +267,7 @@ def _text(value: object) -> str:
 
 
 def _printable(value: object) -> str:
-    return "".join(each if each.isprintable() else "\ufffd" for each in _text(value)[:100])
-
-
-def _write(
-    record: dict[str, Any] | None, key: object = None, *, keyed: bool = False, **values: Any
-) -> object:
-    """
-    Write a record, if there is one, with these values as well, in no transaction of the tool's.
-
-    Updates the row with the ``key``, if given. Returns the key of a new row where ``keyed``; None
-    also stands for a loss, which is logged.
-    """
-    if record is None:
-        return None
-    record.update(values)
-    write: Callable[[], object]
-    try:
-        using = router.db_for_write(ToolCallRecord)
-        connection = connections[using]
-        if key is None:
-            write = partial(ToolCallRecord.insert, record, using, keyed=keyed)
-        else:
-            write = partial(ToolCallRecord.amend, key, values, using)
-        if connection.in_atomic_block:
-            # In one of somebody else's; a write that fails must leave the rest of it usable.
-            with transaction.atomic(using=using):
-                return write()
-        try:
-            return write()
-        except (OperationalError, InterfaceError):
-            # It may have died while the tool ran.
-            if connection.connection is None or connection.is_usable():
-                raise
-        connection.close()
-        return write()
-    except Exception:
-        logger.exception("The record of a call of %r is lost: it was not written", record["tool"])
-        return None
+    text = _text(value)[:100]
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)

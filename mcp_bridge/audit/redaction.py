@@ -20,6 +20,7 @@ from typing import Final
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.protocol import ProtocolError, jsonrpc
+from mcp_bridge.protocol.text import storable
 from mcp_bridge.schemas.walk import DEFINITIONS, SchemaDocument, subschemas
 
 HIDDEN: Final = "[redacted]"
@@ -41,12 +42,6 @@ _BETWEEN: Final = 6
 _RESERVED: Final = (MAX_DEPTH + 1) * 16
 # The keywords whose subschemas do not mark the value of the schema: members mark themselves.
 _APART: Final = DEFINITIONS | {"properties"}
-
-
-def storable(value: object, length: int) -> str:
-    """Return a text as any database takes it, cut to a length; of anything else the empty text."""
-    text = value if isinstance(value, str) else ""
-    return text[:length].encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 @dataclass(frozen=True, slots=True)

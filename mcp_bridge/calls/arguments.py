@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 from pydantic_core import to_json
@@ -27,9 +27,10 @@ from mcp_bridge.features import Tool
 from mcp_bridge.protocol import JSONObject, JSONSchema, ProtocolError, jsonrpc
 from mcp_bridge.protocol.text import cut, pointer
 from mcp_bridge.schemas import Inputs
-from mcp_bridge.schemas.validation.keywords import UncheckableError
-from mcp_bridge.schemas.validation.validator import SchemaValidator
 from mcp_bridge.schemas.walk import SchemaDocument
+
+if TYPE_CHECKING:
+    from mcp_bridge.schemas.validation.validator import SchemaValidator
 
 # An error, and the branches of unions that it is in: a union's place, and the name of the branch.
 _Located = tuple[ArgumentError, Sequence[tuple[str, str]]]
@@ -60,15 +61,22 @@ def typed_checker(
     parameter name, or raises InvalidArguments. This raises ValueError for a schema that cannot be
     enforced within bounds (SchemaValidator).
     """
-    validator = None if schema is None else SchemaValidator(schema, "input_schema")
+    validator: SchemaValidator | None = None
+    if schema is not None:
+        # Imported here, since jsonschema takes time, and few sites give a schema by hand.
+        from mcp_bridge.schemas.validation.validator import SchemaValidator
+
+        validator = SchemaValidator(schema, "input_schema")
 
     def check(arguments: JSONObject) -> dict[str, object]:
         if validator is not None:
             _check_schema(validator, arguments)
-        errors = [
-            _error((name,), "extra_forbidden", "is filled by the server; leave it out")
-            for name in sorted(inputs.hidden & arguments.keys())
-        ]
+        errors = []
+        if inputs.hidden:
+            errors = [
+                _error((name,), "extra_forbidden", "is filled by the server; leave it out")
+                for name in sorted(inputs.hidden & arguments.keys())
+            ]
         try:
             values = validate(inputs, arguments)
         except ValidationError as exception:
@@ -81,6 +89,8 @@ def typed_checker(
 
 
 def _check_schema(validator: SchemaValidator, arguments: JSONObject) -> None:
+    from mcp_bridge.schemas.validation.keywords import UncheckableError
+
     try:
         errors = [
             _error(each.path, each.keyword, each.message) for each in validator.errors(arguments)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic_core import to_json
 
 from mcp_bridge.calls import media
 from mcp_bridge.protocol import CallToolResult, ContentBlock, JSONSchema, TextContent, jsonrpc
 from mcp_bridge.protocol.text import pointer
 from mcp_bridge.schemas import Outputs
-from mcp_bridge.schemas.validation.keywords import UncheckableError
-from mcp_bridge.schemas.validation.validator import SchemaValidator
 
-# Every digit as 0, to find a run of them without a pattern.
-_ZEROS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
-_MANY = b"0" * jsonrpc.MAX_DIGITS
+if TYPE_CHECKING:
+    from mcp_bridge.schemas.validation.validator import SchemaValidator
+
+# Types of which no value is or holds an iterator that could be read only once.
+_READ_AGAIN: Final = frozenset({str, int, float, bool, type(None), bytes, list})
+# Hints of which every instance, but for the largest integers, fits the schema made of them.
+_SCALARS: Final = (str, int, bool)
+_MOST: Final = 2**63
 
 
 def encoder(outputs: Outputs, schema: JSONSchema | None = None) -> Callable[[Any], CallToolResult]:
@@ -30,14 +35,28 @@ def encoder(outputs: Outputs, schema: JSONSchema | None = None) -> Callable[[Any
     ValueError or TypeError for a value that is no JSON, breaks one of the two, or is too complex.
     """
     media_type = media.media_type_in(outputs.returns)
-    validator = None if schema is None else SchemaValidator(schema, "output_schema")
+    validator: SchemaValidator | None = None
+    if schema is not None:
+        # Imported here, since jsonschema takes time, and few sites give a schema by hand.
+        from mcp_bridge.schemas.validation.validator import SchemaValidator
+
+        validator = SchemaValidator(schema, "output_schema")
     is_promised = validator is not None or outputs.schema is not None
 
+    scalar = outputs.returns if outputs.schema is not None and validator is None else None
+    # By identity: a hint may be of any kind.
+    scalar = next((each for each in _SCALARS if each is scalar), None)
+
     def encode(value: Any) -> CallToolResult:
+        # A subclass may be written in another way, and a number may have too many digits.
+        if type(value) is scalar and (scalar is not int or -_MOST <= value <= _MOST):
+            plain = to_json(value)
+            text = value if scalar is str else plain.decode()
+            return CallToolResult.of_json(text, plain, b'{"result":' + plain + b"}")
         result = _as_content(value, outputs, media_type)
         if result is None:
             plain, structured = write(outputs, value)
-            result = CallToolResult(content=[TextContent(_text(plain))], structured=structured)
+            result = CallToolResult.of_json(_text(plain), plain, structured)
         elif is_promised and result.structured is None and not result.is_error:
             raise ValueError("the output schema promises a structured result, and there is none")
         if validator is not None and result.structured is not None:
@@ -77,15 +96,18 @@ def write(outputs: Outputs, value: object) -> tuple[bytes, bytes]:
 
 def holds_iterator(value: object) -> bool:
     """Return whether a result, or one of its members, can be read only once."""
-    members: Iterable[object] = ()
+    if type(value) in _READ_AGAIN:
+        return False
+    members: list[object] = []
     if isinstance(value, Mapping):
-        members = value.values()
+        members += value.values()
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        members = value
+        members += value
     elif not isinstance(value, list | tuple | str | bytes):
-        names = (*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ()))
-        members = (getattr(value, name, None) for name in names)
-    return any(isinstance(each, Iterator) for each in (value, *members))
+        members += getattr(value, "__dict__", {}).values()
+        members += [getattr(value, name, None) for name in getattr(type(value), "__slots__", ())]
+    others = [each for each in (value, *members) if type(each) not in _READ_AGAIN]
+    return any(isinstance(each, Iterator) for each in others)
 
 
 def _as_content(value: Any, outputs: Outputs, media_type: str) -> CallToolResult | None:
@@ -134,6 +156,8 @@ def _block(value: Any, number: int, outputs: Outputs, media_type: str) -> Conten
 
 
 def _check_schema(validator: SchemaValidator, result: CallToolResult) -> None:
+    from mcp_bridge.schemas.validation.keywords import UncheckableError
+
     try:
         errors = validator.errors(result.structured_content)
     except UncheckableError as why:
@@ -150,7 +174,7 @@ def _text(plain: bytes) -> str:
 
 def _check_numbers(written: bytes) -> None:
     """Raise ValueError for numbers that pydantic writes and no client reads, such as NaN."""
-    if b"NaN" in written or b"Infinity" in written or _MANY in written.translate(_ZEROS):
+    if b"NaN" in written or b"Infinity" in written or jsonrpc.has_long_number(written):
         json.loads(written, parse_constant=_check_number, parse_int=_check_number)
 
 

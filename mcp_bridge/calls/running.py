@@ -9,113 +9,82 @@ errors are still those of the tool.
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Set
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Sequence, Set
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import lru_cache, partial
-from operator import attrgetter
-from types import AsyncGeneratorType, GeneratorType
-from typing import Any, Final, TypeVar
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import Any, Final, TypeAlias
 
-from asgiref.sync import async_to_sync, sync_to_async
+from asgiref.sync import async_to_sync
 from django.core.exceptions import PermissionDenied, SynchronousOnlyOperation
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
+from mcp_bridge.calls.places import in_thread, on_loop
 from mcp_bridge.calls.results import holds_iterator
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import InputRequired, ToolError, UnsendableResult
 from mcp_bridge.features import Tool, ToolCall
 from mcp_bridge.protocol import CallToolResult
 
-T = TypeVar("T")
-
 # Where the pointers to arguments that came as strings of JSON stand in a result's _meta.
 REPAIRED_KEY: Final = "mcp-bridge/repaired"
-
-
-class ClientDisconnected(asyncio.CancelledError):
-    """The client has disconnected while a thread worked: ``task`` holds how that ended."""
-
-    def __init__(self, task: asyncio.Future[Any]) -> None:
-        self.task = task
 
 
 class ToolExit(Exception):
     """A tool raised an exception that would end more than the tool; the cause is that one."""
 
 
-def run(call: ToolCall) -> CallToolResult:
+# Given a result that is no error and the databases in which it is about to be committed.
+BeforeCommit: TypeAlias = Callable[[CallToolResult, Sequence[str]], None]
+
+
+def run(call: ToolCall, before_commit: BeforeCommit) -> CallToolResult:
     """
     Run the tool and return its result, which can be sent.
 
-    Raises what the tool raises (ToolExit for SystemExit, StopIteration and a CancelledError of its
-    own), UnsendableResult for a result that cannot be sent, ToolError for one that is too large,
-    and TransactionManagementError where the tool went on after an error of the database.
+    Calls ``before_commit`` in the call's transactions where it has some of its own. Raises what the
+    tool raises (ToolExit for SystemExit, StopIteration and a CancelledError of its own),
+    UnsendableResult for a result that cannot be sent, ToolError for one that is too large, and
+    TransactionManagementError where the tool went on after an error of the database.
     """
-    is_open = any(map(attrgetter("in_atomic_block"), connections.all(initialized_only=True)))
     databases = _databases(call.tool, bool(call.context.client.capabilities))
-    if not is_open and not any(databases):
-        return encode_result(call, _returned(call, call.tool.invoke, call.tool.is_async))
+    if not any(databases) and not _is_in_transaction():
+        return encode_result(call, _returned(call, call.tool.invoke))
     with CallTransactions(*databases) as transactions:
         transactions.begin()
-        result = encode_result(call, _returned(call, call.tool.invoke, call.tool.is_async))
-        transactions.settle(result)
+        result = encode_result(call, _returned(call, call.tool.invoke))
+        transactions.settle(result, before_commit)
     return result
 
 
-async def arun(call: ToolCall) -> CallToolResult:
+async def arun(call: ToolCall, before_commit: BeforeCommit) -> CallToolResult:
     """
-    Do the same: a coroutine function is awaited here, any other function has a thread.
+    Do the same: a coroutine function is awaited on the event loop, any other function has a thread.
 
-    Raises ClientDisconnected for a call that was run to its end although its client has gone.
+    To be awaited under ``alternate``.
     """
     if not call.tool.is_async:
-        return await run_to_completion(sync_to_async(run)(call))
+        await in_thread()
+        return run(call, before_commit)
     databases = _databases(call.tool, bool(call.context.client.capabilities))
     if not any(databases):
+        await on_loop()
         return await _aresult(call)
     transactions = CallTransactions(*databases)
     # In the thread of the coroutine's queries, which is one for each request (asgiref's
     # ThreadSensitiveContext), so that nobody else's queries are in there.
     try:
-        await run_to_completion(sync_to_async(transactions.begin)())
+        await in_thread()
+        transactions.begin()
+        await on_loop()
         result = await _aresult(call)
     except BaseException as raised:
-        leave = sync_to_async(transactions.__exit__)
-        await shield_from_cancellation(leave(type(raised), raised, raised.__traceback__))
-        if isinstance(raised, ClientDisconnected):
-            # What the thread has ended is no call.
-            raise asyncio.CancelledError from None
+        await in_thread()
+        transactions.__exit__(type(raised), raised, raised.__traceback__)
         raise
-    return await run_to_completion(sync_to_async(transactions.finish)(result))
-
-
-async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
-    """
-    Return what a thread returns, since no thread can be stopped.
-
-    Raises ClientDisconnected, after the thread has ended, where the client has gone meanwhile; and
-    RuntimeError where the work itself raised CancelledError.
-    """
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError as raised:
-        if task.cancelled():
-            raise RuntimeError("The work was cancelled from inside.") from raised
-        with suppress(Exception):
-            await shield_from_cancellation(task)
-        raise ClientDisconnected(task) from None
-
-
-async def shield_from_cancellation(work: Awaitable[T]) -> T:
-    """Return what the work returns, however often it is cancelled: a server may cancel twice."""
-    task = asyncio.ensure_future(work)
-    while not task.done():
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait([task])
-    return task.result()
+    await in_thread()
+    return transactions.finish(result, before_commit)
 
 
 def encode_result(call: ToolCall, value: object) -> CallToolResult:
@@ -160,7 +129,8 @@ async def _aresult(call: ToolCall) -> CallToolResult:
                 cause = cause.__cause__ or cause.__context__
             if cause is None:
                 raise
-    return await sync_to_async(encode_result)(call, value)
+    await in_thread()
+    return encode_result(call, value)
 
 
 def run_precheck(call: ToolCall, check: Callable[[ToolCall], Any]) -> None:
@@ -172,7 +142,7 @@ def run_precheck(call: ToolCall, check: Callable[[ToolCall], Any]) -> None:
     with CallTransactions(*_databases(call.tool, False)) as transactions:
         transactions.begin()
         try:
-            allowed = _returned(call, check, inspect.iscoroutinefunction(check))
+            allowed = _returned(call, check)
         except InputRequired as asked:
             raise TypeError("A precheck cannot ask the client.") from asked
         if allowed is False:
@@ -180,10 +150,10 @@ def run_precheck(call: ToolCall, check: Callable[[ToolCall], Any]) -> None:
         transactions.undo()
 
 
-def _returned(call: ToolCall, invoke: Callable[[ToolCall], Any], is_async: bool) -> Any:
+def _returned(call: ToolCall, invoke: Callable[[ToolCall], Any]) -> Any:
     try:
         value = invoke(call)
-        if is_async or isinstance(value, AsyncGeneratorType):
+        if isinstance(value, CoroutineType | AsyncGeneratorType):
             return async_to_sync(_awaited)(value)
         return list(value) if isinstance(value, GeneratorType) else value
     except (SystemExit, StopIteration, asyncio.CancelledError) as exit_:
@@ -207,6 +177,17 @@ async def _awaited(value: Any) -> Any:
             # The call itself is cancelled: its client is gone.
             raise
         raise ToolExit(f"The tool raised {exit_!r}.") from exit_
+
+
+def _is_in_transaction() -> bool:
+    """Return whether a transaction of somebody else's is open in this thread."""
+    # As ``connections.all(initialized_only=True)`` has them, at a quarter of its cost.
+    initialized: Any = connections._connections  # type: ignore[attr-defined]
+    for alias in connections.settings:
+        connection = getattr(initialized, alias, None)
+        if connection is not None and connection.in_atomic_block:
+            return True
+    return False
 
 
 @lru_cache(maxsize=4096)
@@ -266,13 +247,16 @@ class CallTransactions(ExitStack):
             self._begin_in(alias)
         return execute(sql, *rest)
 
-    def settle(self, result: CallToolResult) -> None:
+    def settle(self, result: CallToolResult, before_commit: BeforeCommit) -> None:
         """
         Decide what becomes of the transactions of a call that returned a result.
 
-        An error result undoes what the tool wrote. Raises TransactionManagementError where an error
-        of the database, which the tool has not passed on, has undone it.
+        Calls ``before_commit`` with the databases in which they are committed now, if any: a
+        savepoint is not. An error result undoes what the tool wrote. Raises
+        TransactionManagementError where an error of the database, which the tool has not passed on,
+        has undone it.
         """
+        committed = []
         for alias, before in self._raised_before.items():
             connection = connections[alias]
             raised = getattr(connection, "rollback_exc", None)
@@ -289,14 +273,19 @@ class CallTransactions(ExitStack):
                 # errors. In a savepoint the hooks are those of an outer transaction as well.
                 hooks: list[Any] = connection.run_on_commit
                 hooks[:] = [(*hook[:2], True) for hook in hooks]
+                # The tool itself may have had it rolled back.
+                if not connection.needs_rollback:
+                    committed.append(alias)
+        if committed:
+            before_commit(result, committed)
 
     def undo(self) -> None:
         """Have them roll back."""
         for alias in self._raised_before:
             transaction.set_rollback(True, using=alias)
 
-    def finish(self, result: CallToolResult) -> CallToolResult:
+    def finish(self, result: CallToolResult, before_commit: BeforeCommit) -> CallToolResult:
         """Settle and exit them, and return the result."""
         with self:
-            self.settle(result)
+            self.settle(result, before_commit)
         return result

@@ -1,12 +1,11 @@
 """
-System checks of the setting MCP_BRIDGE, of the tools that the sources found, and of addresses.
+System checks of the setting MCP_BRIDGE, of tools and what else is marked, and of addresses.
 
     E001  an unknown key in MCP_BRIDGE        E002  a value of a wrong type in MCP_BRIDGE
     E003  a BACKEND that cannot be used       E004  a server that is no RpcServer
     E005  an illegal tool name                E006  a marked function that cannot be a tool
     E007  two tools with one name             E008  a class or function that cannot be imported
-    E009  scopes, which are not enforced      E020  a class that is no throttle
-    E021  a mark's rate that is not set
+    E020  a class that is no throttle         E021  a mark's rate that is not set
 
     W001  a hint beside a schema by hand      W002  a tool without a description
     W003  combinators at a schema's root      W004  a $ref that leads nowhere, or out
@@ -15,8 +14,20 @@ System checks of the setting MCP_BRIDGE, of the tools that the sources found, an
     W009  a schema that is too deep           W010  a schema that is too large
     W011  a permission that no model declares W012  a source without a marked procedure
     W013  SQLite without a lock for writing   W014  a list of types, or null in an enum
-    W019  a tool that waits for the database  W020  a rate that belongs to nothing
-    W021  rates of tools that nothing keeps   W022  counting in a Redis that may hang
+    W015  SQLite that waits for the disk      W019  a tool that waits for the database
+    W020  a rate that belongs to nothing      W021  rates of tools that nothing keeps
+    W022  counting in a Redis that may hang   W023  rights that are kept for long
     W030  an endpoint without an address      W031  an address that is another view's
-    W032  CORS for origins that may not call
+    W032  CORS for origins that may not call  W033  conditions of marks that /rpc does not keep
+    W034  a mark on what is not registered    W035  a Context that callers of /rpc write
+
+Of mcp_bridge.oauth:
+
+    E040  a resource that is not RESOURCE     E041  an issuer that is not listed
+    E042  an address of another view          E043  a class that is not this app's
+    E044  an address without TLS
+
+    W040  tokens that open nothing            W041  a login page that is not there
+    W042  registration for everybody          W043  a proxy that Django does not know of
+    W044  tokens in the log
 """

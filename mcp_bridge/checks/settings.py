@@ -18,8 +18,8 @@ from mcp_bridge.conf import Audit, Conf, conf
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.sources.base import first_line
 
-# Its models would belong to mcp_bridge itself, and have no table, where it is not installed.
-_TOKENS: Final = "mcp_bridge.tokens"
+# Their models would belong to mcp_bridge itself, and have no table, where they are not installed.
+_APPS: Final = ("mcp_bridge.tokens", "mcp_bridge.oauth")
 
 
 def check_settings(
@@ -40,7 +40,22 @@ def check_settings(
             default = "" if key in given else " (the default)"
             for path in [named] if isinstance(named, str) else named:
                 found += _import_errors(f"MCP_BRIDGE[{key!r}]{default}", path)
-    return found
+    return [*found, *_check_ages(hints)]
+
+
+def _check_ages(hints: Mapping[str, Any]) -> Iterator[checks.CheckMessage]:
+    """Check that rights are kept no longer than what the administrators have set."""
+    ages = {key: getattr(conf, key) for key in ("PRINCIPAL_MAX_AGE", "STATE_MAX_AGE")}
+    if any(_errors(hints[key], age) for key, age in ages.items()):
+        return
+    if ages["PRINCIPAL_MAX_AGE"] > ages["STATE_MAX_AGE"]:
+        yield checks.Warning(
+            "MCP_BRIDGE['PRINCIPAL_MAX_AGE'] is more than STATE_MAX_AGE: for "
+            f"{ages['PRINCIPAL_MAX_AGE']:g} seconds a token opens tools in one process after "
+            "another one has revoked it.",
+            hint=f"Set it to {ages['STATE_MAX_AGE']:g} or less, or set STATE_MAX_AGE too.",
+            id="mcp_bridge.W023",
+        )
 
 
 def _section(
@@ -86,15 +101,16 @@ def _wrong(sentence: str) -> checks.CheckMessage:
 def _import_errors(place: str, path: str) -> Iterator[checks.CheckMessage]:
     """Check that a dotted path can be imported."""
     # First, since importing models of an app that is not installed says something else.
-    homeless = path.startswith(f"{_TOKENS}.") and not apps.is_installed(_TOKENS)
+    app = next((each for each in _APPS if path.startswith(f"{each}.")), None)
+    homeless = app is not None and not apps.is_installed(app)
     try:
         if homeless:
-            raise ImportError(f"{_TOKENS} is not in INSTALLED_APPS")
+            raise ImportError(f"{app} is not in INSTALLED_APPS")
         import_string(path)
     except Exception as exception:
         hint = "Give a dotted path, and put the app it lives in into INSTALLED_APPS."
         yield checks.Error(
             f"{place} names {path!r}, which cannot be imported: {first_line(exception)}.",
-            hint=f'Add "{_TOKENS}" to INSTALLED_APPS.' if homeless else hint,
+            hint=f'Add "{app}" to INSTALLED_APPS.' if homeless else hint,
             id="mcp_bridge.E008",
         )

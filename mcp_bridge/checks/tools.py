@@ -20,12 +20,14 @@ from rest_framework.throttling import BaseThrottle, ScopedRateThrottle, SimpleRa
 from mcp_bridge.access.throttling import EVERY_TOOL, ToolRateThrottle, make_throttle
 from mcp_bridge.checks.settings import check_settings
 from mcp_bridge.conf import conf
-from mcp_bridge.models import ToolSetting
+from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.registry.linting import lint
 from mcp_bridge.registry.registry import Snapshot, has_database, is_migrated, registry
 
 # The modes of SQLite's BEGIN that take the lock for writing with it.
 _WRITING: Final = ("IMMEDIATE", "EXCLUSIVE")
+# What has SQLite wait for the disk once in a while, as it may be written (OFF waits for nothing).
+_UNHURRIED: Final = ("journal_mode=wal", "synchronous=(normal|off|0|1)")
 _REDIS: Final = ("django.core.cache.backends.redis.RedisCache", "django_redis.cache.RedisCache")
 
 logger = logging.getLogger("mcp_bridge.checks")
@@ -108,10 +110,8 @@ def _transactions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
     if all(tool.annotations.get("readOnlyHint") for tool in tools):
         return
     for alias in sorted({router.db_for_write(model) for model in apps.get_models()}):
-        connection = connections[alias]
-        mode = str(connection.settings_dict["OPTIONS"].get("transaction_mode")).upper()
-        in_memory = re.search(":memory:|mode=memory", str(connection.settings_dict["NAME"]))
-        if connection.vendor == "sqlite" and not in_memory and mode not in _WRITING:
+        mode = str(connections[alias].settings_dict["OPTIONS"].get("transaction_mode")).upper()
+        if _is_sqlite_file(alias) and mode not in _WRITING:
             yield checks.Warning(
                 f"The SQLite database {alias!r} begins transactions without a lock for writing: a "
                 'tool that first reads and then writes fails at once with "database is locked" '
@@ -120,6 +120,42 @@ def _transactions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
                 "docs/installation.md.",
                 id="mcp_bridge.W013",
             )
+
+
+def check_records(
+    app_configs: Sequence[AppConfig] | None = None, **kwargs: object
+) -> list[checks.CheckMessage]:
+    """Warn of a SQLite database of the records that waits for the disk longer than it has to."""
+    if check_settings() or conf.AUDIT is None or not has_database():
+        return []
+    alias = router.db_for_write(ToolCallRecord)
+    if not _is_sqlite_file(alias):
+        return []
+    options = connections[alias].settings_dict["OPTIONS"]
+    commands = re.sub(r"\s", "", str(options.get("init_command") or "")).lower()
+    missing = []
+    if str(options.get("transaction_mode")).upper() not in _WRITING:
+        missing.append('"transaction_mode": "IMMEDIATE"')
+    if not all(re.search(each, commands) for each in _UNHURRIED):
+        missing.append('"init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"')
+    if not missing:
+        return []
+    return [
+        checks.Warning(
+            f"The SQLite database {alias!r}, in which calls are recorded, waits for the disk with "
+            "each commit, or begins transactions without a lock for writing.",
+            hint=f'Give DATABASES[{alias!r}]["OPTIONS"] {" and ".join(missing)}; see '
+            "docs/installation.md.",
+            id="mcp_bridge.W015",
+        )
+    ]
+
+
+def _is_sqlite_file(alias: str) -> bool:
+    """Return whether a database is one of SQLite in a file."""
+    connection = connections[alias]
+    in_memory = re.search(":memory:|mode=memory", str(connection.settings_dict["NAME"]))
+    return connection.vendor == "sqlite" and not in_memory
 
 
 def _throttles(tools: Snapshot) -> Iterator[checks.CheckMessage]:

@@ -23,13 +23,13 @@ ADD_ADDRESS: Final = (
 
 
 def endpoints() -> dict[str, type[MCPView]]:
-    """Return the views of the endpoint by address; a pattern stands for one that has parameters."""
+    """Return the views of the endpoint by address; where that varies, a pattern stands for it."""
     return dict(_served(get_resolver(), ""))
 
 
 def reachable() -> list[str]:
-    """Return the addresses without parameters at which the endpoint answers."""
-    matches = ((address, _resolved(address)) for address in endpoints() if "%(" not in address)
+    """Return the addresses that do not vary at which the endpoint answers."""
+    matches = ((address, _resolved(address)) for address in endpoints())
     return [address for address, match in matches if match and _view_class(match.func)]
 
 
@@ -68,6 +68,9 @@ def _served(resolver: URLResolver, prefix: str) -> Iterator[tuple[str, type[MCPV
             yield from _served(each, regex)
         elif view := _view_class(each.callback):
             ((template, parameters), *_) = normalize(regex)
+            if "|" in regex and not template:
+                # Of alternatives Django makes no address.
+                template, parameters = f"%({regex})s", [regex]
             yield f"/{template}" if parameters else f"/{template % ()}", view
 
 
@@ -78,8 +81,9 @@ def _view_class(view: object) -> type[MCPView] | None:
 
 
 def _resolved(address: str) -> ResolverMatch | None:
+    """Return what an address leads to; None for nothing, and for a pattern."""
     try:
-        return resolve(address)
+        return None if "%(" in address else resolve(address)
     except Resolver404:
         return None
 

@@ -21,6 +21,8 @@ F = TypeVar("F", bound=Callable[..., object])
 
 MARK: Final = "__mcp_tool__"
 TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+# RFC 6749, section 3.3.
+SCOPE: Final = re.compile(r"[!#-\[\]-~]+")
 # The type of each option that has a plain one, and its words for an error.
 _TYPES: Final[dict[str, tuple[type | UnionType, str]]] = {
     **dict.fromkeys(("public", "confirm", "exposed", "deprecated"), (bool, "True or False")),
@@ -39,8 +41,9 @@ class ToolOptions:
     ``name`` is the procedure's where it is not given, ``description`` the docstring's; titles and
     descriptions may be lazy translations. ``read_only``, ``destructive``, ``idempotent`` and
     ``open_world`` are MCP's hints and are sent as given, as are ``icons`` and ``meta``. The caller
-    needs all ``permissions`` ("app.codename"), unless the tool is ``public``; a tool with
-    ``scopes`` (OAuth's) is not served yet, one that is not ``exposed``, or ``deprecated``, is none.
+    needs all ``permissions`` ("app.codename"), unless the tool is ``public``, and a credential that
+    has scopes (OAuth's) needs all ``scopes``; one that is not ``exposed``, or ``deprecated``, is
+    no tool.
     ``input_schema`` and ``output_schema`` replace those made from the type hints. ``throttle`` is
     how often a caller may call it ("20/min"), or a name in THROTTLE_RATES; with ``confirm`` each
     call waits for a person's confirmation. ``precheck`` takes parameters of the tool by name, and
@@ -85,6 +88,11 @@ class ToolOptions:
             raise ValueError(
                 f"mcp_tool(name={self.name!r}): a tool's name has 1 to 128 of the characters "
                 "A-Z a-z 0-9 _ - and '.'."
+            )
+        if wrong := next((each for each in self.scopes if not SCOPE.fullmatch(each)), None):
+            raise ValueError(
+                f"mcp_tool(scopes={wrong!r}): the name of a scope has no spaces, quotes and "
+                "backslashes; give several as a list."
             )
         if self.public and (self.permissions or self.scopes):
             raise ValueError(
@@ -157,8 +165,8 @@ def mcp_tool(
     decorator that registers the function as a procedure. The options are those of ``ToolOptions``;
     ``permissions``, ``scopes`` and ``icons`` may be one or several.
 
-    Raises TypeError for an unknown option or a wrong type, and ValueError for an illegal name or
-    options that contradict each other.
+    Raises TypeError for an unknown option or a wrong type, and ValueError for an illegal name, of
+    a scope too, or options that contradict each other.
     """
     known = ToolOptions.__dataclass_fields__
     for name in (each for each in options if each not in known):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mcp_bridge.protocol.text import storable
+
 
 class CurrentText(str):
     """
@@ -15,11 +17,6 @@ class CurrentText(str):
     """
 
     read: Callable[[], str]
-
-    def __new__(cls, text: str, read: Callable[[], str]) -> CurrentText:
-        self = super().__new__(cls, text)
-        self.read = read
-        return self
 
 
 def has_current_text(value: object) -> bool:
@@ -35,4 +32,4 @@ def with_current_texts(value: Any) -> Any:
         return {key: with_current_texts(each) for key, each in value.items()}
     if isinstance(value, list):
         return [with_current_texts(each) for each in value]
-    return value.read() if isinstance(value, CurrentText) else value
+    return storable(value.read()) if isinstance(value, CurrentText) else value

@@ -28,16 +28,17 @@ class Client:
     capabilities: JSONObject = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Context:
     """
     Who calls, and how: one for each request.
 
     ``user`` is the authenticated user, or Django's AnonymousUser; ``auth`` the credential, as in
     DRF's ``request.auth``; ``request`` the HttpRequest, or None where the call came another way.
-    ``remote_address`` is where the connection came from and ``language`` the active one ("en-gb").
-    ``scratch`` is free for what one request wants to remember. ``input_responses`` are the client's
-    answers to what the tool has asked, by key, and ``tool_state`` what it kept when it asked last.
+    ``remote_address`` is where the connection came from and ``language`` the active one ("en-gb"),
+    looked up when it is first read. ``scratch`` is free for what one request wants to remember.
+    ``input_responses`` are the client's answers to what the tool has asked, by key, and
+    ``tool_state`` what it kept when it asked last.
     """
 
     user: Any
@@ -47,10 +48,18 @@ class Context:
     client: Client = Client()
     remote_address: str = ""
     user_agent: str = ""
-    language: str = ""
+    # By a factory, so that the class has no value for a context that reads it later.
+    language: str = field(default_factory=str)
     scratch: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
     input_responses: Mapping[str, Any] = field(default_factory=dict)
     tool_state: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        read = vars(self).get("_read_language") if name == "language" else None
+        if read is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        vars(self)["language"] = language = read()
+        return language
 
     def absolute_url(self, path: str) -> str:
         """Return a path of this site as an address, or as it is where there is no request."""
@@ -85,6 +94,8 @@ class AccessRule:
     predicate: Callable[[Context], Any] | None = None
     # Primary keys of the groups of which a caller must be in one; None where any will do.
     groups: frozenset[Any] | None = None
+    # Scopes of OAuth that a credential needs all of, if its kind has scopes.
+    scopes: tuple[str, ...] = ()
 
     @classmethod
     @lru_cache(maxsize=1024)
@@ -122,6 +133,8 @@ class Tool:
     access: AccessRule = AccessRule()
     # The names in x-mcp-header, and the path of the argument that each mirrors.
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Whether to check its arguments runs no code of the site's own and asks no database.
+    is_plain: bool = False
     # Whether it may raise InputRequired, after which nothing that it wrote may stay.
     may_elicit: bool = False
     # The databases in which it has no transaction around it (Django's non_atomic_requests).

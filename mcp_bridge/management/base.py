@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import Final
 
 from django.apps import apps
@@ -32,7 +34,7 @@ class TablesCommand(BaseCommand):
 
         Django's own check prints a notice, into the output that others read, and goes on.
         """
-        for label in ("mcp_bridge", "mcp_bridge_tokens"):
+        for label in ("mcp_bridge", "mcp_bridge_tokens", "mcp_bridge_oauth"):
             if label not in apps.app_configs:
                 continue
             (model, *_) = apps.get_app_config(label).get_models()
@@ -64,6 +66,19 @@ def named_user(name: str) -> AbstractBaseUser:
         return users._default_manager.get_by_natural_key(name)
     except users.DoesNotExist:
         raise CommandError(f"There is no user {name!r}.") from None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the question that follows an unknown name, where a known one is near; "" if none."""
+    close = get_close_matches(name, [*known], n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def check_names(noun: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raise CommandError for the first of the names that is not known."""
+    for name in names:
+        if name not in known:
+            raise CommandError(f"There is no {noun} {name!r}.{did_you_mean(name, known)}")
 
 
 def duration(text: str) -> timedelta:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
-from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
-from django.conf import settings
-from django.db import DatabaseError, connections, models
-from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.conf import conf
+from mcp_bridge.models.users import optional_user
 
 
 class ToolCallRecord(models.Model):
@@ -31,14 +28,7 @@ class ToolCallRecord(models.Model):
     tool = models.CharField(_("tool"), max_length=128, blank=True)
     # Without a constraint: no record may make deleting a user fail or wait, nor may a user who was
     # deleted during the call make the record fail.
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        verbose_name=_("user"),
-        related_name="+",
-        null=True,
-        db_constraint=False,
-    )
+    user = optional_user(_("user"), db_constraint=False)
     user_name = models.CharField(_("user's name"), max_length=150, blank=True)
     credential = models.CharField(_("credential"), max_length=100, blank=True)
     client_name = models.CharField(_("client"), max_length=100, blank=True)
@@ -70,73 +60,6 @@ class ToolCallRecord(models.Model):
     def __str__(self) -> str:
         return f"{self.tool or '—'}, {self.outcome}"
 
-    @classmethod
-    def insert(cls, values: Mapping[str, object], using: str, *, keyed: bool) -> object:
-        """
-        Write a record, given by column, and return its primary key where ``keyed``, else None.
-
-        One statement and no signals: the ORM takes twice as long.
-        """
-        row = {**_BLANK, **values}
-        connection = connections[using]
-        if keyed and connection.vendor not in ("sqlite", "mysql", "postgresql"):
-            record = cls(**row)
-            record.save(using=using, force_insert=True)
-            return record.pk
-        returning = keyed and connection.vendor == "postgresql"
-        with connection.cursor() as cursor:
-            cursor.execute(_insert_sql(using, returning), _prepared(row, connection))
-            if not keyed:
-                return None
-            return cursor.fetchone()[0] if returning else cursor.lastrowid
-
-    @classmethod
-    def amend(cls, key: Any, values: Mapping[str, object], using: str) -> None:
-        """Update the record with a primary key. Raises DatabaseError where it is gone."""
-        connection = connections[using]
-        with connection.cursor() as cursor:
-            cursor.execute(_update_sql(using, *values), [*_prepared(values, connection), key])
-            if not cursor.rowcount:
-                raise DatabaseError("The record is not there any more.")
-
-
-# The columns of a record but for its key, in the order of an INSERT.
-_COLUMNS: Final[Mapping[str, models.Field[Any, Any]]] = {
-    each.attname: each for each in ToolCallRecord._meta.concrete_fields if not each.primary_key
-}
-_BLANK: Final = {name: None if each.null else "" for name, each in _COLUMNS.items()}
-
-
-def _prepared(values: Mapping[str, object], connection: BaseDatabaseWrapper) -> list[Any]:
-    """Return the values as the database takes them: texts of others are cleaned and cut."""
-    prepared: list[Any] = []
-    for name, value in values.items():
-        if type(value) is str:
-            if not value.isascii() or "\0" in value:
-                value = value.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
-            prepared.append(value[: _COLUMNS[name].max_length])
-        elif value is None or type(value) in (int, float):
-            prepared.append(value)
-        else:
-            prepared.append(_COLUMNS[name].get_db_prep_save(value, connection))
-    return prepared
-
-
-@lru_cache(maxsize=8)
-def _insert_sql(using: str, returning: bool) -> str:
-    quote, meta = connections[using].ops.quote_name, ToolCallRecord._meta
-    columns = ", ".join(quote(str(each.column)) for each in _COLUMNS.values())
-    places = ", ".join(["%s"] * len(_COLUMNS))
-    sql = f"INSERT INTO {quote(meta.db_table)} ({columns}) VALUES ({places})"
-    return f"{sql} RETURNING {quote(str(meta.pk.column))}" if returning else sql
-
-
-@lru_cache(maxsize=8)
-def _update_sql(using: str, *names: str) -> str:
-    quote, meta = connections[using].ops.quote_name, ToolCallRecord._meta
-    changes = ", ".join(f"{quote(str(_COLUMNS[name].column))} = %s" for name in names)
-    return f"UPDATE {quote(meta.db_table)} SET {changes} WHERE {quote(str(meta.pk.column))} = %s"
-
 
 # A used state is remembered for this many times the age at which it expires anyway.
 _KEPT: Final = 10
@@ -166,26 +89,14 @@ class PendingCall(models.Model):
     tool = models.CharField(_("tool"), max_length=128, db_index=True)
     fingerprint = models.CharField(max_length=64, editable=False)
     arguments = models.TextField(_("arguments"))
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        verbose_name=_("asked by"),
-        related_name="+",
-        null=True,
-    )
+    user = optional_user(_("asked by"))
     client = models.CharField(_("client"), max_length=128, blank=True)
     status = models.CharField(
         _("status"), max_length=8, choices=Status.choices, default=Status.WAITING, db_index=True
     )
     asked_at = models.DateTimeField(_("asked"), default=timezone.now)
     decided_at = models.DateTimeField(_("decided"), null=True)
-    decided_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        verbose_name=_("decided by"),
-        related_name="+",
-        null=True,
-    )
+    decided_by = optional_user(_("decided by"))
     reason = models.TextField(_("reason"), blank=True)
     used_at = models.DateTimeField(_("run"), null=True)
 

@@ -11,14 +11,16 @@ import secrets
 from functools import partial
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
+from django.core.validators import RegexValidator
 from django.db import models, router, transaction
 from django.db.models.signals import m2m_changed, pre_delete, pre_save
 from django.utils.translation import gettext_lazy as _
 
+from mcp_bridge.features.marks import SCOPE
 from mcp_bridge.features.rates import parse_rate
+from mcp_bridge.models.users import optional_user
 from mcp_bridge.signals import tools_changed
 
 
@@ -30,6 +32,16 @@ def validate_rate(value: str) -> None:
         raise ValidationError(
             _("Write a number, a slash and s, min, hour or day, such as 20/min.")
         ) from None
+
+
+# RFC 6749, section 3.3.
+validate_scope = RegexValidator(
+    rf"^{SCOPE.pattern}\Z", _("Write one name, without spaces, quotes and backslashes.")
+)
+validate_scopes = RegexValidator(
+    rf"^{SCOPE.pattern}( {SCOPE.pattern})*\Z",
+    _("Write names with one space between them, without quotes and backslashes."),
+)
 
 
 class Generation(models.Model):
@@ -116,6 +128,16 @@ class ToolSetting(models.Model):
     groups = models.ManyToManyField(
         Group, verbose_name=_("groups"), related_name="mcp_tools", blank=True
     )
+    scopes = models.CharField(
+        _("scopes"),
+        max_length=500,
+        blank=True,
+        validators=[validate_scopes],
+        help_text=_(
+            "Names with spaces between them, such as articles:write. A client that was connected "
+            "by OAuth needs them as well as those in the code."
+        ),
+    )
     rate = models.CharField(
         _("rate"),
         max_length=32,
@@ -146,14 +168,7 @@ class ToolSetting(models.Model):
     fingerprint = models.CharField(max_length=64, editable=False, blank=True)
     guarded = models.BooleanField(default=False, editable=False)
     approved_at = models.DateTimeField(_("approved"), null=True, editable=False)
-    approved_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.SET_NULL,
-        verbose_name=_("approved by"),
-        related_name="+",
-        null=True,
-        editable=False,
-    )
+    approved_by = optional_user(_("approved by"), editable=False)
 
     objects = ToolSettingQuerySet.as_manager()
 

@@ -6,6 +6,7 @@ from mcp_bridge.protocol.content import CallToolResult, ContentBlock, TextConten
 from mcp_bridge.protocol.errors import (
     ForbiddenError,
     HeaderMismatchError,
+    InsufficientScopeError,
     InternalError,
     InvalidParamsError,
     InvalidRequestError,
@@ -50,6 +51,7 @@ __all__ = [
     "ForbiddenError",
     "HeaderMismatchError",
     "Headers",
+    "InsufficientScopeError",
     "InternalError",
     "InvalidParamsError",
     "InvalidRequestError",

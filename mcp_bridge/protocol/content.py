@@ -120,6 +120,30 @@ class CallToolResult:
     meta: JSONObject = field(default_factory=dict)
     # All members but _meta as JSON text, by revision: measured first, and sent later.
     _written: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
+    # The content as JSON text, where it is written already.
+    _content: bytes | None = field(default=None, init=False, repr=False, compare=False)
+
+    @classmethod
+    def of_json(cls, text: str, plain: bytes, structured: bytes) -> CallToolResult:
+        """
+        Return the result that shows a value as text and has it as structured content.
+
+        ``plain`` is its JSON text, as short as it can be, and ``text`` the same, or the string
+        that it says.
+        """
+        result = cls.__new__(cls)
+        if not plain.startswith(b'"'):
+            plain = b'"' + plain.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+        # As __init__ does, at half its cost, which each call has.
+        vars(result).update(
+            content=[TextContent(text)],
+            structured=structured,
+            is_error=False,
+            meta={},
+            _written={},
+            _content=b'[{"type":"text","text":' + plain + b"}]",
+        )
+        return result
 
     @classmethod
     def error(cls, text: str, meta: JSONObject | None = None) -> CallToolResult:
@@ -145,8 +169,11 @@ class CallToolResult:
         return members + (b"}" if meta == b"{}" else b',"_meta":' + meta + b"}")
 
     def _write(self, revision: Revision) -> bytes:
-        blocks = (_at(revision, block).to_json() for block in self.content)
-        members = [b'{"content":[' + b",".join(blocks) + b"]"]
+        content = self._content
+        if content is None:
+            blocks = (_at(revision, block).to_json() for block in self.content)
+            content = b"[" + b",".join(blocks) + b"]"
+        members = [b'{"content":' + content]
         structured = self.structured
         if structured is not None and revision.structured_content and not self.is_error:
             written = structured if isinstance(structured, bytes) else encode(structured)

@@ -22,6 +22,8 @@ class ProtocolError(Exception):
     refusal: ClassVar[str] = "invalid"
     # HTTP headers that the response must have.
     headers: Mapping[str, str] = MappingProxyType({})
+    # The result to send in its place where the answer has no HTTP status of its own.
+    result: object = None
     # Whether the same caller was refused so before in the same window of time, which is on record.
     repeated = False
 
@@ -93,8 +95,9 @@ class UnavailableError(InternalError):
     http_status = HTTPStatus.SERVICE_UNAVAILABLE
     refusal = "unavailable"
 
-    def __init__(self, message: str, retry_after: int = 1) -> None:
+    def __init__(self, message: str, retry_after: int = 1, *, repeated: bool = False) -> None:
         super().__init__(message)
+        self.repeated = repeated
         self.headers = {"Retry-After": str(retry_after)}
 
 
@@ -144,14 +147,31 @@ class UnauthorizedError(ProtocolError):
     http_status = HTTPStatus.UNAUTHORIZED
     refusal = "unauthenticated"
 
-    def __init__(self, message: str, challenge: str) -> None:
+    def __init__(self, message: str, challenge: str, *, repeated: bool = False) -> None:
         super().__init__(message)
+        self.repeated = repeated
         self.headers = {"WWW-Authenticate": challenge}
 
 
 class ForbiddenError(ProtocolError):
     code = 403
     http_status = HTTPStatus.FORBIDDEN
+
+
+class InsufficientScopeError(ForbiddenError):
+    """
+    A credential without the scopes that are needed (RFC 6750, section 3.1).
+
+    ``challenge`` is the WWW-Authenticate header, with which a client asks its user for more, and
+    ``result`` what a model reads where there is no such header.
+    """
+
+    refusal = "insufficient_scope"
+
+    def __init__(self, message: str, challenge: str, result: object) -> None:
+        super().__init__(message)
+        self.headers = {"WWW-Authenticate": challenge}
+        self.result = result
 
 
 class TooManyRequestsError(ProtocolError):

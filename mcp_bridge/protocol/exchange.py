@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 from mcp_bridge.protocol import jsonrpc, requests
 from mcp_bridge.protocol.errors import InternalError, ProtocolError
@@ -19,18 +19,25 @@ from mcp_bridge.protocol.text import quoted
 
 logger = logging.getLogger("mcp_bridge.protocol")
 
+_EMPTY: Final = b"{}"
+# Enum members cost a function call where they are looked up.
+_OK: Final = HTTPStatus.OK
+_ACCEPTED: Final = HTTPStatus.ACCEPTED
+# The text of the server_info that was sent last, and its JSON: nearly always the same.
+_latest_meta: tuple[str, bytes] = ("", _EMPTY)
+
 
 class Encodable(Protocol):
     """A result that writes itself."""
 
-    def to_json(self, revision: Revision, server_meta: bytes) -> bytes: ...
+    def to_json(self, revision: Revision, server_meta: bytes) -> bytes | tuple[bytes, ...]: ...
 
 
 # The result of a request: a JSON object, or an object that writes itself as one.
 Result: TypeAlias = JSONObject | Encodable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Reply:
     """What to send: an HTTP status, the JSON text (None for an empty body), and headers."""
 
@@ -45,6 +52,7 @@ def answer(
     *,
     headers: Headers | None = None,
     server_info: JSONObject | None = None,
+    decode: Callable[[bytes], Any] = jsonrpc.decode,
 ) -> Reply:
     """
     Return the reply to what is in ``body``, a message or a batch of them.
@@ -52,17 +60,18 @@ def answer(
     ``handle`` returns the result of one request or raises ProtocolError; anything else that it
     raises is logged, and the client reads one sentence. ``headers`` is None on a transport
     without headers (MCP, "stdio"). ``server_info`` is the server's Implementation, which each
-    modern result carries in its ``_meta``.
+    modern result carries in its ``_meta``. ``decode`` reads a body as ``jsonrpc.decode`` does.
     """
-
-    async def ahandle(request: Request) -> Result:
-        return handle(request)
-
-    coroutine = aanswer(body, ahandle, headers=headers, server_info=server_info)
+    exchange = _exchange(body, headers, server_info, decode)
     try:
-        # Nothing in it waits: it ends at the first step.
+        request = next(exchange)
         while True:
-            coroutine.send(None)
+            try:
+                result = handle(request)
+            except Exception as exception:
+                request = exchange.throw(exception)
+            else:
+                request = exchange.send(result)
     except StopIteration as ended:
         reply: Reply = ended.value
         return reply
@@ -74,41 +83,95 @@ async def aanswer(
     *,
     headers: Headers | None = None,
     server_info: JSONObject | None = None,
+    decode: Callable[[bytes], Any] = jsonrpc.decode,
 ) -> Reply:
     """Do the same as ``answer``, for a ``handle`` that is a coroutine function."""
-
-    async def reply_to(message: object) -> Reply:
-        try:
-            request = requests.read_message(message, headers)
-        except ProtocolError as error:
-            return refuse(error)
-        if request is None:
-            return Reply(status=HTTPStatus.ACCEPTED)
-        try:
-            result = await handle(request)
-            meta = {}
-            if request.revision.modern and server_info is not None:
-                meta = {requests.SERVER_INFO: server_info}
-            if isinstance(result, Mapping):
-                written = jsonrpc.encode({**result, "_meta": meta} if meta else result)
-            else:
-                written = result.to_json(request.revision, jsonrpc.encode(meta) if meta else b"{}")
-            return Reply(status=HTTPStatus.OK, body=jsonrpc.result_response(request.id, written))
-        except Exception as exception:
-            return refuse(exception, request)
-
+    exchange = _exchange(body, headers, server_info, decode)
     try:
-        message = jsonrpc.decode(body)
-        if not isinstance(message, list):
-            return await reply_to(message)
-        batch = requests.read_batch(message, headers)
+        request = next(exchange)
+        while True:
+            try:
+                result = await handle(request)
+            except Exception as exception:
+                request = exchange.throw(exception)
+            else:
+                request = exchange.send(result)
+    except StopIteration as ended:
+        reply: Reply = ended.value
+        return reply
+
+
+# Yields requests, takes the result of each or what was raised in its place, and returns the reply.
+_Exchange: TypeAlias = Generator[Request, Result, Reply]
+
+
+def _exchange(
+    body: bytes,
+    headers: Headers | None,
+    server_info: JSONObject | None,
+    decode: Callable[[bytes], Any],
+) -> _Exchange:
+    try:
+        message = decode(body)
+        is_batch = isinstance(message, list)
+        messages = requests.read_batch(message, headers) if is_batch else [message]
     except ProtocolError as error:
         return refuse(error)
-    replies = [await reply_to(each) for each in batch]
+    replies = []
+    for each in messages:
+        try:
+            request = requests.read_message(each, headers)
+        except ProtocolError as error:
+            replies.append(refuse(error))
+            continue
+        if request is None:
+            replies.append(Reply(status=_ACCEPTED))
+            continue
+        try:
+            try:
+                result = yield request
+            except ProtocolError as error:
+                # Without an HTTP status of its own an answer says it in a result.
+                if error.result is None or not (is_batch or headers is None):
+                    raise
+                result = cast(Result, error.result)
+            replies.append(Reply(status=_OK, body=_response(request, result, server_info)))
+        except Exception as exception:
+            replies.append(refuse(exception, request))
+    if not is_batch:
+        return replies[0]
     bodies = [reply.body for reply in replies if reply.body is not None]
     if not bodies:
-        return Reply(status=HTTPStatus.ACCEPTED)
-    return Reply(status=HTTPStatus.OK, body=b"[" + b",".join(bodies) + b"]")
+        return Reply(status=_ACCEPTED)
+    return Reply(status=_OK, body=b"[" + b",".join(bodies) + b"]")
+
+
+def _response(request: Request, result: Result, server_info: JSONObject | None) -> bytes:
+    meta = _EMPTY
+    if request.revision.modern and server_info is not None:
+        meta = _server_meta(server_info)
+    # Asking whether it is a Mapping would cost each call of a tool more.
+    to_json = getattr(result, "to_json", None)
+    if to_json is not None:
+        written = to_json(request.revision, meta)
+    else:
+        members = cast(JSONObject, result)
+        if meta is not _EMPTY:
+            members = {**members, "_meta": {requests.SERVER_INFO: server_info}}
+        written = jsonrpc.encode(members)
+    return jsonrpc.result_response(request.id, written)
+
+
+def _server_meta(server_info: JSONObject) -> bytes:
+    """Return the ``_meta`` of a result as JSON text."""
+    global _latest_meta
+    # By its text, in which 1, 1.0 and True differ.
+    text = repr(server_info)
+    known, meta = _latest_meta
+    if text != known:
+        meta = jsonrpc.encode({requests.SERVER_INFO: server_info})
+        _latest_meta = text, meta
+    return meta
 
 
 def refuse(exception: Exception, request: Request | None = None) -> Reply:
@@ -118,8 +181,10 @@ def refuse(exception: Exception, request: Request | None = None) -> Reply:
     status, request_id = error.http_status, error.request_id
     if request is not None:
         request_id = request.id
-        # To a legacy client a 404 says that its session is gone, and a 400 that nothing was read.
-        status = status if request.revision.modern else HTTPStatus.OK
+        # To a legacy client a 404 says that its session is gone, and a 400 that nothing was read;
+        # a challenge it reads with its status alone.
+        keeps = request.revision.modern or "WWW-Authenticate" in error.headers
+        status = status if keeps else HTTPStatus.OK
     body = jsonrpc.error_response(request_id, error)
     return Reply(status=status, body=body, headers=error.headers)
 

@@ -26,7 +26,9 @@ _PRINTABLE: Final = re.compile(r"[\t\x20-\x7e]*")
 _WHOLE: Final = re.compile(r"(-?[0-9]{1,309})(\.0+)?")
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, nor are other classes of this package of which each request has one: that would double
+# what it costs to make them.
+@dataclass(slots=True)
 class Headers:
     """The MCP headers of one HTTP request; None for one that is absent."""
 

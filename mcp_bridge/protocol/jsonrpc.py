@@ -27,6 +27,9 @@ MAX_ID: Final = 2**63
 # Digits of the largest float; an integer beyond them is no number that a schema could mean.
 MAX_DIGITS: Final = 309
 
+# Every digit as 0, to find a run of them without a pattern; a sign is one of a number's characters.
+_DIGITS_AS_ZERO = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
+_LONG_NUMBER = b"0" * MAX_DIGITS
 # Escapes can spell a lone surrogate, which no text in UTF-8 can hold.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 # Possessive, since a pattern that can go back remembers every step of a long string.
@@ -62,6 +65,11 @@ def decode(body: bytes) -> Any:
     return value
 
 
+def has_long_number(text: bytes) -> bool:
+    """Return whether a JSON text has so many digits in a row that it may not be read."""
+    return len(text) >= MAX_DIGITS and _LONG_NUMBER in text.translate(_DIGITS_AS_ZERO)
+
+
 def encode(value: object) -> bytes:
     """Return strict JSON in UTF-8. Raises ValueError (NaN, circles, surrogates) or TypeError."""
     try:
@@ -91,10 +99,12 @@ def read_id(message: object) -> RequestId | None:
     )
 
 
-def result_response(request_id: RequestId, result: bytes) -> bytes:
-    """Return a response with a result that is JSON text already."""
+def result_response(request_id: RequestId, result: bytes | tuple[bytes, ...]) -> bytes:
+    """Return a response with a result that is JSON text already, in one part or in several."""
     written = b"%d" % request_id if isinstance(request_id, int) else encode(request_id)
-    return b'{"jsonrpc":"2.0","id":' + written + b',"result":' + result + b"}"
+    parts = (result,) if isinstance(result, bytes) else result
+    # Joined once: a second copy of a large result takes longer than all else.
+    return b"".join((b'{"jsonrpc":"2.0","id":', written, b',"result":', *parts, b"}"))
 
 
 def error_response(request_id: RequestId | None, error: ProtocolError) -> bytes:

@@ -39,7 +39,7 @@ _ENVELOPE: Final[tuple[tuple[str, tuple[type, ...], object, str], ...]] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Request:
     """
     A JSON-RPC request and the revision it speaks; ``meta`` is ``params._meta``.
@@ -143,8 +143,8 @@ def _read_modern(
             f"{CLIENT_CAPABILITIES!r}."
         )
     for key, types, absent, wanted in _ENVELOPE:
-        value = meta.get(key, absent)
-        if not isinstance(value, types) or isinstance(value, bool):
+        # By its type, since a boolean is an int.
+        if type(meta.get(key, absent)) not in types:
             raise MissingEnvelopeError(f"Invalid params: params._meta[{key!r}] must be {wanted}.")
     version = meta[PROTOCOL_VERSION]
     if headers is not None:

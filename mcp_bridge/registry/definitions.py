@@ -2,41 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable
 from contextlib import suppress
+from itertools import chain
 from typing import Any, Final
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
-from mcp_bridge.protocol import Revision
+from mcp_bridge.features.texts import with_current_texts
+from mcp_bridge.protocol import JSONSchema, Revision
 from mcp_bridge.schemas.walk import change_subschemas
+
+logger = logging.getLogger("mcp_bridge.registry")
 
 _NULL: Final = {"type": "null"}
 
 
 def sent_definition(tool: Tool, revision: Revision) -> dict[str, Any]:
-    """Return a tool's definition as clients get it, in the site's SCHEMA_STYLE."""
+    """
+    Return a tool's definition as clients get it, in the site's SCHEMA_STYLE.
+
+    What may change from call to call, such as the choices of a form, is read now; an error of that
+    is logged.
+    """
     definition = tool.definition(revision)
+    try:
+        definition = with_current_texts(definition)
+    except Exception:
+        logger.exception("The choices of tool %r cannot be read now", tool.name)
     if conf.SCHEMA_STYLE == "google":
-        for name in definition.keys() & {"inputSchema", "outputSchema"}:
-            # A source of the site's own may have anything for a schema.
-            with suppress(AttributeError, TypeError):
-                definition[name] = _for_google(definition[name])
+        change_schemas(definition, _for_google)
     return definition
 
 
-def _for_google(schema: Any) -> Any:
-    """Return a schema as google-genai reads it, without what it refuses, wherever it stands."""
-    if not isinstance(schema, Mapping):
-        return schema
+def change_schemas(definition: dict[str, Any], change: Callable[[JSONSchema], JSONSchema]) -> None:
+    """Put what ``change`` returns for them in place of the schemas that a definition has."""
+    for name in definition.keys() & {"inputSchema", "outputSchema"}:
+        # A source of the site's own may have anything for a schema.
+        with suppress(AttributeError, TypeError, ValueError):
+            definition[name] = change(definition[name])
+
+
+def _for_google(schema: JSONSchema) -> JSONSchema:
+    """Return a schema in the words that google-genai reads, without what it refuses."""
     result = change_subschemas(schema, _for_google)
     result.pop("contentEncoding", None)
     if isinstance(result.get("additionalProperties"), bool):
         del result["additionalProperties"]
-    branches = result.get("anyOf", ())
-    if len(branches) == 2 and _NULL in branches:
-        # It drops what stands beside these branches.
-        keys = ("description", "title", "default")
-        beside = {key: result[key] for key in keys if result.get(key) is not None}
-        result["anyOf"] = [each if each == _NULL else {**beside, **each} for each in branches]
+    if isinstance(result.get("const"), str):
+        result["enum"] = [result.pop("const")]
+    if "oneOf" in result and "anyOf" not in result:
+        result["anyOf"] = result.pop("oneOf")
+    if branches := result.get("anyOf"):
+        # It knows null only among the direct branches.
+        nested = [each["anyOf"] if each.keys() == {"anyOf"} else [each] for each in branches]
+        branches = result["anyOf"] = list(chain.from_iterable(nested))
+        if len(branches) == 2 and _NULL in branches:
+            # It drops what stands beside these branches.
+            keys = ("description", "title", "default")
+            beside = {key: result[key] for key in keys if result.get(key) is not None}
+            result["anyOf"] = [each if each == _NULL else {**beside, **each} for each in branches]
     return result

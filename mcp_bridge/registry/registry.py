@@ -8,7 +8,8 @@ import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache, partial
+from itertools import islice
 from operator import attrgetter
 from time import monotonic
 
@@ -19,20 +20,25 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils.module_loading import import_string
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Tool
-from mcp_bridge.features.texts import has_current_text, with_current_texts
+from mcp_bridge.features import AccessRule, Tool
+from mcp_bridge.features.texts import has_current_text
 from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.protocol import Revision
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.registry import tool_status
 from mcp_bridge.registry.definitions import sent_definition
+from mcp_bridge.registry.pages import Page, PageCache, cut
 from mcp_bridge.registry.tool_status import ToolStatus
+from mcp_bridge.schemas import forget_hints
 from mcp_bridge.sources.base import NotYet, Source, first_line
 
 logger = logging.getLogger("mcp_bridge.approval")
 
 # Where a tool cannot be made yet, reading the sources again takes no more than this part of time.
 _EFFORT = 1 / 20
+
+# The source of an entry of SOURCES that names none.
+_BACKEND = "mcp_bridge.sources.modernrpc.ModernRPCSource"
 
 
 class Snapshot:
@@ -54,12 +60,26 @@ class Snapshot:
             for tool in self
             if not (isinstance(tool.title, str | None) and isinstance(tool.description, str))
         )
-        self._current = frozenset(tool for tool in self if has_current_text(tool.input_schema))
         # JSON by tool and revision; of tools with lazy texts also by language, and not of every
         # language that clients ask for. All of it goes with the snapshot.
         self._definition = lru_cache(maxsize=None)(_definition)
         self._translation = lru_cache(maxsize=16 * len(self._translated))(_definition)
-        self._array = lru_cache(maxsize=16)(self._write_array)
+        # A tool of each rule, by which all tools with the rule are decided; None where a rule asks
+        # code of the site, which is run for the tools of one page alone.
+        rules = {tool.access: tool for tool in reversed(self._ordered)}
+        is_asked = any(rule.predicate is not None for rule in rules)
+        self.by_rule = None if is_asked else tuple(rules.values())
+        self._pages = PageCache()
+
+    @cached_property
+    def _current(self) -> frozenset[Tool]:
+        # Found when it is first listed: of two snapshots, that of the code alone never is.
+        return frozenset(tool for tool in self if has_current_text(tool.input_schema))
+
+    @property
+    def is_still(self) -> bool:
+        """Whether no code of the site and no database is asked for the list that anybody sees."""
+        return self.by_rule is not None and not self._current
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self.tools.values())
@@ -80,21 +100,39 @@ class Snapshot:
         ``language`` is the active one, in which lazy texts are written. What may change from call
         to call, such as the choices of a form, is read now.
         """
-        if not self._current.isdisjoint(tools):
-            return self._write_array(tools, revision, language)
-        return self._array(tools, revision, language if self._translated else None)
+        return b"[" + b",".join(self.written(each, revision, language) for each in tools) + b"]"
 
-    def _write_array(
-        self, tools: tuple[Tool, ...], revision: Revision, language: str | None
-    ) -> bytes:
-        return b"[" + b",".join(self._written(each, revision, language) for each in tools) + b"]"
+    def page(
+        self,
+        rules: frozenset[AccessRule],
+        position: str | int | None,
+        revision: Revision,
+        language: str | None,
+    ) -> Page:
+        """
+        Return the page after a name or an offset, of the tools that one of the rules opens.
 
-    def _written(self, tool: Tool, revision: Revision, language: str | None) -> bytes:
+        Pages are kept by what they depend on, and not by who asks.
+        """
+        spoken = language if self._translated else None
+        key = (rules, position, revision, spoken, conf.PAGE_SIZE, conf.PAGE_BYTES)
+        page = self._pages.get(key)
+        if page is None:
+            start = self.following(position) if isinstance(position, str) else iter(self)
+            visible = (tool for tool in start if tool.access in rules)
+            skipped = position if isinstance(position, int) else 0
+            write = partial(self.written, revision=revision, language=language)
+            page = cut(islice(visible, skipped, None), write)
+            # A client may send any cursor: kept are pages that begin where one of ours leads.
+            is_ours = position is None or position in self.tools
+            if is_ours and self._current.isdisjoint(page.tools):
+                self._pages.put(key, page, len(rules))
+        return page
+
+    def written(self, tool: Tool, revision: Revision, language: str | None) -> bytes:
+        """Return the definition of one tool as JSON text, as definitions() does."""
         if tool in self._current:
-            try:
-                return encode(with_current_texts(sent_definition(tool, revision)))
-            except Exception:
-                logger.exception("The choices of tool %r cannot be read now", tool.name)
+            return _definition(tool, revision)
         if tool in self._translated:
             return self._translation(tool, revision, language)
         return self._definition(tool, revision)
@@ -161,6 +199,14 @@ class Registry:
         return state.snapshot
 
     @property
+    def fresh(self) -> Snapshot | None:
+        """Return the tools that are served, where that is known without a look at the database."""
+        state = self._state
+        if state is None or state.reason is not self._reason:
+            return None
+        return state.snapshot if monotonic() - state.read_at < conf.STATE_MAX_AGE / 2 else None
+
+    @property
     def discovered(self) -> Snapshot:
         """Return the tools of the code, served or not; they are read on first use."""
         with self._building:
@@ -199,6 +245,15 @@ class Registry:
             self._discovered = None
         self.forget()
 
+    def build_now(self) -> None:
+        """Read the sources before the first request; no connection to a database stays open."""
+        before = {each.alias for each in connections.all() if each.connection is not None}
+        _ = self.discovered
+        for each in connections.all():
+            # Processes that are forked from this one must not share it.
+            if each.connection is not None and each.alias not in before:
+                each.close()
+
     def write_rows(self, *, using: str, plan: object = None, **kwargs: object) -> None:
         """
         Write a row for each tool; an error is logged. Receives ``post_migrate``.
@@ -220,12 +275,15 @@ class Registry:
 
     def _read(self, known: _State | None) -> _State:
         """Read the state that holds now, given the one that is known, and keep it."""
-        reason, now, discovered = self._reason, monotonic(), self.discovered
-        if not has_database():
+        reason, now = self._reason, monotonic()
+        # Before the tools: making one may write rows that a migration which waits cannot stand, and
+        # this raises where the tables of this app are not there yet.
+        generation = Generation.current() if has_database() else None
+        discovered = self.discovered
+        if generation is None:
             statuses = dict.fromkeys(discovered.tools, ToolStatus.SERVED)
             self._state = state = _State(discovered, statuses, discovered, reason)
             return state
-        generation = Generation.current()
         if known and known.discovered is discovered and known.generation == generation:
             self._state = state = replace(known, reason=reason, read_at=now)
             return state
@@ -268,15 +326,19 @@ def build() -> Snapshot:
     messages: list[checks.CheckMessage] = []
     for alias, config in conf.SOURCES.items():
         try:
-            source = import_string(config["BACKEND"])(alias, config.get("OPTIONS", {}))
+            for key in config.keys() - {"BACKEND", "OPTIONS"}:
+                raise TypeError(f"it has no key {key!r}")
+            backend = import_string(config.get("BACKEND", _BACKEND))
+            source = backend(alias, config.get("OPTIONS", {}))
             if not isinstance(source, Source):
                 raise TypeError(f"it makes a {type(source).__name__}, not a Source")
         except Exception as exception:
             messages.append(
                 checks.Error(
                     f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(exception)}.",
-                    hint='Give {"BACKEND": dotted path, "OPTIONS": {...}} with the path of a '
-                    "subclass of mcp_bridge.sources.base.Source.",
+                    hint='Give {"OPTIONS": {"servers": [dotted path]}} for servers of '
+                    'django-modern-rpc, else {"BACKEND": dotted path, "OPTIONS": {...}} with the '
+                    "path of a subclass of mcp_bridge.sources.base.Source.",
                     id="mcp_bridge.E003",
                 )
             )
@@ -299,6 +361,7 @@ def build() -> Snapshot:
                     id="mcp_bridge.E007",
                 )
             )
+    forget_hints()
     # Of two tools with one name neither is served: a caller could not know which it would get.
     return Snapshot((tools[0] for tools in found.values() if len(tools) == 1), messages)
 

@@ -94,14 +94,16 @@ def served_tools(
 
 
 def with_settings(tool: Tool, setting: ToolSetting) -> Tool:
-    """Return the tool with the texts, rate, groups and confirmation of its settings."""
+    """Return the tool with the texts, rate, groups, scopes and confirmation of its settings."""
     texts = {name: getattr(setting, name) for name in ("title", "description", "rate")}
     changes: dict[str, Any] = {name: text for name, text in texts.items() if text}
+    rule, groups = tool.access, None
+    scopes = tuple(dict.fromkeys((*rule.scopes, *setting.scopes.split())))
     if setting.restricted:
-        # A tool for groups is never public: an anonymous caller is a member of none.
         groups = frozenset(group.pk for group in setting.groups.all())
-        rule = tool.access
-        changes["access"] = AccessRule.of(False, rule.permissions, rule.predicate, groups)
+    if groups is not None or scopes != rule.scopes:
+        # Then it is never public: an anonymous caller is in no group and has no scope.
+        changes["access"] = AccessRule.of(False, rule.permissions, rule.predicate, groups, scopes)
     if setting.confirm and not tool.options.confirm:
         changes["options"] = replace(tool.options, confirm=True)
     return replace(tool, **changes) if changes else tool

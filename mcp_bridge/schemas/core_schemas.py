@@ -114,21 +114,21 @@ def gather_definitions(schema: CoreNode) -> CoreNode:
 
 def with_adapted(
     build: Callable[[ConfigDict], CoreNode], config: ConfigDict, side: Side
-) -> CoreNode:
-    """Return the core schema that ``build`` makes with a config, with adapted types replaced."""
+) -> tuple[CoreNode, bool]:
+    """Return what ``build`` makes with a config, adapted types replaced, and whether any was."""
     schema = build(ConfigDict(**{**config, "arbitrary_types_allowed": True}))
     # Equal hints are adapted once, since adapters may make classes of their own.
     adapted = functools.cache(functools.partial(adapt, side=side))
     hints = [hint for hint in map(_hint, parts(schema)) if hint is not None]
     if any(adapted(hint) != hint for hint in hints):
-        return gather_definitions(_swap_adapted(schema, adapted))
+        return gather_definitions(_swap_adapted(schema, adapted)), True
     if any(each.get("type") == "is-instance" for each in parts(schema)):
         # Perhaps of a class that pydantic cannot read: then it says so.
-        return build(config)
-    return schema
+        return build(config), False
+    return schema, False
 
 
-def core_schema_of(hint: TypeHint, config: ConfigDict, side: Side) -> CoreNode:
+def core_schema_of(hint: TypeHint, config: ConfigDict, side: Side) -> tuple[CoreNode, bool]:
     """Return the core schema of a hint that may hold adapted types, as with_adapted() does."""
 
     def build(config: ConfigDict) -> CoreNode:

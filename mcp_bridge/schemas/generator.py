@@ -148,9 +148,7 @@ def simplify(schema: JSONSchema) -> JsonSchemaValue:
             wanted = f"{last}{number}"
         short[name] = wanted
 
-    def inline(part: Any) -> Any:
-        if not isinstance(part, dict):
-            return part
+    def inline(part: JsonSchemaValue) -> JsonSchemaValue:
         result = change_subschemas(part, inline)
         # OpenAPI's discriminator is no JSON Schema, and refers to definitions.
         result.pop("discriminator", None)
@@ -162,7 +160,7 @@ def simplify(schema: JSONSchema) -> JsonSchemaValue:
             result = {**inline(definitions[name]), **result}
         return _with_null_apart(result)
 
-    inlined: JsonSchemaValue = inline(root)
+    inlined = inline(root)
     if used:
         inlined["$defs"] = {short[name]: inline(definitions[name]) for name in sorted(used)}
     return inlined

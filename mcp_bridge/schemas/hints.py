@@ -6,9 +6,9 @@ import collections.abc
 import functools
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import is_dataclass
-from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -60,6 +60,27 @@ def without_metadata(hint: TypeHint) -> TypeHint:
         return without_metadata(get_args(hint)[0])
     inner = getattr(hint, "__value__", getattr(hint, "__supertype__", hint))
     return hint if inner is hint else without_metadata(inner)
+
+
+def identity(hint: TypeHint) -> Hashable:
+    """
+    Return a key that two hints share only if they are read alike, as long as both are alive.
+
+    Equality is no such key: to Python ``int | str`` equals ``str | int``, and so do literals in
+    another order, and bounds of 1 and of True.
+    """
+    origin, arguments = origin_of(hint), get_args(hint)
+    if isinstance(hint, list):
+        # The parameters of a Callable, a new list each time.
+        return tuple(map(identity, hint))
+    if origin is None or not arguments:
+        return id(hint)
+    if origin is Literal:
+        known = tuple(each if isinstance(each, str) else id(each) for each in arguments)
+        return origin, known, tuple(map(type, arguments))
+    if origin is Annotated:
+        return origin, identity(arguments[0]), tuple(map(id, arguments[1:]))
+    return type(hint), id(origin), tuple(map(identity, arguments))
 
 
 def description_in(hint: TypeHint) -> str:

@@ -7,24 +7,29 @@ import functools
 import json
 import operator
 from collections import abc, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Annotated, Any, Final, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator, core_schema
-from referencing import Registry
 
 from mcp_bridge.protocol import CallToolResult, ContentBlock
 from mcp_bridge.schemas.adapters import ADAPTERS, TRANSIENT, adapt
 from mcp_bridge.schemas.core_schemas import CoreNode, change_root, core_schema_of, parts
+from mcp_bridge.schemas.fields import CONFIG
 from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
-from mcp_bridge.schemas.hints import UNIONS, TypeHint, members_of, origin_of, without_metadata
-from mcp_bridge.schemas.inputs import CONFIG
+from mcp_bridge.schemas.hints import (
+    UNIONS,
+    TypeHint,
+    identity,
+    members_of,
+    origin_of,
+    without_metadata,
+)
 from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.schemas.strictness import plain_validator, serializer, strict_validator
-from mcp_bridge.schemas.validation.keywords import Linear
 
 # The member that holds a result which is no object (decided for every revision alike).
 WRAPPER: Final = "result"
@@ -73,33 +78,60 @@ class Outputs:
         self.schema: JsonSchemaValue | None = None
         self.is_content = _is_content(returns)
         self.is_wrapped: bool | None = None
-        self.serializer = _ANY
-        self._built: tuple[CoreNode, JsonSchemaValue] | None = None
+        self._result: _Result | None = None
         if any(returns is each for each in _UNTYPED) or self.is_content:
             return
         try:
-            with ignore_readonly_warnings():
-                inner = core_schema_of(adapt(returns, "result"), CONFIG, "result")
-            core = change_root(inner, _in_wrapper)
-            whole = generate(core, "serialization")
-            # In a tuple, since the root of a serializer takes no config.
-            in_tuple = change_root(inner, lambda root: {"type": "tuple", "items_schema": [root]})
-            self.serializer = serializer(in_tuple, _CORE_CONFIG)
+            self._result = _read(returns)
         except tuple(TRANSIENT):
             raise
         except Exception as exception:
             self.errors.append(f"the return hint is not one that pydantic reads: {exception}")
             return
-        self._built = (core, whole)
-        self.schema, self.is_wrapped = _unwrapped(whole, description)
+        self.schema, self.is_wrapped = self._result.unwrapped(description)
+
+    @functools.cached_property
+    def serializer(self) -> SchemaSerializer:
+        return _ANY if self._result is None else self._result.serializer
 
     @functools.cached_property
     def check(self) -> Callable[[bytes], object]:
         """Raises ValueError for a result, as JSON text in its wrapper, that breaks the schema."""
-        # Made when the first result comes: half of the tools of a process may never be called.
-        if self._built is None:
-            return bytes
-        core, schema = self._built
+        return bytes if self._result is None else self._result.check
+
+    def conform(self, value: object, *, is_read: bool = False) -> object:
+        """
+        Return a value as the hint has it, such as an instance for a dict; or the same value.
+
+        Raises pydantic's ValidationError where an object lacks a member that the hint declares, and
+        ValueError for an iterator in a value that has been read already (``is_read``).
+        """
+        return _Shape(is_read).conform(Any if self._result is None else self.returns, value)
+
+
+class _Result:
+    """A return hint as pydantic reads it; what writes and checks its values is made when needed."""
+
+    def __init__(self, hint: TypeHint, core: CoreNode) -> None:
+        # Its key holds ids, which are its own as long as the hint is alive.
+        self.hint = hint
+        self._core = core
+        self._whole = generate(change_root(core, _in_wrapper), "serialization")
+        self._unwrapped = _unwrapped(self._whole)
+
+    def unwrapped(self, description: str) -> tuple[JsonSchemaValue, bool]:
+        """Return the schema of the result if that is an object (False), else of its wrapper."""
+        return _unwrapped(self._whole, description) if description else self._unwrapped
+
+    @functools.cached_property
+    def serializer(self) -> SchemaSerializer:
+        # In a tuple, since the root of a serializer takes no config.
+        in_tuple = change_root(self._core, lambda root: {"type": "tuple", "items_schema": [root]})
+        return serializer(in_tuple, _CORE_CONFIG)
+
+    @functools.cached_property
+    def check(self) -> Callable[[bytes], object]:
+        core = change_root(self._core, _in_wrapper)
         # Code of the site may read in another way than it writes, or do more than look.
         has_own_code = any(
             "serialization" in each
@@ -111,23 +143,41 @@ class Outputs:
         try:
             # pydantic is fast, but cannot where a result is written in another way than it is read.
             if not has_own_code and (
-                _comparable(generate(core, "validation")) == _comparable(schema)
+                _comparable(generate(core, "validation")) == _comparable(self._whole)
             ):
                 return strict_validator(core).validate_json
         except PydanticInvalidForJsonSchema:
             # It can be written, and not be read.
             pass
-        validator = Linear({**schema}, registry=Registry())
+        # Imported here, since only some sites have such a result.
+        from referencing import Registry
+
+        from mcp_bridge.schemas.validation.keywords import Linear
+
+        validator = Linear({**self._whole}, registry=Registry())
         return lambda whole: validator.validate(json.loads(whole))
 
-    def conform(self, value: object, *, is_read: bool = False) -> object:
-        """
-        Return a value as the hint has it, such as an instance for a dict; or the same value.
 
-        Raises pydantic's ValidationError where an object lacks a member that the hint declares, and
-        ValueError for an iterator in a value that has been read already (``is_read``).
-        """
-        return _Shape(is_read).conform(Any if self._built is None else self.returns, value)
+# By hints, those that no adapter changes.
+_SHARED: Final[dict[Hashable, _Result]] = {}
+
+
+def forget_results() -> None:
+    """Have each return hint read anew."""
+    _SHARED.clear()
+
+
+def _read(returns: TypeHint) -> _Result:
+    key = identity(returns)
+    if key in _SHARED:
+        return _SHARED[key]
+    with ignore_readonly_warnings():
+        adapted = adapt(returns, "result")
+        core, is_adapted = core_schema_of(adapted, CONFIG, "result")
+    result = _Result(returns, core)
+    if adapted is returns and not is_adapted:
+        _SHARED[key] = result
+    return result
 
 
 def _comparable(schema: object) -> object:
@@ -143,7 +193,7 @@ def _in_wrapper(core: CoreNode) -> CoreNode:
     return {"type": "model", "cls": Result, "schema": fields, "config": _CORE_CONFIG}
 
 
-def _unwrapped(whole: JsonSchemaValue, description: str) -> tuple[JsonSchemaValue, bool]:
+def _unwrapped(whole: JsonSchemaValue, description: str = "") -> tuple[JsonSchemaValue, bool]:
     """Return the schema of the result itself if that is an object (False), else of its wrapper."""
     inner = whole["properties"][WRAPPER]
     if description:
@@ -266,4 +316,4 @@ class _Shape:
 
 @functools.lru_cache(maxsize=256)
 def _reader(hint: type) -> SchemaValidator:
-    return plain_validator(core_schema_of(hint, ConfigDict(), "result"))
+    return plain_validator(core_schema_of(hint, ConfigDict(), "result")[0])

@@ -7,13 +7,13 @@ import typing
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, get_args
-
-import docstring_parser
-from docstring_parser.common import DocstringExample, DocstringMeta
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from mcp_bridge.features import Context
 from mcp_bridge.schemas.hints import UNIONS, TypeHint, annotate, origin_of, split_annotated
+
+if TYPE_CHECKING:
+    from docstring_parser.common import DocstringMeta
 
 MISSING: Final = inspect.Parameter.empty
 
@@ -147,6 +147,10 @@ def _read_docstring(function: Callable[..., object]) -> tuple[str, dict[str, str
     if "\n" not in text and ":" not in text:
         # No style has anything but text in such a line, and to try them all takes its time.
         return text, {}, ""
+    # Imported here, since it takes time, and text alone needs no parser.
+    import docstring_parser
+    from docstring_parser.common import DocstringExample, DocstringMeta
+
     parsed = docstring_parser.parse(text)
     gap = "\n\n" if parsed.blank_after_short_description else "\n"
     opening = gap.join(

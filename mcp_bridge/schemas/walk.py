@@ -11,9 +11,6 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from referencing import Registry
-from referencing.jsonschema import DRAFT202012
-
 from mcp_bridge.protocol import JSONSchema
 
 # The keywords of 2020-12 that hold one subschema, a list of them, or a mapping of names to them;
@@ -61,9 +58,11 @@ def subschemas(schema: JSONSchema) -> Iterator[Part]:
 
 
 def change_subschemas(schema: JSONSchema, change: Callable[[Any], object]) -> dict[str, Any]:
-    """Return a copy of a schema, with what ``change`` returns for each direct subschema."""
+    """Return a copy of a schema, with what ``change`` returns for each subschema, but booleans."""
     result = dict(schema)
     for keyword, key, subschema in subschemas(schema):
+        if not isinstance(subschema, Mapping):
+            continue
         if key is None:
             result[keyword] = change(subschema)
         else:
@@ -85,6 +84,10 @@ class SchemaDocument:
     """
 
     def __init__(self, root: JSONSchema) -> None:
+        # Imported here, since it takes time, and most processes only build and send schemas.
+        from referencing import Registry
+        from referencing.jsonschema import DRAFT202012
+
         self.root = root
         self.subschemas: list[JSONSchema] = []
         self.external: list[str] = []

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Any, Final, TypeAlias
-
-from asgiref.sync import sync_to_async
+from typing import Final, TypeAlias
 
 from mcp_bridge.access.confirmation import ask_client, ask_person, give_back, resume
+from mcp_bridge.access.scopes import check_scopes
 from mcp_bridge.access.throttling import may_throttle, throttled
 from mcp_bridge.audit import recorder
 from mcp_bridge.calls.arguments import repair
 from mcp_bridge.calls.errors import handle_error, is_database_unavailable, log_error, reraise
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
-from mcp_bridge.calls.running import (
-    ClientDisconnected,
-    arun,
-    mark_repaired,
-    run,
-    run_precheck,
-    run_to_completion,
-    shield_from_cancellation,
-)
+from mcp_bridge.calls.places import alternate, in_thread, unless_cancelled
+from mcp_bridge.calls.running import arun, mark_repaired, run, run_precheck
 from mcp_bridge.exceptions import CallRefused, InputRequired, InvalidArguments
 from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.protocol import (
@@ -60,71 +51,91 @@ async def acall(
     tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None = None
 ) -> CallResult:
     """Do the same as ``call``; a coroutine function runs on the event loop of the caller."""
-    return await amake_call(tool.name, arguments, context, lambda: (tool, answers))
+    work = amake_call(tool.name, arguments, context, lambda: (tool, answers), blocks=True)
+    return await alternate(work)
 
 
 def make_call(name: object, arguments: object, context: Context, find: Find) -> CallResult:
     """Call the tool that ``find`` returns; the name and arguments, as sent, are for the record."""
+    found: list[Tool] = []
     try:
-        started = _start(name, arguments, context, find)
-    except CallRefused as refused:
-        return refused.result
+        started = _started(arguments, context, find, found)
+    except Exception as error:
+        return _refused(error, name, arguments, context, found)
     try:
-        result = run(started.call)
+        result = run(started.call, started.finish_in)
     except (Exception, InputRequired) as raised:
         return _handle_exception(started, raised)
     return _finish(started, result)
 
 
-async def amake_call(name: object, arguments: object, context: Context, find: Find) -> CallResult:
-    """Do the same as ``make_call``; a coroutine function runs on the event loop of the caller."""
-    started: recorder.StartedCall | None = None
+async def amake_call(
+    name: object, arguments: object, context: Context, find: Find, *, blocks: bool
+) -> CallResult:
+    """
+    Do the same, to be awaited under ``alternate``; a coroutine function runs on the event loop.
+
+    ``blocks`` is False where nothing that comes before the tool can block, unless it is refused.
+    """
+    if blocks:
+        await in_thread()
+    found: list[Tool] = []
     try:
-        start = sync_to_async(_start)
-        started = await run_to_completion(start(name, arguments, context, find))
-        result = await arun(started.call)
-    except ClientDisconnected as gone:
-        record = sync_to_async(_record_after_disconnect)
-        await shield_from_cancellation(record(started, gone.task))
-        raise
-    except CallRefused as refused:
-        return refused.result
+        started = _started(arguments, context, find, found)
+    except Exception as error:
+        await in_thread()
+        return _refused(error, name, arguments, context, found)
+    try:
+        await unless_cancelled()
     except asyncio.CancelledError:
-        if started is not None:
-            cancelled = sync_to_async(recorder.finish)(started, Outcome.CANCELLED)
-            await shield_from_cancellation(cancelled)
+        recorder.finish(started, Outcome.CANCELLED)
+        give_back(started.call)
+        raise
+    try:
+        result = await arun(started.call, started.finish_in)
+    except asyncio.CancelledError:
+        await in_thread()
+        recorder.finish(started, Outcome.CANCELLED)
         raise
     except (Exception, InputRequired) as raised:
-        if started is None:
-            raise
-        return await shield_from_cancellation(sync_to_async(_handle_exception)(started, raised))
-    return await shield_from_cancellation(sync_to_async(_finish)(started, result))
+        await in_thread()
+        return _handle_exception(started, raised)
+    if recorder.finish_blocks(started):
+        await in_thread()
+    return _finish(started, result)
 
 
-def _start(name: object, arguments: object, context: Context, find: Find) -> recorder.StartedCall:
-    """Find a tool, check its call and record that it starts, or raise what refuses it."""
-    tool: Tool | None = None
+def _started(
+    arguments: object, context: Context, find: Find, found: list[Tool]
+) -> recorder.StartedCall:
+    """Find a tool, put it into ``found``, check its call and record that it starts."""
+    tool, answers = find()
+    found.append(tool)
+    # What is no object has been refused by now.
+    sent = arguments if isinstance(arguments, Mapping) else {}
+    call = _admit(ToolCall(tool=tool, arguments={}, context=context, sent=sent), answers)
     try:
-        tool, answers = find()
-        # What is no object has been refused by now.
-        sent = arguments if isinstance(arguments, Mapping) else {}
-        call = _admit(ToolCall(tool=tool, arguments={}, context=context, sent=sent), answers)
-        try:
-            return recorder.start(call)
-        except CallRefused:
-            give_back(call)
-            raise
-    except CallRefused as refused:
-        code, reference = refused.error_code, refused.reference
-        recorder.refuse(code, name, arguments, context, tool=tool, reference=reference)
+        return recorder.start(call)
+    except CallRefused:
+        give_back(call)
         raise
-    except Exception as error:
-        # A database that has just failed is not asked again: its client waits for an answer.
-        if not is_database_unavailable(error):
-            # Anything but a ProtocolError is the site's own: a policy or a throttle that raises.
-            code = error.refusal if isinstance(error, ProtocolError) else ErrorCode.INTERNAL_ERROR
-            recorder.refuse(code, name, arguments, context, tool=tool)
-        reraise(error)
+
+
+def _refused(
+    error: Exception, name: object, arguments: object, context: Context, found: list[Tool]
+) -> CallResult:
+    """Record that a call was refused; return the result for the model, or raise the error."""
+    tool = found[0] if found else None
+    if isinstance(error, CallRefused):
+        code, reference = error.error_code, error.reference
+        recorder.refuse(code, name, arguments, context, tool=tool, reference=reference)
+        return error.result
+    # A database that has just failed is not asked again: its client waits for an answer.
+    if not is_database_unavailable(error):
+        # Anything but a ProtocolError is the site's own: a policy or a throttle that raises.
+        code = error.refusal if isinstance(error, ProtocolError) else ErrorCode.INTERNAL_ERROR
+        recorder.refuse(code, name, arguments, context, tool=tool)
+    reraise(error)
 
 
 def _admit(call: ToolCall, answers: Answers | None) -> ToolCall:
@@ -162,13 +173,18 @@ def _count(call: ToolCall) -> None:
 def _checked(call: ToolCall) -> ToolCall:
     """Return the call with its arguments as Python values, prechecked. Raises CallRefused."""
     tool, sent = call.tool, call.sent
+    if tool.access.scopes:
+        check_scopes(tool, call.context)
     repaired: tuple[str, ...] = ()
     try:
         try:
             values = tool.check(sent)
         except InvalidArguments as refused:
             values, repaired = repair(tool, sent, refused)
-        call = replace(call, arguments=values, repaired=repaired)
+        # Not by replace(), which costs twice that, for every call.
+        call = ToolCall(
+            tool=tool, arguments=values, context=call.context, repaired=repaired, sent=sent
+        )
         if tool.precheck is not None:
             run_precheck(call, tool.precheck)
     except InvalidArguments as refused:
@@ -222,21 +238,3 @@ def _handle_exception(
         recorder.finish(started, Outcome.FAILED, error_code=code)
         raise
     return _finish(started, handled.result, handled.error_code, handled.reference)
-
-
-def _record_after_disconnect(
-    started: recorder.StartedCall | None, task: asyncio.Future[Any]
-) -> None:
-    """Record the outcome of a call whose client has disconnected while the task ran."""
-    raised = task.exception()
-    if started is None:
-        # The task was to begin the call, whose tool does not run now.
-        if raised is None:
-            begun: recorder.StartedCall = task.result()
-            recorder.finish(begun, Outcome.CANCELLED)
-            give_back(begun.call)
-    elif raised is None:
-        _finish(started, task.result())
-    elif isinstance(raised, Exception | InputRequired):
-        with suppress(Exception):
-            _handle_exception(started, raised)

@@ -26,12 +26,29 @@ class Endpoint:
     capabilities: JSONObject
 
 
+def always(endpoint: Endpoint, request: Request, context: Context) -> bool:
+    """Return that the answer may block."""
+    return True
+
+
+def never(endpoint: Endpoint, request: Request, context: Context) -> bool:
+    """Return that the answer does not block."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How a method is answered: by ``ahandle`` if there is one; else by ``handle``, in a thread."""
+    """
+    How a method is answered: by ``handle``; on an event loop by ``ahandle`` if there is one.
+
+    ``blocks`` says whether ``handle`` needs a thread there. ``alternates`` says that ``ahandle``
+    knows itself where it goes on (see ``calls.places``), and may begin in a thread.
+    """
 
     handle: Callable[[Endpoint, Request, Context, Send], Result]
     ahandle: Callable[[Endpoint, Request, Context, Send], Awaitable[Result]] | None = None
+    blocks: Callable[[Endpoint, Request, Context], bool] = always
+    alternates: bool = False
 
 
 # The methods that a server module brings, by their names in MCP.

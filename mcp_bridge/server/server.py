@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from asgiref.sync import sync_to_async
 from django.utils.functional import Promise
 
-from mcp_bridge.access.policy import AccessPolicy, load_policy
+from mcp_bridge.access.policy import DEFAULT_POLICY, AccessPolicy, load_policy
 from mcp_bridge.calls.errors import reraise
-from mcp_bridge.calls.running import run_to_completion
+from mcp_bridge.calls.places import alternate, in_thread, on_loop
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
@@ -25,7 +24,7 @@ from mcp_bridge.protocol.revisions import negotiate
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.server import tools
-from mcp_bridge.server.methods import Endpoint, Method, Methods, Send, cacheable, drop
+from mcp_bridge.server.methods import Endpoint, Method, Methods, Send, cacheable, drop, never
 
 
 def initialize(endpoint: Endpoint, request: Request, context: Context, send: Send) -> JSONObject:
@@ -73,9 +72,9 @@ class MCPServer(Endpoint):
     """
 
     methods: ClassVar[Methods] = {
-        "initialize": Method(initialize),
-        "ping": Method(ping),
-        "server/discover": Method(discover),
+        "initialize": Method(initialize, blocks=never),
+        "ping": Method(ping, blocks=never),
+        "server/discover": Method(discover, blocks=never),
         **tools.METHODS,
     }
     server_capabilities: ClassVar[JSONObject] = tools.CAPABILITIES
@@ -92,6 +91,14 @@ class MCPServer(Endpoint):
                 # In the language of the request.
                 info[name] = str(value)
 
+    @classmethod
+    def known(cls) -> MCPServer | None:
+        """Return the server where its tools and policy are known without a look at the database."""
+        snapshot = registry.fresh
+        if snapshot is None or conf.ACCESS_POLICY != DEFAULT_POLICY:
+            return None
+        return cls(snapshot=snapshot)
+
     def handle(self, request: Request, context: Context, send: Send = drop) -> Result:
         """Return the result of a request, after what ``send`` sends. Raises ProtocolError."""
         try:
@@ -101,13 +108,21 @@ class MCPServer(Endpoint):
 
     async def ahandle(self, request: Request, context: Context, send: Send = drop) -> Result:
         """Do the same, where coroutine functions run on the event loop of the caller."""
+        return await alternate(self._ahandle(request, context, send))
+
+    async def _ahandle(self, request: Request, context: Context, send: Send) -> Result:
         try:
             method = self._method(request)
             if method.ahandle is not None:
+                if not method.alternates:
+                    await on_loop()
                 return await method.ahandle(self, request, context, send)
+            is_own = type(self).handle is not MCPServer.handle
+            if is_own or method.blocks(self, request, context):
+                await in_thread()
         except Exception as exception:
             reraise(exception)
-        return await run_to_completion(sync_to_async(self.handle)(request, context, send))
+        return self.handle(request, context, send)
 
     def _method(self, request: Request) -> Method:
         if request.method not in request.revision.methods:

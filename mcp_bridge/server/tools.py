@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Final
 
 from django.utils.translation import get_language
 
-from mcp_bridge.conf import conf
+from mcp_bridge.access.policy import AccessPolicy, opened_by
+from mcp_bridge.access.throttling import may_throttle
+from mcp_bridge.audit import recorder
 from mcp_bridge.features import Context, Tool
 from mcp_bridge.protocol import (
     Answers,
@@ -22,7 +24,8 @@ from mcp_bridge.protocol import (
 )
 from mcp_bridge.protocol.input_requests import read_answers
 from mcp_bridge.protocol.jsonrpc import encode
-from mcp_bridge.protocol.text import cut
+from mcp_bridge.protocol.text import cut as shortened
+from mcp_bridge.registry.pages import Page, cut
 from mcp_bridge.server.calls import CallResult, amake_call, make_call
 from mcp_bridge.server.methods import Endpoint, Method, Methods, Send, cacheable
 
@@ -37,14 +40,14 @@ class ListToolsResult:
     tools: bytes
     next_cursor: str | None
 
-    def to_json(self, revision: Revision, server_meta: bytes = b"{}") -> bytes:
-        """Return the page as JSON text at a revision."""
+    def to_json(self, revision: Revision, server_meta: bytes = b"{}") -> tuple[bytes, ...]:
+        """Return the page at a revision as parts of JSON text: it may be half a megabyte."""
         rest = dict(cacheable(revision))
         if self.next_cursor:
             rest["nextCursor"] = self.next_cursor
         members = b"" if not rest else b"," + encode(rest)[1:-1]
         meta = b"" if server_meta == b"{}" else b',"_meta":' + server_meta
-        return b'{"tools":' + self.tools + members + meta + b"}"
+        return b'{"tools":', self.tools, members, meta, b"}"
 
 
 def list_tools(
@@ -53,25 +56,45 @@ def list_tools(
     """Return one page of the tools that the caller may use (MCP, "Tools", "Listing tools")."""
     given = "cursor" in request.params
     position = pagination.position(request.params["cursor"]) if given else None
-    tools, following = page(endpoint, position, context)
-    array = endpoint.snapshot.definitions(tools, request.revision, get_language())
-    return ListToolsResult(array, following)
+    found = _page(endpoint, position, context, request.revision)
+    return ListToolsResult(found.array, _cursor(found))
 
 
 def page(
     endpoint: Endpoint, position: str | int | None, context: Context
 ) -> tuple[tuple[Tool, ...], str | None]:
-    """Return the tools after a position, PAGE_SIZE at most, and the cursor of the next page."""
-    snapshot = endpoint.snapshot
+    """Return the tools of the page after a position, and the cursor of the next page."""
+    found = _page(endpoint, position, context, context.revision)
+    return found.tools, _cursor(found)
+
+
+def _page(
+    endpoint: Endpoint, position: str | int | None, context: Context, revision: Revision
+) -> Page:
+    snapshot, policy, language = endpoint.snapshot, endpoint.policy, get_language()
+    kind = type(policy)
+    is_default = kind.allows is AccessPolicy.allows and kind.filter is AccessPolicy.filter
+    is_limited = getattr(context.auth, "allowed_tools", None) is not None
+    if is_default and not is_limited and snapshot.by_rule is not None:
+        # One decision a rule, however many tools have it.
+        rules = frozenset(tool.access for tool in policy.filter(snapshot.by_rule, context))
+        return snapshot.page(rules, position, revision, language)
     start = snapshot.following(position) if isinstance(position, str) else snapshot
-    visible = endpoint.policy.filter(start, context)
+    visible = policy.filter(opened_by(context.auth, start), context)
     if isinstance(position, int):
         visible = islice(visible, position, None)
-    size = conf.PAGE_SIZE
-    tools = tuple(islice(visible, size + 1))
-    if len(tools) <= size:
-        return tools, None
-    return tools[:size], pagination.after(tools[size - 1].name)
+    return cut(visible, partial(snapshot.written, revision=revision, language=language))
+
+
+def _cursor(found: Page) -> str | None:
+    return None if found.last is None else pagination.after(found.last)
+
+
+def page_at(
+    endpoint: Endpoint, cursor: str | None, context: Context
+) -> tuple[tuple[Tool, ...], str | None]:
+    """Return the page at a cursor, the first one without. Raises InvalidParamsError."""
+    return page(endpoint, None if cursor is None else pagination.position(cursor), context)
 
 
 def call_named(endpoint: Endpoint, name: object, arguments: object, context: Context) -> CallResult:
@@ -89,16 +112,49 @@ def call_tool(endpoint: Endpoint, request: Request, context: Context, send: Send
 async def acall_tool(
     endpoint: Endpoint, request: Request, context: Context, send: Send
 ) -> CallResult:
-    """Do the same; a coroutine function runs on the event loop of the caller."""
+    """Do the same, to be awaited under ``alternate``; coroutine functions run on the event loop."""
     name, arguments = request.params.get("name"), request.params.get("arguments")
     find = partial(_find, endpoint, name, arguments, context, request)
-    return await amake_call(name, arguments, context, find)
+    blocks = _call_blocks(endpoint, request, context)
+    return await amake_call(name, arguments, context, find, blocks=blocks)
+
+
+def _list_blocks(endpoint: Endpoint, request: Request, context: Context) -> bool:
+    """Return whether a list may ask the database or the site's own code."""
+    # Whoever is nobody has no permissions to be asked for.
+    is_nobody = context.auth is None and not getattr(context.user, "is_authenticated", False)
+    is_known = type(endpoint.policy) is AccessPolicy and endpoint.snapshot.is_still
+    return not (is_nobody and is_known)
+
+
+def _call_blocks(endpoint: Endpoint, request: Request, context: Context) -> bool:
+    """Return whether what comes before the tool may ask the database or the site's own code."""
+    name = request.params.get("name")
+    tool = endpoint.snapshot.tools.get(name) if isinstance(name, str) else None
+    return (
+        tool is None
+        or _may_block(tool)
+        or context.auth is not None
+        or type(endpoint.policy) is not AccessPolicy
+        or not _ANSWERS.isdisjoint(request.params)
+        or may_throttle(tool)
+        or recorder.start_blocks(tool)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _may_block(tool: Tool) -> bool:
+    """Return whether a call of the tool may need a thread before it runs, or to run."""
+    rule = tool.access
+    is_open = rule.public and rule.predicate is None and not rule.scopes
+    is_unasked = tool.precheck is None and not tool.options.confirm
+    return not (tool.is_async and tool.is_plain and is_open and is_unasked)
 
 
 CAPABILITIES: Final[JSONObject] = {"tools": {}}
 METHODS: Final[Methods] = {
-    "tools/list": Method(list_tools),
-    "tools/call": Method(call_tool, acall_tool),
+    "tools/list": Method(list_tools, blocks=_list_blocks),
+    "tools/call": Method(call_tool, acall_tool, alternates=True),
 }
 
 
@@ -115,8 +171,12 @@ def _find(
     if not isinstance(arguments, dict | None):
         raise InvalidParamsError("Invalid params: arguments must be an object.")
     tool = endpoint.snapshot.tools.get(name)
-    if tool is None or not endpoint.policy.allows(tool, context):
-        raise UnknownToolError(f"Unknown tool: {cut(name)}")
+    if (
+        tool is None
+        or not any(opened_by(context.auth, [tool]))
+        or not endpoint.policy.allows(tool, context)
+    ):
+        raise UnknownToolError(f"Unknown tool: {shortened(name)}")
     if request is None:
         return tool, None
     if tool.headers and request.headers is not None:

@@ -39,6 +39,6 @@ class Source(ABC):
         return self.messages
 
 
-def first_line(exception: Exception) -> str:
-    """Return the first line of an exception's text without its full stop, or its class's name."""
-    return (str(exception).splitlines() or [type(exception).__name__])[0].rstrip(".")
+def first_line(text: Exception | str) -> str:
+    """Return the first line of a text without its full stop; of an empty one its class's name."""
+    return (str(text).splitlines() or [type(text).__name__])[0].rstrip(".")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,11 @@ from django.core import checks
 
 from mcp_bridge.calls.arguments import typed_checker
 from mcp_bridge.calls.results import encoder
+from mcp_bridge.conf import conf
 from mcp_bridge.features import AccessRule, Tool, ToolCall, ToolOptions
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
-from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters
+from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters, is_plain
 from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.sources.base import NotYet, Source, first_line
@@ -50,17 +53,6 @@ class MarkedFunction(ABC):
     def tool(self, source: Source) -> Tool | None:
         """Return the tool, or None where there can be none: ``source.messages`` has the reason."""
         where, options = f"{self.name} ({location(self.function)})", self.options
-        if options.scopes:
-            source.messages.append(
-                checks.Error(
-                    f"{where} has the scopes {', '.join(options.scopes)}, which are not "
-                    "enforced yet, so it is not served.",
-                    hint="Take the scopes away, and say who may use it with Django permissions: "
-                    'mcp_tool(permissions="app.codename").',
-                    id="mcp_bridge.E009",
-                )
-            )
-            return None
         try:
             signature = Signature.of(self.function, skip=self.skip)
             inputs = Inputs(signature)
@@ -68,6 +60,9 @@ class MarkedFunction(ABC):
             tool = self._tool(signature, inputs, outputs)
             # A definition that cannot be written would take the whole list with it.
             encode(tool.definition(LATEST))
+            if conf.BUILD == "eager":
+                # Else each is made when the first call needs it.
+                _ = inputs.validator, outputs.serializer, outputs.check
         except tuple(TRANSIENT) as exception:
             source.messages.append(
                 NotYet(
@@ -81,7 +76,7 @@ class MarkedFunction(ABC):
             return None
         except Exception as exception:
             # Types describe themselves with code of the site's own, which may raise anything.
-            self._withhold(source, where, first_line(exception))
+            self._withhold(source, where, exception)
             return None
         unread = [
             *((text, options.input_schema) for text in (*signature.errors, *inputs.errors)),
@@ -98,7 +93,7 @@ class MarkedFunction(ABC):
             return None
         source.messages += [
             checks.Warning(
-                f"{where}: {sentence.splitlines()[0].rstrip('.')}.",
+                f"{where}: {first_line(sentence)}.",
                 hint="The schema given by hand is enforced, and the value is passed as it was "
                 "sent. Change the hint to Any, or to one that can be read.",
                 id="mcp_bridge.W001",
@@ -116,11 +111,10 @@ class MarkedFunction(ABC):
             )
         return tool
 
-    def _withhold(self, source: Source, where: str, reason: str) -> None:
+    def _withhold(self, source: Source, where: str, reason: Exception | str) -> None:
         source.messages.append(
             checks.Error(
-                f"{where} is marked as a tool but not served: "
-                f"{reason.splitlines()[0].rstrip('.')}.",
+                f"{where} is marked as a tool but not served: {first_line(reason)}.",
                 hint="Change the function, or take the mark off. A hint has to be one that can be "
                 "read where the function is defined; Any takes any value.",
                 id="mcp_bridge.E006",
@@ -146,6 +140,8 @@ class MarkedFunction(ABC):
             icons=options.icons,
             meta=options.meta,
             check=typed_checker(inputs, given),
+            # A schema given by hand can be work for a while.
+            is_plain=given is None and is_plain(signature),
             invoke=self.invoker(self.function, signature),
             encode=encoder(outputs, promised),
             convert_error=self.convert_error,
@@ -180,18 +176,13 @@ class MarkedFunction(ABC):
         names = {each.name for each in own.parameters}
         invoke = self.invoker(function, own)
 
-        def narrowed(call: ToolCall) -> ToolCall:
+        def precheck(call: ToolCall) -> object:
             values = {**defaults, **call.arguments}
             if own.extra is MISSING:
                 values = {name: values[name] for name in names & values.keys()}
-            return replace(call, arguments=values)
+            return invoke(replace(call, arguments=values))
 
-        async def aprecheck(call: ToolCall) -> object:
-            return await invoke(narrowed(call))
-
-        if inspect.iscoroutinefunction(invoke):
-            return aprecheck
-        return lambda call: invoke(narrowed(call))
+        return precheck
 
 
 def location(function: Callable[..., object]) -> str:
@@ -200,7 +191,11 @@ def location(function: Callable[..., object]) -> str:
     code = getattr(function, "__code__", None)
     if code is None:
         return getattr(function, "__module__", None) or repr(function)
-    path = Path(code.co_filename)
-    if path.is_relative_to(Path.cwd()):
-        path = path.relative_to(Path.cwd())
-    return f"{path}:{code.co_firstlineno}"
+    return f"{_shown(code.co_filename, os.getcwd())}:{code.co_firstlineno}"
+
+
+# Many functions stand in one file.
+@lru_cache(maxsize=64)
+def _shown(filename: str, directory: str) -> Path:
+    path = Path(filename)
+    return path.relative_to(directory) if path.is_relative_to(directory) else path

@@ -10,11 +10,17 @@ takes a TypeError raised inside a procedure for wrong parameters.
 from __future__ import annotations
 
 import functools
+import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from traceback import extract_tb
+from types import FunctionType, ModuleType
 from typing import Any, Final
 
 from asgiref.sync import iscoroutinefunction
+from django.conf import settings
 from django.core import checks
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils.module_loading import import_string
@@ -22,19 +28,26 @@ from modernrpc import Protocol, RpcRequestContext
 from modernrpc.constants import NOT_SET
 from modernrpc.core import ProcedureWrapper
 from modernrpc.exceptions import AuthenticationError, RPCException, RPCInternalError
-from modernrpc.server import RpcServer
+from modernrpc.server import RpcNamespace, RpcServer
 
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import AccessRule, Context, Tool, ToolCall, ToolOptions
 from mcp_bridge.features.marks import options_of
 from mcp_bridge.protocol import ProtocolError
+from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.schemas import Signature
 from mcp_bridge.sources.base import Source, first_line
 from mcp_bridge.sources.functions import MarkedFunction, location
 
 # The names that the large clients accept; a dot only where the site asked for dotted names.
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+# For hints: the setting of a server that stands at no address of its own.
+NAME_SERVER: Final = (
+    'MCP_BRIDGE = {"SOURCES": {"rpc": {"OPTIONS": {"servers": ["library.procedures.server"]}}}}'
+)
+# Functions that only tests mark are registered by those tests.
+_OF_TESTS: Final = re.compile(r"(^|\.)(tests?|test_\w+|conftest)(\.|$)")
 
 
 class ModernRPCSource(Source):
@@ -44,6 +57,11 @@ class ModernRPCSource(Source):
     OPTIONS: ``servers``, a list of dotted paths (default: those in the URLconf), and ``prefix``,
     put before every name.
     """
+
+    def __init__(self, alias: str, options: JSONObject) -> None:
+        super().__init__(alias, options)
+        for name in options.keys() - {"servers", "prefix"}:
+            raise TypeError(f"it has no option {name!r}, only 'servers' and 'prefix'")
 
     def tools(self) -> Sequence[Tool]:
         servers = self._servers()
@@ -74,7 +92,7 @@ class ModernRPCSource(Source):
     def _servers(self) -> list[RpcServer]:
         paths = self.options.get("servers")
         if paths is None:
-            return list(dict.fromkeys(_servers_in(get_resolver().url_patterns)))
+            return list(dict.fromkeys(server for server, _ in _served_servers()))
         is_list = isinstance(paths, list | tuple)
         servers = []
         for path in paths if is_list else [paths]:
@@ -86,11 +104,18 @@ class ModernRPCSource(Source):
                     raise TypeError(f"it is a {type(server).__name__}, not an RpcServer")
                 servers.append(server)
             except Exception as exception:
+                hint = "Give the dotted path of a modernrpc.server.RpcServer."
+                # The modules that were being imported, of which the last one raised.
+                frames = extract_tb(exception.__traceback__)
+                for frame in [each for each in frames if each.name == "<module>"][-1:]:
+                    hint = (
+                        f"Mend {frame.filename}:{frame.lineno}, which raises when it is imported."
+                    )
                 self.messages.append(
                     checks.Error(
                         f"MCP_BRIDGE['SOURCES'][{self.alias!r}] names the server {path!r}: "
                         f"{first_line(exception)}.",
-                        hint="Give the dotted path of a modernrpc.server.RpcServer.",
+                        hint=hint,
                         id="mcp_bridge.E004",
                     )
                 )
@@ -104,16 +129,17 @@ class ModernRPCSource(Source):
         elif self.options.get("servers") is None:
             why = "it found no RpcServer in the URLconf"
             hint = (
-                'Add a server\'s view to the URLconf, as path("rpc", server.view), or name the '
-                'server in SOURCES ("OPTIONS": {"servers": [dotted path]}). Then mark its '
-                "procedures with @mcp_tool."
+                f"Name a server: {NAME_SERVER}; or add its view to the URLconf, as "
+                'path("rpc", server.view), which serves its procedures to whom their own `auth` '
+                "lets pass. Then mark procedures with @mcp_tool."
             )
         else:
             why = "its option 'servers' names 0 RpcServers"
             hint = "Name a server there, or take the option away to use those in the URLconf."
+        default = "" if "SOURCES" in getattr(settings, "MCP_BRIDGE", {}) else " (the default)"
         self.messages.append(
             checks.Warning(
-                f"MCP_BRIDGE['SOURCES'][{self.alias!r}] has no tools: {why}.",
+                f"MCP_BRIDGE['SOURCES'][{self.alias!r}]{default} has no tools: {why}.",
                 hint=hint,
                 id="mcp_bridge.W012",
             )
@@ -149,9 +175,10 @@ class Procedure(MarkedFunction):
         self.server = server
         self.wrapper = wrapper
         self.skip = [wrapper.context_target] if wrapper.context_target else []
-        is_open = wrapper.auth is NOT_SET or not wrapper.auth
-        predicate = None if is_open else self._is_permitted
-        self.access = AccessRule.of(options.public, options.permissions, predicate)
+        predicate = None if _is_open(wrapper) else self._is_permitted
+        self.access = AccessRule.of(
+            options.public, options.permissions, predicate, None, options.scopes
+        )
 
     def _is_permitted(self, context: Context) -> object:
         """Return what the procedure's own ``auth`` says."""
@@ -202,14 +229,76 @@ class Procedure(MarkedFunction):
         return ToolError(reported.message) if isinstance(reported, RPCException) else reported
 
 
-def _servers_in(patterns: Iterable[URLPattern | URLResolver]) -> Iterator[RpcServer]:
-    """Yield the servers whose views are in the URLconf, with any decorators around them."""
+def _is_open(wrapper: ProcedureWrapper) -> bool:
+    """Return whether neither the procedure nor its server has an ``auth``."""
+    return wrapper.auth is NOT_SET or not wrapper.auth
+
+
+def _served_servers() -> Iterator[tuple[RpcServer, str]]:
+    """Yield the servers whose views are in the URLconf, each with the pattern of its address."""
+    return _servers_in(get_resolver().url_patterns, "")
+
+
+def _servers_in(
+    patterns: Iterable[URLPattern | URLResolver], prefix: str
+) -> Iterator[tuple[RpcServer, str]]:
     for pattern in patterns:
+        address = prefix + str(pattern.pattern)
         if isinstance(pattern, URLResolver):
-            yield from _servers_in(pattern.url_patterns)
+            yield from _servers_in(pattern.url_patterns, address)
             continue
         view: object = pattern.callback
+        # Decorators stand around it.
         while view is not None:
             if isinstance(view, functools.partial):
-                yield from (each for each in view.keywords.values() if isinstance(each, RpcServer))
+                for each in view.keywords.values():
+                    if isinstance(each, RpcServer):
+                        yield each, address
             view = getattr(view, "__wrapped__", None)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedProcedure:
+    """A marked function that views of the URLconf serve; ``is_open`` where it has no ``auth``."""
+
+    function: Callable[..., Any]
+    options: ToolOptions
+    name: str
+    addresses: str
+    is_open: bool
+
+
+def served_procedures() -> Iterator[ServedProcedure]:
+    """Yield the marked functions that views of the URLconf serve, server by server."""
+    addresses: dict[RpcServer, list[str]] = {}
+    for server, address in _served_servers():
+        addresses.setdefault(server, []).append(repr(address))
+    for server, served in addresses.items():
+        at = " and ".join(served)
+        for each in server.procedures.values():
+            options = options_of(each.func_or_coro)
+            if options is not None:
+                yield ServedProcedure(each.func_or_coro, options, each.name, at, _is_open(each))
+
+
+def unregistered() -> list[FunctionType]:
+    """
+    Return the marked functions of the modules that are imported which nothing has registered.
+
+    Looked at are servers of the URLconf, and servers and namespaces that stand in a module.
+    """
+    registries: list[RpcServer | RpcNamespace] = [server for server, _ in _served_servers()]
+    marked: list[FunctionType] = []
+    for name, module in sys.modules.copy().items():
+        # No isinstance(), which has lazy objects do their work.
+        if not issubclass(type(module), ModuleType) or _OF_TESTS.search(name):
+            continue
+        for value in tuple(object.__getattribute__(module, "__dict__").values()):
+            if issubclass(type(value), RpcServer | RpcNamespace):
+                registries.append(value)
+            elif type(value) is FunctionType and value.__module__ == name and options_of(value):
+                marked.append(value)
+    wrappers = [each for registry in registries for each in registry.procedures.values()]
+    # A function may be registered with decorators or without.
+    registered = {id(inspect.unwrap(each.func_or_coro)) for each in wrappers}
+    return [each for each in marked if id(inspect.unwrap(each)) not in registered]

@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from rest_framework.test import APIClient
 
 from mcp_bridge.access.policy import served_host
+from mcp_bridge.audit.rows import writer
 from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, reachable
 from mcp_bridge.protocol import LATEST, REVISIONS
 from mcp_bridge.protocol.headers import parameter_headers
@@ -125,6 +126,9 @@ class MCPClient:
             secure=settings.SECURE_SSL_REDIRECT,
             headers={name: value for name, value in sent.items() if value is not None},
         )
+        if writer.is_running:
+            # The test may look at what is on record.
+            writer.flush()
         return self.response
 
 

@@ -1,17 +1,25 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, PermissionsMixin
 from django.core.exceptions import ValidationError
-from django.db.models import ForeignKey, QuerySet
-from django.forms import ModelChoiceField, ModelForm
+from django.db.models import Field, ForeignKey, QuerySet
+from django.forms import CheckboxSelectMultiple, ModelChoiceField, ModelForm
 from django.http import HttpRequest
+from django.utils.html import format_html_join
+from django.utils.safestring import mark_safe
+from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from mcp_bridge.access.policy import visible
+from mcp_bridge.access.scopes import supported_scopes
+from mcp_bridge.admin.scopes import NamesField, labelled
+from mcp_bridge.registry.registry import registry
 from mcp_bridge.tokens.models import Token
 
 FOR_OTHERS: Final = "mcp_bridge_tokens.issue_for_others"
@@ -49,8 +57,18 @@ class TokenAdmin(admin.ModelAdmin):
     list_filter = ["expires_at", "revoked_at"]
     list_select_related = ["user"]
     raw_id_fields = ["user"]
-    readonly_fields = ["hint", "created_at", "revoked_at", "last_used_at"]
+    readonly_fields = [
+        "granted_scopes",
+        "opened_tools",
+        "hint",
+        "created_at",
+        "revoked_at",
+        "last_used_at",
+    ]
     actions = ["revoke"]
+
+    class Media:
+        css = {"all": ["mcp_bridge/model-admin.css"]}
 
     def get_search_fields(self, request: HttpRequest) -> list[str]:
         return ["name", "hint", f"user__{get_user_model().USERNAME_FIELD}"]
@@ -68,11 +86,38 @@ class TokenAdmin(admin.ModelAdmin):
     def get_fields(self, request: HttpRequest, obj: Token | None = None) -> tuple[str, ...]:
         if obj is not None:
             return ("user", "name", "expires_at", *self.readonly_fields)
-        return ("user",) * request.user.has_perm(FOR_OTHERS) + ("name", "expires_at")
+        # What a token is limited to is chosen when it is issued, and not widened afterwards.
+        scope = ("scope",) * bool(supported_scopes())
+        return (
+            ("user",) * request.user.has_perm(FOR_OTHERS)
+            + ("name", "expires_at")
+            + scope
+            + ("tools",)
+        )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Token | None = None) -> list[str]:
         # The user whom a token acts as is part of what was handed out.
         return [] if obj is None else ["user", *self.readonly_fields]
+
+    def formfield_for_dbfield(
+        self, db_field: Field[Any, Any], request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        if db_field.name == "scope":
+            words = supported_scopes()
+        elif db_field.name == "tools":
+            # To whoever may not look at all tools, the names of others are not told.
+            sees_all = request.user.has_perm("mcp_bridge.view_toolsetting")
+            tools = registry.discovered if sees_all else visible(request.user)
+            words = {tool.name: str(tool.title or "") for tool in tools}
+        else:
+            return super().formfield_for_dbfield(db_field, request, **kwargs)
+        return NamesField(
+            choices=labelled(words),
+            required=False,
+            label=capfirst(db_field.verbose_name),
+            help_text=db_field.help_text,
+            widget=CheckboxSelectMultiple,
+        )
 
     def formfield_for_foreignkey(
         self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
@@ -100,9 +145,26 @@ class TokenAdmin(admin.ModelAdmin):
     def is_valid(self, token: Token) -> bool:
         return token.is_valid
 
+    @admin.display(description=_("scopes"))
+    def granted_scopes(self, token: Token) -> str:
+        return limit(token.scope, supported_scopes())
+
+    @admin.display(description=_("tools"))
+    def opened_tools(self, token: Token) -> str:
+        return limit(token.tools, {})
+
     @admin.action(description=_("Revoke selected tokens"), permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[Token]) -> None:
         for token in queryset:
             token.revoke()
             self.log_change(request, token, [{"changed": {"fields": ["revoked_at"]}}])
         self.message_user(request, gettext("The selected tokens are revoked."))
+
+
+def limit(names: str | None, words: Mapping[str, str]) -> str:
+    """Return the names that a token is limited to, each in a line with its words."""
+    if names is None:
+        return gettext("not limited")
+    labels = labelled({name: words.get(name, "") for name in names.split()})
+    lines = format_html_join(mark_safe("<br>"), "{}", ((label,) for _name, label in labels))
+    return lines or gettext("none")

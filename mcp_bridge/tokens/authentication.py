@@ -10,6 +10,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
+from mcp_bridge.access.credentials import bearer_token
 from mcp_bridge.tokens.models import PREFIX, Token
 
 logger = logging.getLogger("mcp_bridge.tokens")
@@ -30,9 +31,8 @@ class TokenAuthentication(BaseAuthentication):
     """
 
     def authenticate(self, request: Request) -> tuple[AbstractBaseUser, Token] | None:
-        scheme, _, rest = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
-        secret = rest.strip(" ")
-        if scheme.lower() != "bearer" or not secret.startswith(PREFIX):
+        secret = bearer_token(request)
+        if secret is None or not secret.startswith(PREFIX):
             return None
         token = Token.objects.find(secret)
         if token is None or not token.is_valid or not token.user.is_active:

@@ -7,16 +7,24 @@ SECRET_KEY. So many random bits need no slow hash, and a copy of the table holds
 
 from __future__ import annotations
 
+import pickle
 import secrets
+from collections.abc import Hashable, Iterable
 from datetime import datetime, timedelta
-from typing import Final
+from functools import cache, cached_property, lru_cache, partial
+from hmac import HMAC
+from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
-from django.db import models, transaction
+from django.db import models, router, transaction
+from django.db.models import Field, QuerySet
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_lazy as _
+
+from mcp_bridge.access.compiled import CompiledQuery, compiled
+from mcp_bridge.access.principals import principals
 
 PREFIX: Final = "mcp_"
 SHOWN: Final = 8
@@ -26,15 +34,37 @@ _SALT: Final = "mcp_bridge.tokens"
 
 def digest(secret: str, key: str | bytes | None = None) -> str:
     """Return the HMAC of a secret that is stored: 64 hexadecimal digits."""
-    return salted_hmac(_SALT, secret, secret=key, algorithm="sha256").hexdigest()
+    found = _keyed(settings.SECRET_KEY if key is None else key).copy()
+    found.update(secret.encode())
+    return found.hexdigest()
+
+
+@lru_cache(maxsize=8)
+def _keyed(key: str | bytes) -> HMAC:
+    """Return the HMAC of an empty secret, since a key that is derived once serves many."""
+    return salted_hmac(_SALT, "", secret=key, algorithm="sha256")
 
 
 class TokenManager(models.Manager["Token"]):
     def issue(
-        self, *, user: AbstractBaseUser, name: str, expires_at: datetime | None = None
+        self,
+        *,
+        user: AbstractBaseUser,
+        name: str,
+        expires_at: datetime | None = None,
+        scopes: Iterable[str] | None = None,
+        tools: Iterable[str] | None = None,
     ) -> tuple[Token, str]:
-        """Make a token for a user, and return it with its secret."""
-        token = self.model(user_id=user.pk, name=name, expires_at=expires_at)
+        """
+        Make a token for a user, and return it with its secret.
+
+        ``scopes`` and ``tools`` are names, to which it is limited: to none of them by an empty
+        list, and not at all by None.
+        """
+        scope, named = (None if each is None else " ".join(each) for each in (scopes, tools))
+        token = self.model(
+            user_id=user.pk, name=name, expires_at=expires_at, scope=scope, tools=named
+        )
         secret = token.make_secret()
         token.save(force_insert=True, using=self._db)
         return token, secret
@@ -43,11 +73,22 @@ class TokenManager(models.Manager["Token"]):
         """Return the token with that secret and its user, or None."""
         keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
         digests = [digest(secret, key) for key in keys]
-        # Not first(), which sorts as well: this query is most of what authenticating costs.
+        # Not the manager of a user's tokens, whose query says whose they are.
+        if type(self) is TokenManager:
+            alias = self._db or router.db_for_read(self.model, **self._hints)  # type: ignore[attr-defined]
+            query = compiled(
+                ("token", len(digests)), alias, digests, partial(self._with_digest, digests)
+            )
+            if query is not None and query.fields == _columns():
+                return _token(query, digests)
+        # Not first(), which sorts as well.
         try:
-            return self.select_related("user").get(digest__in=digests)
+            return self._with_digest(digests).get()
         except Token.DoesNotExist:
             return None
+
+    def _with_digest(self, digests: list[str]) -> QuerySet[Token]:
+        return self.select_related("user").filter(digest__in=digests).order_by()
 
 
 class Token(models.Model):
@@ -68,10 +109,26 @@ class Token(models.Model):
     expires_at = models.DateTimeField(
         _("expires"), null=True, blank=True, help_text=_("Empty for a token that does not expire.")
     )
+    # Names with spaces between them; None where the token is not limited.
+    scope = models.TextField(
+        _("scopes"),
+        null=True,
+        blank=True,
+        help_text=_("With none chosen, the token may do all that its user may."),
+    )
+    tools = models.TextField(
+        _("tools"),
+        null=True,
+        blank=True,
+        help_text=_("With none chosen, the token opens all tools that its user may call."),
+    )
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True, editable=False)
     last_used_at = models.DateTimeField(_("last used"), null=True, blank=True, editable=False)
 
     objects = TokenManager()
+
+    # Its limits are those that it was issued with (mcp_bridge.access.scopes).
+    can_gain_scopes = False
 
     class Meta:
         app_label = "mcp_bridge_tokens"
@@ -87,6 +144,11 @@ class Token(models.Model):
     def is_valid(self) -> bool:
         expired = self.expires_at is not None and self.expires_at <= timezone.now()
         return self.revoked_at is None and not expired
+
+    @cached_property
+    def allowed_tools(self) -> frozenset[str] | None:
+        """The names of the tools that the token opens; None for all that its user may call."""
+        return None if self.tools is None else frozenset(self.tools.split())
 
     def make_secret(self) -> str:
         """Return a new secret for this token, which is stored nowhere; save() keeps its digest."""
@@ -108,3 +170,48 @@ class Token(models.Model):
                 # Another request may have recorded its use since this token was read.
                 unused = Token.objects.filter(pk=self.pk).exclude(last_used_at__gt=now - USED_EVERY)
                 unused.update(last_used_at=now)
+            # What is kept says that it was not used.
+            principals.drop(_key(self))
+
+
+def _key(token: Token) -> Hashable:
+    return "token", token._state.db, token.digest
+
+
+@cache
+def _columns() -> tuple[Field[Any, Any], ...]:
+    """Return the fields that a token and its user are made of, where that takes no more."""
+    user = Token._meta.get_field("user").related_model
+    # Of a proxy or a subclass, columns are in an order or in tables of their own.
+    if user._meta.parents:
+        return ()
+    return (*Token._meta.concrete_fields, *user._meta.concrete_fields)
+
+
+@cache
+def _attributes() -> list[str]:
+    return [field.attname for field in _columns()]
+
+
+def _token(query: CompiledQuery, digests: list[str]) -> Token | None:
+    """Return the token and its user, as read now, or PRINCIPAL_MAX_AGE seconds ago at most."""
+    found = (principals.get(("token", query.alias, each)) for each in digests)
+    kept = next(filter(None, found), None)
+    reading = None
+    if kept is not None:
+        row = pickle.loads(kept)
+    else:
+        reading = principals.read(query.alias, Token)
+        row = next(iter(query.run(digests)), None)
+        if row is None:
+            return None
+    values = query.converted(row)
+    names, mine = _attributes(), len(Token._meta.concrete_fields)
+    token = Token.from_db(query.alias, names[:mine], values[:mine])
+    of_user = Token._meta.get_field("user")
+    user = of_user.related_model.from_db(query.alias, names[mine:], values[mine:])
+    of_user.set_cached_value(token, user)
+    if reading is not None:
+        # As bytes, since each request has objects of its own, down to the values of their fields.
+        principals.keep(_key(token), pickle.dumps(row), reading)
+    return token

@@ -92,10 +92,16 @@ def _text(result: CallToolResult) -> str:
 
 @asynccontextmanager
 async def visit(
-    url: str, mode: str, token: str | None, say: Callable[[str], None]
+    url: str, mode: str, credential: str | httpx2.Auth, say: Callable[[str], None]
 ) -> AsyncIterator[Visitor]:
-    """A connection; ``mode`` is the client's: "auto" discovers the era, "legacy" shakes hands."""
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    """
+    A connection with a token, or by a login.
+
+    ``mode`` is the client's: "auto" discovers the era, "legacy" shakes hands.
+    """
+    is_token = isinstance(credential, str)
+    headers = {"Authorization": f"Bearer {credential}"} if is_token else {}
+    auth = None if is_token else credential
     # A proxy that the environment names has no business with this machine's own address.
 
     async def agree(_: object, question: ElicitRequestParams) -> ElicitResult:
@@ -106,7 +112,7 @@ async def visit(
         return ElicitResult(action="accept", content={"confirm": True})
 
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False) as http,
+        httpx2.AsyncClient(headers=headers, auth=auth, timeout=60, trust_env=False) as http,
         Client(
             streamable_http_client(url, http_client=http), mode=mode, elicitation_callback=agree
         ) as client,

@@ -9,11 +9,12 @@ from importlib.metadata import version
 from importlib.util import find_spec
 
 from testproject.demo.client import Visitor, expect, visit
+from testproject.demo.login import Browser, login
 from testproject.demo.site import SiteLog
+from testproject.newsroom.seeding.users import PASSWORD
 
 # The client's mode for each era, and the revision that has to come of it.
 ERAS = {"auto": "2026-07-28", "legacy": "2025-11-25"}
-PUBLIC_TOOLS = ["articles_headlines", "sections_list"]
 TITLE = "Lighthouse keeper retires after forty years"
 BODY = (
     "The light at the harbour mouth will turn without her: Fairhaven's last lighthouse keeper "
@@ -47,7 +48,7 @@ class Script:
                     self._connected(visitor, revision)
                     seen[revision][role] = await self._tools(visitor)
                     await scene(visitor)
-            await self._anonymously(mode, revision)
+            await self._by_login(mode, revision)
         self._compare(seen)
 
     def _connected(self, visitor: Visitor, revision: str) -> None:
@@ -145,14 +146,18 @@ class Script:
         self.say(f"wire_import, whose agency is down: {text}")
         self.say(f"    while the site's log has: {cause[:48]}...")
 
-    async def _anonymously(self, mode: str, revision: str) -> None:
-        self.head(f"Without a token, MCP {revision}")
-        async with visit(self.url, mode, None, self.say) as visitor:
+    async def _by_login(self, mode: str, revision: str) -> None:
+        self.head(f"By a login, with the address alone, MCP {revision}")
+        browser = Browser("reader", PASSWORD, say=self.say)
+        async with visit(self.url, mode, login(self.url, browser), self.say) as visitor:
             self._connected(visitor, revision)
-            names = await visitor.tool_names()
-            expect(names == PUBLIC_TOOLS, f"{PUBLIC_TOOLS} without a token, not {names}")
-            await visitor.call("articles_headlines", limit=3)
-        self.say(f"sees {len(names)} public tools: {', '.join(names)}")
+            me = await visitor.call("desk_whoami")
+            expect(me["username"] == "reader", "the client to act as its user")
+            found = await visitor.call("articles_search", query="harbour", page_size=1)
+            slug = found["hits"][0]["slug"]
+            self.say(f"acts as {me['username']} and reads; to comment takes another scope:")
+            await visitor.call("comments_add", article=slug, text="Seen by a demo.")
+            self.say("comments_add: done, once the user had allowed that too")
 
     def _compare(self, seen: dict[str, dict[str, list[str]]]) -> None:
         modern, legacy = seen.values()

@@ -6,7 +6,7 @@ import logging
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,8 +18,10 @@ from django.core.management import call_command
 from django.core.servers.basehttp import ThreadedWSGIServer, WSGIRequestHandler
 from django.core.wsgi import get_wsgi_application
 from django.db import connection
+from django.test.utils import override_settings
 
 from mcp_bridge.tokens.models import Token
+from testproject.authorization import authorization
 from testproject.newsroom.seeding.users import USERS
 
 HOST = "127.0.0.1"
@@ -36,6 +38,11 @@ def fresh_newsroom() -> Iterator[None]:
             yield
         finally:
             connection.close()
+
+
+def served_at(url: str) -> AbstractContextManager[None]:
+    """The newsroom, where clients can log in: its settings have to say where it is served."""
+    return override_settings(**authorization(url, settings.MCP_BRIDGE))
 
 
 def _use_database(path: Path) -> None:

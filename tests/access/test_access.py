@@ -104,13 +104,12 @@ def make_user(kind: str) -> Any:
     if kind == "anonymous":
         return None
     users = get_user_model().objects
-    if kind in ("superuser", "inactive superuser"):
-        user = users.create_superuser(kind, is_active=kind == "superuser")
-        return user
-    user = users.create_user("ada" if kind == "ada" else kind, is_active=kind != "inactive")
-    if kind in ("adder", "both", "inactive"):
+    if kind == "superuser":
+        return users.create_superuser(kind)
+    user = users.create_user(kind)
+    if kind in ("adder", "both"):
         user.user_permissions.add(permission(ADD))
-    if kind in ("both", "inactive"):
+    if kind == "both":
         user.user_permissions.add(permission(DELETE))
     if kind == "by group":
         group = Group.objects.create(name="adders")
@@ -129,8 +128,6 @@ EXPECTED: dict[str, set[str]] = {
     "by group": PEOPLE | {"adding"},
     "both": PEOPLE | {"adding", "both"},
     "superuser": PEOPLE | {"adding", "both", "nothing"},
-    "inactive": ANYBODY,
-    "inactive superuser": ANYBODY,
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from rest_framework import exceptions
-from rest_framework.authentication import BaseAuthentication
+from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.test import APIClient
 
 from mcp_bridge import Context
@@ -331,6 +331,31 @@ def test_an_error_of_a_class_is_logged_and_lets_nobody_in(settings: Any) -> None
     response = refused(client, "tools/call", name="whoami")
     assert response.json()["error"]["code"] == -32603
     assert (b"SECRET-MARKER" in response.content, CALLS) == (False, [])
+
+
+class Decoding(BaseAuthentication):
+    """Reads every credential as text, as classes of libraries do."""
+
+    def authenticate(self, request: Any) -> Any:
+        CALLS.append("Decoding")
+        get_authorization_header(request).decode("utf-8")
+
+
+@pytest.mark.usefixtures("ada", "guarded")
+@pytest.mark.parametrize(
+    "header", ["Token \xff\xfe", "Bearer caf\xe9", "Bearer \u20ac", "Bearer \0"]
+)
+def test_a_header_that_is_no_text_is_401_before_any_class_reads_it(
+    header: str, settings: Any, caplog: Any
+) -> None:
+    authenticated_by(settings, f"{__name__}.Decoding", TOKENS)
+    client = CheckedClient()
+    client.headers["Authorization"] = header
+    response = refused(client)
+    assert (response.status_code, CALLS) == (401, [])
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
+    assert "not valid" in response.json()["error"]["message"]
+    assert 'error="invalid_token"' in response["WWW-Authenticate"]
 
 
 @pytest.mark.usefixtures("guarded")

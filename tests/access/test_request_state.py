@@ -154,7 +154,8 @@ def test_who_may_no_longer_call_has_no_use_of_a_yes(user: Any, settings: Any) ->
     for given in (state, None):
         assert "Unknown tool" in refused(asker, given)
     get_user_model().objects.update(is_active=False)
-    assert "Unknown tool" in refused(CheckedClient(user=again(pk=user.pk)), state)
+    with pytest.raises(MCPError, match="not valid"):
+        call(CheckedClient(user=again(pk=user.pk)), state)
 
 
 def test_what_has_other_parameters_by_now_is_not_run(asker: CheckedClient, settings: Any) -> None:

@@ -76,6 +76,7 @@ def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(throttling, "_breakers", defaultdict(throttling.CircuitBreaker))
     cache.clear()
     throttling._local.clear()
+    throttling._refused.clear()
     CALLS.clear()
     yield
     cache.clear()

@@ -56,6 +56,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(throttling, "_breakers", defaultdict(throttling.CircuitBreaker))
     monkeypatch.setattr(SocketCache, "asked", 0)
     throttling._local.clear()
+    throttling._refused.clear()
     # Paths of sockets are short.
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -197,6 +198,7 @@ def test_a_redis_that_is_stopped_continues_and_dies(
         # What it counted before it was stopped, and what reached it when it went on.
         assert allowed(modern, most=50) <= 20
     throttling._local.clear()
+    throttling._refused.clear()
     assert allowed(modern, most=1) == 1
 
 

@@ -74,8 +74,12 @@ class Migration(migrations.Migration):
     operations = [migrations.RunPython(fill)]
 """
 LIST = """
+import sys
 import django
 django.setup()
+from django.core.management import call_command
+if "migrate" in sys.argv:
+    call_command("migrate", verbosity=0)
 from mcp_bridge.testing import MCPClient
 print([tool["name"] for tool in MCPClient().list_tools()])
 """
@@ -100,7 +104,7 @@ def site(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def python(site: Path, *arguments: str) -> str:
+def python(site: Path, *arguments: str, fails: bool = False) -> str:
     done = subprocess.run(
         [sys.executable, "-W", "error", *arguments],
         cwd=site,
@@ -114,7 +118,7 @@ def python(site: Path, *arguments: str) -> str:
         timeout=60,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode != 0) is fails, done.stderr
     return done.stdout
 
 
@@ -130,8 +134,35 @@ def test_no_tool_is_made_before_all_migrations_are_done(site: Path) -> None:
     assert python(site, "-c", LIST).splitlines()[-1] == "['order']"
 
 
+def check_the_site_goes_on(site: Path) -> None:
+    """Migrate to the end, and list the tools, in one process."""
+    assert python(site, "-c", LIST, "migrate").splitlines()[-1] == "['order']"
+
+
 @pytest.mark.parametrize("app", ["mcp_bridge", "stock"])
 def test_no_tool_is_made_between_two_runs_of_migrate(site: Path, app: str) -> None:
     first = ["stock", "0001"] if app == "stock" else [app]
     assert "FORM MADE" not in migrate(site, *first)
     test_no_tool_is_made_before_all_migrations_are_done(site)
+
+
+@pytest.mark.parametrize("applied", [["contenttypes"], ["stock", "0001"]])
+@pytest.mark.parametrize(
+    "asking", [("-c", LIST), ("-m", "django", "mcp_doctor")], ids=["request", "mcp_doctor"]
+)
+def test_no_tool_is_made_for_who_asks_between_two_runs(
+    site: Path, applied: list[str], asking: tuple[str, ...]
+) -> None:
+    migrate(site, *applied)
+    assert "FORM MADE" not in python(site, *asking, fails=True)
+    check_the_site_goes_on(site)
+
+
+def test_the_doctor_looks_at_no_tools_while_a_migration_of_another_app_waits(site: Path) -> None:
+    migrate(site, "mcp_bridge")
+    migrate(site, "stock", "0001")
+    found = python(site, "-m", "django", "mcp_doctor", fails=True)
+    assert "FORM MADE" not in found
+    assert "Migrations of 'default' wait" in found
+    assert "stock.0002_second" in found
+    check_the_site_goes_on(site)

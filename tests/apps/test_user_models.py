@@ -46,7 +46,7 @@ from django.urls import include, path
 from modernrpc.server import RpcServer
 from mcp_bridge import mcp_tool
 
-server = RpcServer()
+server = RpcServer(auth=lambda request: request.user.is_authenticated)
 
 @server.register_procedure
 @mcp_tool(permissions="auth.change_group")

@@ -11,6 +11,7 @@ import pytest
 from django.core.cache import cache
 from django.db import connection
 
+from mcp_bridge.access import throttling
 from mcp_bridge.access.policy import AccessPolicy
 from mcp_bridge.audit import recorder
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
@@ -149,6 +150,7 @@ def test_the_client_is_what_it_says_of_itself_or_its_user_agent(
 
 def test_who_has_no_credential_is_told_by_address_and_agent(serving: Callable[..., None]) -> None:
     serving()
+    throttling._refused.clear()
     client = CheckedClient(token="mcp_wrong")
     client.headers["User-Agent"] = AGENT
     assert attempt(client)["code"] == 401

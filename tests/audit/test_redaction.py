@@ -21,8 +21,8 @@ from mcp_bridge.audit.redaction import (
     SensitiveFields,
     redact_to_json,
     sensitive_fields,
-    storable,
 )
+from mcp_bridge.protocol.text import storable
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from tests.support.recording import record

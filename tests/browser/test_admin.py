@@ -11,10 +11,12 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from playwright.sync_api import Page
 
-from mcp_bridge.models import ToolSetting
+from mcp_bridge.models import Scope, ToolSetting
 from mcp_bridge.registry.fingerprints import fingerprint
 from mcp_bridge.testing import MCPClient
-from tests.browser.conftest import SCHEMES, WIDTHS, check, missed_by_the_keyboard
+from mcp_bridge.tokens.models import Token
+from tests.browser.conftest import PICTURES, SCHEMES, WIDTHS, check, missed_by_the_keyboard
+from tests.support.serving import set_tool
 
 Visit = Callable[..., Page]
 LIST = "/admin/mcp_bridge/toolsetting/"
@@ -101,6 +103,38 @@ def test_a_tool_with_a_nested_form_gives_a_picture(visit: Visit) -> None:
     check(page, "admin-result")
 
 
+def test_scopes_of_several_tools_are_set_at_once(visit: Visit) -> None:
+    for name in ("read", "write"):
+        Scope.objects.create(name=f"articles:{name}", description=f"{name.title()} articles")
+    page = visit(LIST)
+    for name in ("articles_delete", "articles_draft"):
+        page.get_by_role("row", name=name).locator("input.action-select").check()
+    page.get_by_label("Action:").select_option(label="Set scopes of the selected tools")
+    page.locator("button[name=index]").click()
+    page.get_by_label("articles:write: Write articles").check()
+    check(page, "admin-scopes")
+    assert missed_by_the_keyboard(page) == []
+    page.get_by_role("button", name="Add these").click()
+    page.get_by_text("The scopes of 2 tools changed.").wait_for()
+    assert ToolSetting.objects.filter(scopes="articles:write").count() == 2
+
+
+def test_a_token_is_limited_when_it_is_issued(visit: Visit) -> None:
+    Scope.objects.create(name="articles:read", description="Read articles")
+    page = visit("/admin/mcp_bridge_tokens/token/add/")
+    page.get_by_label("Name:").fill("Laptop")
+    page.get_by_label("articles:read: Read articles").check()
+    page.locator("input[name=tools][value=articles_get]").check()
+    page.locator(".select2-selection").click()
+    page.locator(".select2-search__field").fill("admin")
+    page.get_by_role("option", name="admin", exact=True).click()
+    page.screenshot(path=PICTURES / "admin-token.png")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_text("copy it now").wait_for()
+    token = Token.objects.get()
+    assert (token.scope, token.tools) == ("articles:read", "articles_get")
+
+
 def test_a_destructive_tool_asks_first(visit: Visit) -> None:
     page = visit(tool("articles_delete") + "try/")
     page.get_by_label("slug").fill("no-such-article")
@@ -124,10 +158,12 @@ def test_the_tools_of_another_user_are_seen(visit: Visit) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_pages_are_legible_and_accessible(visit: Visit, width: int, scheme: Any) -> None:
     admin = get_user_model().objects.get(username="admin")
+    set_tool("articles_draft", scopes="articles:write")
     pages = {
         "admin-list": LIST,
         "admin-tool": tool("articles_draft"),
         "admin-try": tool("statistics_chart") + "try/",
+        "admin-words": "/admin/mcp_bridge/scope/",
         "admin-visible": f"{LIST}sees/?user={admin.pk}",
     }
     for name, address in pages.items():

@@ -307,3 +307,23 @@ def test_nothing_is_fetched_for_a_schema(settings: Any) -> None:
     assert names() == []
     (message,) = messages("mcp_bridge.E006")
     assert "refers to https://example.com/schema, and nothing is fetched" in message
+
+
+ADDRESS = "https://newsroom.example/en/sections/politics/archive/2026/november/article-"
+
+
+def prices(by_address: dict[str, int | list[int]]) -> str:
+    """Take prices by the addresses of what they are of."""
+    return "taken"
+
+
+def test_long_names_that_begin_alike_are_told_apart(client: CheckedClient, settings: Any) -> None:
+    serve(settings, prices)
+    sent = {f"{ADDRESS}{number}": price for number, price in enumerate([1, "2", [3], ["4"], "[5]"])}
+    found = client.call_tool("prices", {"by_address": sent})
+    start = "/by_address/" + ADDRESS.replace("/", "~1")
+    assert [path for path, _ in errors_of(found)] == [*(f"{start}1", f"{start}3/0", f"{start}4")]
+    lines = text_of(found).splitlines()
+    assert [line.endswith("send the array itself, not a string of JSON") for line in lines] == [
+        *(False, False, True)
+    ]

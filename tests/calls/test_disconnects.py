@@ -16,11 +16,19 @@ from django.db.backends.signals import connection_created
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
+from tests.support import lane
 from tests.support.asgi import Departing, posted
 from tests.support.recording import record
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BEGUN, GO_ON = threading.Event(), threading.Event()
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["django", "direct lane"])
+def application(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients go in the same way whichever application they call."""
+    if request.param:
+        monkeypatch.setattr(lane, "IS_ON", True)
 
 
 @pytest.fixture(autouse=True)

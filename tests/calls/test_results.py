@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -331,3 +332,40 @@ def test_a_result_is_encoded_once(modern: CheckedClient, settings: Any) -> None:
         encoded.clear()
         assert modern.call_tool("tell", {"error": error})["isError"] is error
         assert encoded == ["once"]
+
+
+@pytest.mark.parametrize("revision", REVISIONS.values(), ids=str)
+@pytest.mark.parametrize(
+    "value",
+    ["", "a", 'say "a\\b"', "".join(map(chr, range(0x30))), "\x7f\u2028é\U0001f600", "{}", "[1]"]
+    + [0, -1, 2**63 - 1, -(2**63), 2**64, 10**300, True, False, None, 1.5, 1e300, [], ["a"], {}]
+    + [{"a": ['"', "\\", "\n", "\x1f", "\x7f"]}],
+    ids=repr,
+)
+def test_a_result_is_written_as_if_by_members(
+    value: Any, revision: Any, settings: Any, user: Any
+) -> None:
+    """Whether it is written whole or member by member, with a hint or without one."""
+    for hint in (type(value) if value is not None else None, Any):
+        serve(settings, giving(hint, value))
+        result = served("give").encode(value)
+        (block,) = result.content
+        by_members = replace(result, content=[TextContent(block.text)])
+        assert result == by_members
+        assert result.to_json(revision) == by_members.to_json(revision)
+        wrapped = value if isinstance(value, dict) else {"result": value}
+        assert result.structured_content == wrapped
+        assert (block.text if isinstance(value, str) else json.loads(block.text)) == value
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [(int, "1"), (int, 1.5), (str, 1), (str, ["a"]), (bool, 1), (int, 10**309), (str, None)]
+    + [(str, "\ud800"), (bool, "true"), (int, None)],
+)
+def test_a_result_of_another_type_than_the_hint_is_no_result(
+    hint: Any, value: Any, settings: Any
+) -> None:
+    serve(settings, giving(hint, value))
+    with pytest.raises((ValueError, TypeError)):
+        served("give").encode(value)

@@ -108,6 +108,19 @@ def test_a_failed_write_leaves_the_database_usable(modern: CheckedClient, settin
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_tool_that_should_only_read_is_undone_within_a_transaction_alone(
+    modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, write, read_only=True)
+    with transaction.atomic():
+        Group.objects.create(name="before")
+        modern.call_tool("write", {"then": "refuse"})
+        assert list(Group.objects.values_list("name", flat=True)) == ["before"]
+    modern.call_tool("write", {"then": "refuse"})
+    assert set(Group.objects.values_list("name", flat=True)) == {"before", "written"}
+
+
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("atomic", [False, True], ids=["", "ATOMIC_REQUESTS"])
 def test_a_call_is_all_or_nothing(

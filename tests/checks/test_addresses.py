@@ -98,6 +98,23 @@ def test_w031_a_catch_all_stands_before_the_endpoint(settings: Any) -> None:
     assert found() == []
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        path("<int:team>/mcp", MCPView.as_view()),
+        re_path(r"^(?:mcp|ai)/mcp$", MCPView.as_view()),
+        re_path(r"^(mcp|ai)/mcp$", MCPView.as_view()),
+    ],
+)
+def test_pages_beside_an_endpoint_of_which_only_a_pattern_is_known_are_no_finding(
+    pattern: URLPattern, settings: Any
+) -> None:
+    at(settings, path("", page), pattern, re_path(r"^.*$", page))
+    assert found() == []
+    with pytest.raises(ImproperlyConfigured, match="No address"):
+        MCPClient()
+
+
 def test_w031_a_catch_all_of_pages_with_a_slash_takes_the_one_spelling(settings: Any) -> None:
     # As Wagtail's and django CMS's patterns.
     at(settings, path("", include([re_path(r"^(?P<url>(?:[\w\-]+/)*)$", page)])), OURS)

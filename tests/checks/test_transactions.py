@@ -87,3 +87,49 @@ def test_w013_is_not_for_sites_whose_tools_only_read(
 ) -> None:
     serve(settings, write, read_only=True)
     assert warned(monkeypatch, default=SQLITE) == []
+
+
+FAST = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"
+IMMEDIATE = {"transaction_mode": "IMMEDIATE"}
+
+
+@pytest.mark.parametrize(
+    ("database", "missing"),
+    [
+        (SQLITE, ["transaction_mode", "init_command"]),
+        ({**SQLITE, "OPTIONS": IMMEDIATE}, ["init_command"]),
+        ({**SQLITE, "OPTIONS": {"init_command": FAST}}, ["transaction_mode"]),
+        ({**SQLITE, "OPTIONS": {**IMMEDIATE, "init_command": FAST[:24]}}, ["init_command"]),
+        ({**SQLITE, "OPTIONS": {**IMMEDIATE, "init_command": FAST}}, []),
+        ({**SQLITE, "OPTIONS": {**IMMEDIATE, "init_command": FAST.replace("=", " = ")}}, []),
+        ({**SQLITE, "OPTIONS": {**IMMEDIATE, "init_command": FAST.lower()}}, []),
+        ({**SQLITE, "NAME": ":memory:"}, []),
+        ({}, []),
+    ],
+)
+def test_w015_a_file_of_sqlite_that_waits_for_the_disk(
+    database: dict[str, Any], missing: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "connections", ConnectionHandler({"default": database}))
+    messages = tools.check_records()
+    assert [each.id for each in messages] == ["mcp_bridge.W015"] * bool(missing)
+    for message in messages:
+        hint = str(message.hint)
+        assert [each for each in ("transaction_mode", "init_command") if each in hint] == missing
+
+
+def test_w015_is_of_deployments_that_keep_records(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "connections", ConnectionHandler({"default": SQLITE}))
+    found_by = {
+        deploy: [
+            each.id
+            for each in checks.run_checks(tags=["mcp_bridge"], include_deployment_checks=deploy)
+            if each.id == "mcp_bridge.W015"
+        ]
+        for deploy in (False, True)
+    }
+    assert found_by == {False: [], True: ["mcp_bridge.W015"]}
+    settings.MCP_BRIDGE = {"AUDIT": None}
+    assert tools.check_records() == []

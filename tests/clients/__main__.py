@@ -1,7 +1,7 @@
 """
 Have real clients and strict schema converters judge the server: ``make clients``.
 
-ARGS="converters" or names of clients for some; ARGS=--write writes what was seen to
+ARGS="converters", "logins" or names of clients for some; ARGS=--write writes what was seen to
 ``results.json`` and the table of docs/clients/README.md. The first run installs the clients into
 ``.clients/``. Exits with 1 if any fails.
 """
@@ -23,6 +23,7 @@ from tests.clients.converters.judge import CONVERTERS, Converter, judge
 from tests.clients.environments import ROOT, SERVERS, install
 from tests.clients.environments import programs as programs_of
 from tests.clients.judging import judged
+from tests.clients.logins import WAYS, serving_logins
 from tests.clients.model import Model, scripted
 from tests.clients.programs import Seat
 from tests.clients.roster import CLIENTS, Client
@@ -37,7 +38,7 @@ def main(arguments: list[str]) -> int:
     # Without it, a terminated run would leave its children behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     names = {each for each in arguments if each != "--write"}
-    known = {client.name for client in CLIENTS} | {"converters"}
+    known = {client.name for client in CLIENTS} | {"converters", "logins"}
     if names - known:
         print(f"No such client: {', '.join(names - known)}; there are {', '.join(sorted(known))}.")
         return 2
@@ -50,6 +51,8 @@ def main(arguments: list[str]) -> int:
         for server in ("gunicorn", "uvicorn"):
             if chosen:
                 passed += clients(server, chosen, Path(folder), rows)
+            if not names or "logins" in names:
+                passed += logins(server, Path(folder))
     print(f"{sum(passed)} of {len(passed)} passed in {time.monotonic() - started:.0f} s")
     if "--write" in arguments:
         table.write(rows)
@@ -104,6 +107,19 @@ def strict(folder: Path) -> list[bool]:
             f"\n       {tool}: {path}: {issue[:90]}" for tool, path, issue in wrong[:SHOWN]
         )
         passed.append(line(not wrong, f"inspector --strict {site}", said))
+    return passed
+
+
+def logins(name: str, folder: Path) -> list[bool]:
+    """Have clients log in to one server that they are given nothing but the address of."""
+    passed = []
+    with serving_logins(name, folder / f"login-{name}") as server:
+        for way, wrong_of in WAYS.items():
+            try:
+                wrong = wrong_of(server)
+            except Failure as failure:
+                wrong = [str(failure)]
+            passed.append(line(not wrong, f"login, {way} ({name})", "; ".join(wrong)))
     return passed
 
 

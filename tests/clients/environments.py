@@ -2,7 +2,7 @@
 The environments of the clients, installed once and kept in ``.clients/`` at the project's root.
 
 Python packages are pinned in ``requirements.txt``, a section an environment, npm packages in
-``node/``. The project itself is in the environment of the servers alone.
+``node/`` and ``n8n/``. The project itself is in the environment of the servers alone.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ import sys
 import venv
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 HOME = ROOT / ".clients"
 NODE = HOME / "node"
 REQUIREMENTS = HERE / "requirements.txt"
-PACKAGES = [HERE / "node" / name for name in ("package.json", "package-lock.json", ".npmrc")]
 # Their binaries come by a script of the package's, which npm does not run unasked.
 WITH_SCRIPTS = ["@anthropic-ai/claude-code", "opencode-ai"]
+# The environments of npm packages.
+NPM = ("node", "n8n")
 SERVERS = "servers"
 
 
@@ -41,7 +43,8 @@ def npm_program(name: str) -> Path:
 def copy_scripts() -> None:
     """Put our own scripts beside the npm packages, since Node looks for those where a file is."""
     for script in (HERE / "node").glob("*.mjs"):
-        shutil.copy(script, NODE)
+        for name in NPM:
+            shutil.copy(script, HOME / name)
 
 
 def search_path() -> str:
@@ -57,7 +60,7 @@ def install() -> None:
     _install(SERVERS, found.pop(SERVERS), f"{ROOT}[demo,test]")
     with ThreadPoolExecutor() as pool:
         done = [pool.submit(_install, name, pins) for name, pins in found.items()]
-        done.append(pool.submit(_install_packages))
+        done += [pool.submit(_install_packages, name) for name in NPM]
         for each in done:
             each.result()
     copy_scripts()
@@ -77,11 +80,13 @@ def versions() -> dict[str, str]:
     """Every pinned version, by the name of its package."""
     pins = [line for text in sections().values() for line in text.splitlines() if "==" in line]
     found = {name: version for name, _, version in (pin.partition("==") for pin in pins)}
-    packages: dict[str, str] = json.loads(PACKAGES[0].read_text())["dependencies"]
+    packages: dict[str, str] = _package("node")["dependencies"]
+    unpacked, _, version = _package("n8n")["config"]["unpacked"].rpartition("@")
     # The older official client, of an environment of its own.
     return {
         **found,
         **packages,
+        unpacked: version,
         "mcp 1": _version("mcp", "google"),
         "mcp": _version("mcp", "agents"),
     }
@@ -106,21 +111,48 @@ def _install(name: str, pins: str, *more: str) -> None:
     stamp.set()
 
 
-def _install_packages() -> None:
-    stamp = _Stamp("node", "".join(file.read_text() for file in PACKAGES))
+def _package(name: str) -> dict[str, Any]:
+    package: dict[str, Any] = json.loads((HERE / name / "package.json").read_text())
+    return package
+
+
+def _install_packages(name: str) -> None:
+    files = [HERE / name / "package.json", HERE / name / "package-lock.json", HERE / "node/.npmrc"]
+    stamp = _Stamp(name, "".join(file.read_text() for file in files))
     if stamp.holds():
         return
-    print("Installing the npm packages ...", flush=True)
-    NODE.mkdir(exist_ok=True)
-    for file in PACKAGES:
-        shutil.copy(file, NODE)
+    print(f"Installing the npm packages {name!r} ...", flush=True)
+    folder = HOME / name
+    folder.mkdir(exist_ok=True)
+    for file in files:
+        shutil.copy(file, folder)
     npm, env = programs(SERVERS) / "npm", {**os.environ, "PATH": search_path()}
-    quiet = "--loglevel=error"
-    # Not "ci": it wants every platform's binary in the lock, also those that nobody has published.
-    subprocess.run([npm, "install", quiet], cwd=NODE, env=env, check=True)
-    rebuild = [npm, "rebuild", quiet, "--ignore-scripts=false", *WITH_SCRIPTS]
-    subprocess.run(rebuild, cwd=NODE, env=env, check=True, stdout=subprocess.DEVNULL)
+
+    def run(*arguments: str) -> str:
+        command = [npm, *arguments, "--loglevel=error"]
+        done = subprocess.run(
+            command, cwd=folder, env=env, check=True, stdout=subprocess.PIPE, text=True
+        )
+        return done.stdout.strip()
+
+    if name == "n8n":
+        run("install", "--omit=optional")
+        spec = _package(name)["config"]["unpacked"]
+        _unpack(folder / run("pack", spec), folder / "node_modules" / spec.rpartition("@")[0])
+    else:
+        # Not "ci": it wants every platform's binary in the lock, also what nobody has published.
+        run("install")
+        run("rebuild", "--ignore-scripts=false", *WITH_SCRIPTS)
     stamp.set()
+
+
+def _unpack(archive: Path, target: Path) -> None:
+    """Put a package where Node finds it, without what it depends on."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    tar = ["tar", "-xzf", archive, "--strip-components=1", "-C", target]
+    subprocess.run(tar, check=True)
+    archive.unlink()
 
 
 class _Stamp:

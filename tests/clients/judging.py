@@ -35,7 +35,11 @@ def judged(client: Client, seat: Seat, answer: dict[str, Any]) -> tuple[dict[str
         "images": "image" in answer["image"].get("kinds", []),
         "progress": any(each["progress"] for each in requests),
         "wrong": _told(answer["wrong"], seat),
-        "wait": {"how": how, "text": _told(answer["wait"], seat)},
+        "wait": {
+            "how": how,
+            "text": _told(answer["wait"], seat),
+            "repeated": _told(answer["repeated"], seat) if "repeated" in answer else "",
+        },
         "bad": _told(answer["bad"], seat),
     }
     return row, wrong
@@ -46,20 +50,27 @@ def _missing(tools: list[str], listed: list[str]) -> list[str]:
     return [f"does not list {', '.join(missing)}"] if missing else []
 
 
-def _wait(client: Client, answer: dict[str, Any], state: tuple[bool, int]) -> tuple[list[str], str]:
+def _wait(
+    client: Client, answer: dict[str, Any], state: tuple[bool, list[str]]
+) -> tuple[list[str], str]:
     """Whether the call has waited for a person, and how."""
-    deleted, waiting = state
+    deleted, queued = state
     if answer["asked"]:
         wrong = [] if deleted else ["the user has agreed, and nothing was deleted"]
         return wrong, "asks its user"
-    if deleted:
+    shown = _text(answer["wait"])
+    if deleted and not queued:
         return ["deleted without being asked"], "does not wait"
-    if client.declines and not waiting and "did not agree" in _text(answer["wait"]):
+    if client.declines and not queued and "did not agree" in shown:
         return [], "says no by itself"
-    if waiting != 1:
-        return [f"no call waits in the queue: {_text(answer['wait'])[:160]}"], "does not wait"
-    if "needs the approval of a person" not in _text(answer["wait"]):
+    if len(queued) != 1:
+        return [f"not one call in the queue, but {len(queued)}: {shown[:160]}"], "does not wait"
+    if "needs the approval of a person" not in shown:
         return ["waits, and does not say so"], "waits in the queue"
+    # An article that was deleted before could not be found now.
+    repeated = _text(answer.get("repeated", {"text": "it was not approved"}))
+    if queued != ["done"] or not deleted or '"comments"' not in repeated:
+        return [f"approved and repeated, it has not run: {repeated[:160]}"], "waits in the queue"
     return [], "waits in the queue"
 
 

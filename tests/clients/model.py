@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -24,24 +24,32 @@ class Model:
 
     def __init__(self) -> None:
         self.plans: dict[str, list[Call]] = {}
+        self.approvals: dict[str, Callable[[], bool]] = {}
         self.tools: dict[str, dict[str, Any]] = {}
         self.told: dict[str, list[str]] = {}
         self.pictures: set[str] = set()
         self.address = ""
 
-    def expect(self, client: str, calls: list[Call]) -> str:
-        """Plan the calls of a client; returns the address to give to it."""
+    def expect(self, client: str, calls: list[Call], approved: Callable[[], bool]) -> str:
+        """
+        Plan the calls of a client; returns the address to give to it.
+
+        After the last, ``approved`` is asked whether a person approves it; then it is repeated.
+        """
         self.plans[client] = calls
+        self.approvals[client] = approved
         return f"{self.address}/{client}"
 
     def answer(self, client: str, tools: dict[str, Any], told: list[str]) -> Call | None:
         """The next call, by the tool's own name here; None if there is nothing to call."""
         self.told[client] = max(self.told.get(client, []), told, key=len)
         plan = self.plans[client]
-        if not tools or len(told) >= len(plan):
+        if not tools or len(told) > len(plan):
+            return None
+        if len(told) == len(plan) and not self.approvals[client]():
             return None
         self.tools.setdefault(client, {}).update(tools)
-        name, arguments = plan[len(told)]
+        name, arguments = plan[min(len(told), len(plan) - 1)]
         found = [each for each in tools if each.endswith(name)]
         return (found[0], arguments) if found else None
 

@@ -12,10 +12,11 @@ import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.clients.environments import NODE, ROOT, SERVERS, npm_program, programs, search_path
+from tests.clients.environments import HOME, NPM, ROOT, SERVERS, npm_program, programs, search_path
 from tests.clients.model import Model
 from tests.clients.serving import Failure, Server
 
@@ -76,9 +77,14 @@ class Seat:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content if isinstance(content, str) else json.dumps(content))
 
+    def approved(self) -> bool:
+        """Have a person approve the call that waits; whether there was one."""
+        command = self.server.approval(self.client)
+        return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
+
     def ask_model(self) -> str:
         """Plan the steps; returns the model's address."""
-        return self.model.expect(self.client, list(self.steps.values()))
+        return self.model.expect(self.client, list(self.steps.values()), cache(self.approved))
 
     def told(self, bad: str, output: str) -> dict[str, Any]:
         """The answer of a client with a model, once it has run."""
@@ -88,7 +94,7 @@ class Seat:
                 f"{self.client} has told its model of {len(told)} calls:\n{output[-2000:]}"
             )
         answer: dict[str, Any] = {"listed": sorted(self.model.tools.get(self.client, {}))}
-        for step, text in zip(self.steps, told, strict=False):
+        for step, text in zip([*self.steps, "repeated"], told, strict=False):
             answer[step] = {"text": text}
         answer["image"]["kinds"] = ["image"] if self.client in self.model.pictures else ["text"]
         return {**answer, "asked": [], "bad": {"error": True, "text": bad}}
@@ -205,7 +211,8 @@ def inspector(seat: Seat) -> dict[str, Any]:
     answer: dict[str, Any] = {"asked": []}
     tools = _result(ask("tools/list")[1])["tools"]
     answer["listed"] = sorted(tool["name"] for tool in tools)
-    for step, (tool, arguments) in seat.steps.items():
+
+    def show(step: str, tool: str, arguments: dict[str, Any]) -> None:
         options = [f"{name}={json.dumps(each).strip(chr(34))}" for name, each in arguments.items()]
         flags = [part for option in options for part in ("--tool-arg", option)]
         _, output = ask("tools/call", "--tool-name", tool, *flags)
@@ -216,6 +223,11 @@ def inspector(seat: Seat) -> dict[str, Any]:
         else:
             text = " ".join(block.get("text", "") for block in content)
             answer[step] = {"text": text, "kinds": [block["type"] for block in content]}
+
+    for step, call in seat.steps.items():
+        show(step, *call)
+    if seat.approved():
+        show("repeated", *seat.steps["wait"])
     status, output = ask("tools/list", token=seat.bad)
     answer["bad"] = {"error": status != 0, "text": _line('{"error"', output)}
     return answer
@@ -242,12 +254,13 @@ def driven(environment: str, name: str) -> Callable[[Seat], dict[str, Any]]:
     """A client that is a package, driven by a program of ours in its environment."""
 
     def drive(seat: Seat) -> dict[str, Any]:
-        if environment == "node":
-            script = NODE / "clients.mjs"
+        if environment in NPM:
+            script = HOME / environment / "clients.mjs"
             command = [programs(SERVERS) / "node", script, name]
         else:
             command = [programs(environment) / "python", "-m", "tests.clients.drivers", name]
-        plan = {**seat.mine, "url": seat.server.url, "bad": seat.bad}
+        plan = {"url": seat.server.url, "token": seat.token, "bad": seat.bad}
+        plan |= {"steps": seat.steps, "approval": seat.server.approval(seat.client)}
         done = subprocess.run(
             command,
             cwd=ROOT,

@@ -53,6 +53,7 @@ CLIENTS = [
     _python("llama_index", "LlamaIndex", "llama-index-tools-mcp", "llama-index"),
     _python("google_adk", "Google ADK", "google-adk", "google-adk", "google"),
     _node("ai_sdk", "AI SDK", "@ai-sdk/mcp", "ai-sdk"),
+    Client("n8n", "n8n", "@n8n/n8n-nodes-langchain", "n8n", driven("n8n", "n8n")),
     _python("mcp_remote", "mcp-remote", "mcp-remote", "mcp-remote"),
     Client(
         "inspector",
@@ -89,5 +90,4 @@ NOT_RUN = [
     ("Cursor", "cursor", "an editor with a screen and an account"),
     ("VS Code", "vs-code", "an editor with a screen and an account"),
     ("Zed", "zed", "an editor with a screen"),
-    ("n8n", "n8n", "a server of more than a thousand packages with a database of its own"),
 ]

@@ -21,6 +21,7 @@ def make(clients: list[str]) -> dict[str, dict[str, object]]:
     from mcp_bridge.testing import MCPClient
     from mcp_bridge.tokens.models import Token
     from testproject.newsroom.models import Article, Media
+    from testproject.newsroom.seeding.users import PASSWORD
 
     sample = Article.objects.filter(status=Article.Status.DRAFT).first()
     made: dict[str, dict[str, object]] = {}
@@ -31,6 +32,7 @@ def make(clients: list[str]) -> dict[str, dict[str, object]]:
         made[name] = {
             "token": Token.objects.issue(user=user, name="gate", expires_at=None)[1],
             "slug": sample.slug,
+            "password": PASSWORD,
             "media": Media.objects.earliest("pk").pk,
         }
     if made:

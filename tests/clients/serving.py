@@ -23,9 +23,9 @@ COMMANDS = {
 URLS = {"uvicorn": "tests.clients.urls"}
 
 
-WAITING = """
-    SELECT COUNT(*) FROM mcp_bridge_pendingcall JOIN auth_user ON auth_user.id = user_id
-    WHERE username = ? AND tool = 'articles_delete' AND status = 'waiting'
+QUEUED = """
+    SELECT status FROM mcp_bridge_pendingcall JOIN auth_user ON auth_user.id = user_id
+    WHERE username = ? AND tool = 'articles_delete'
 """
 
 
@@ -49,18 +49,30 @@ class Server:
         lines = log.read_text().splitlines() if log.is_file() else []
         return [line for line in map(json.loads, lines) if line["token"] in tokens]
 
-    def state(self, client: str) -> tuple[bool, int]:
-        """Whether a client's article is gone, and how many calls of its user wait."""
+    def approval(self, client: str) -> list[str]:
+        """The command that approves the call of a client's user that waits."""
+        settings = [f"{name}={value}" for name, value in _settings(self.folder).items()]
+        python = str(programs(SERVERS) / "python")
+        return ["env", *settings, python, "-m", "tests.clients.approval", client]
+
+    def state(self, client: str) -> tuple[bool, list[str]]:
+        """Whether a client's article is gone, and the status of each queued call of its user."""
         with closing(sqlite3.connect(self.folder / "db.sqlite3", timeout=20)) as database:
             article = "SELECT COUNT(*) FROM newsroom_article WHERE slug = ?"
             (left,) = database.execute(article, [self.seats[client]["slug"]]).fetchone()
-            (waiting,) = database.execute(WAITING, [client]).fetchone()
-        return left == 0, waiting
+            queued = [status for (status,) in database.execute(QUEUED, [client])]
+        return left == 0, queued
 
 
 @contextmanager
-def serving(name: str, clients: list[str], folder: Path, urls: str = "") -> Iterator[Server]:
-    """Serve the newsroom on a free port, with a seat for each client, until the block ends."""
+def serving(
+    name: str, clients: list[str], folder: Path, urls: str = "", *, login: bool = False
+) -> Iterator[Server]:
+    """
+    Serve the newsroom on a free port, with a seat for each client, until the block ends.
+
+    With ``login`` it knows its address, so that clients can log in.
+    """
     folder.mkdir(parents=True)
     seats = _seats(folder, name, clients)
     with socket.socket() as free:
@@ -72,8 +84,10 @@ def serving(name: str, clients: list[str], folder: Path, urls: str = "") -> Iter
             [programs(SERVERS) / command[0], *command[1:]],
             cwd=ROOT,
             env={
-                **_environment(folder, urls or URLS.get(name, "")),
+                **os.environ,
+                **_settings(folder, urls or URLS.get(name, "")),
                 "CLIENTS_LOG": str(folder / "requests.jsonl"),
+                **({"NEWSROOM_URL": f"http://127.0.0.1:{port}"} if login else {}),
             },
             stdout=log,
             stderr=log,
@@ -93,7 +107,7 @@ def _seats(folder: Path, server: str, clients: list[str]) -> dict[str, dict[str,
     done = subprocess.run(
         [programs(SERVERS) / "python", "-m", "tests.clients.seats", *clients],
         cwd=ROOT,
-        env=_environment(folder, ""),
+        env={**os.environ, **_settings(folder)},
         capture_output=True,
         text=True,
         timeout=120,
@@ -105,9 +119,8 @@ def _seats(folder: Path, server: str, clients: list[str]) -> dict[str, dict[str,
     return found
 
 
-def _environment(folder: Path, urls: str) -> dict[str, str]:
+def _settings(folder: Path, urls: str = "") -> dict[str, str]:
     return {
-        **os.environ,
         "DJANGO_SETTINGS_MODULE": "tests.clients.settings",
         "CLIENTS_DATABASE": str(folder / "db.sqlite3"),
         "CLIENTS_URLS": urls or "testproject.urls",

@@ -7,6 +7,7 @@ import os
 from testproject.settings import *  # noqa: F403
 from testproject.settings import DATABASES as NEWSROOM_DATABASES
 from testproject.settings import MIDDLEWARE as NEWSROOM_MIDDLEWARE
+from testproject.settings import OAUTH2_PROVIDER as NEWSROOM_OAUTH
 
 DATABASES = {
     "default": {
@@ -16,3 +17,5 @@ DATABASES = {
 }
 MIDDLEWARE = ["tests.clients.recording.record", *NEWSROOM_MIDDLEWARE]
 ROOT_URLCONF = os.environ.get("CLIENTS_URLS", "testproject.urls")
+# Documents of clients are in the internet, which the gate has none of.
+OAUTH2_PROVIDER = {**NEWSROOM_OAUTH, "CIMD_METADATA_FETCHER": "tests.oauth.documents.Documents"}

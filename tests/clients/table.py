@@ -44,12 +44,14 @@ def rendered() -> str:
         lines.append(f"| {' | '.join(cells)} | {', '.join(row['servers']) or 'fails'} |")
     for title, page, why in NOT_RUN:
         lines.append(f"| [{title}]({page}.md) | not run: {why} | | | | | |")
-    lines += ["", "| Client | Of a wrong argument | Of a call that waits | Of a bad token |"]
-    lines += ["|---|---|---|---|"]
+    lines += ["", "| Client | Of a wrong argument | Of a call that waits | Of the same, approved"]
+    lines[-1] += " and repeated | Of a bad token |"
+    lines += ["|---|---|---|---|---|"]
     for row in seen:
         asked = row["wait"]["how"] == "asks its user"
         wait = "its user is asked, and it runs" if asked else cell(row["wait"]["text"])
-        cells = [cell(row["wrong"]), wait, cell(row["bad"])]
+        repeated = cell(row["wait"]["repeated"]) if row["wait"]["repeated"] else ""
+        cells = [cell(row["wrong"]), wait, repeated, cell(row["bad"])]
         lines.append(f"| {row['title']} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

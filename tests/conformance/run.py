@@ -1,9 +1,10 @@
 """
 Have independent programs judge the server: ``make conformance``.
 
-The official conformance suite runs at two revisions against the site of this folder; MCP
-Inspector's command line, in its three eras, and mcpcheck run against the newsroom. The first run
-installs the programs into ``.conformance/``. Exits with 1 if any leg fails.
+The official conformance suite runs at two revisions against the site of this folder, and its
+scenarios for authorization servers against the newsroom. MCP Inspector's command line, in its three
+eras, and mcpcheck run against the newsroom too. The first run installs the programs into
+``.conformance/``. Exits with 1 if any leg fails.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from runner import inspector, mcpcheck, official, sites
+from runner import authorization, inspector, mcpcheck, official, sites
 from runner.toolbox import Failure, Toolbox
 
 REVISIONS = ("2026-07-28", "2025-11-25")
@@ -54,14 +55,18 @@ def suite(toolbox: Toolbox) -> list[bool]:
 
 
 def newsroom(toolbox: Toolbox) -> list[bool]:
-    """Inspector and mcpcheck against the example site with its own data."""
+    """Inspector, mcpcheck and a login against the example site with its own data."""
     settings = "tests.conformance.newsroom_settings"
     log = toolbox.results / "newsroom.log"
     with sites.running(settings, "seed_newsroom", log=log) as site:
         eras = [
             leg(f"inspector {era}", inspector.run, toolbox, site, era) for era in inspector.ERAS
         ]
-        return [*eras, leg("mcpcheck", mcpcheck.run, toolbox, site)]
+        logins = [
+            leg(f"login {revision}", authorization.run, toolbox, site, revision)
+            for revision in REVISIONS
+        ]
+        return [*eras, leg("mcpcheck", mcpcheck.run, toolbox, site), *logins]
 
 
 def leg(name: str, judge: Callable[..., object], *arguments: object) -> bool:

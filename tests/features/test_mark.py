@@ -115,6 +115,12 @@ def test_wrong_type_raises_where_the_mark_stands(option: str, value: Any) -> Non
         mcp_tool(**{option: value})
 
 
+@pytest.mark.parametrize("scope", ["read write", 'a"b', "a\\b", "caf\xe9", "a\n"])
+def test_illegal_scope_raises_where_the_mark_stands(scope: str) -> None:
+    with pytest.raises(ValueError, match="give several as a list"):
+        mcp_tool(scopes=scope)
+
+
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "é", "a\n", "x" * 129, "a:b"])
 def test_illegal_name_raises_where_the_mark_stands(name: str) -> None:
     with pytest.raises(ValueError, match="1 to 128 of the characters"):

@@ -138,12 +138,9 @@ def test_the_doctor_reads_a_broken_migration_graph(site: Path) -> None:
 
 def test_the_doctor_of_a_site_that_was_not_migrated(site: Path) -> None:
     status, grave = examine(site, database=str(site / "new.sqlite3"))
-    assert status == 1
+    # What comes after it would make tools, whose types may write rows.
+    assert (status, list(grave)) == (1, ["migrations"])
     assert "run `manage.py migrate` first" in grave["migrations"][0]
-    assert grave["endpoint, handshake"] == [
-        "initialize is answered with status 503: The server cannot reach its database just now: "
-        "try again later."
-    ]
 
 
 def test_the_doctor_of_a_urlconf_that_cannot_be_imported(site: Path) -> None:

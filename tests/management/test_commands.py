@@ -116,6 +116,10 @@ def test_mcp_tools_of_a_site_without_any(settings: Any) -> None:
     assert "mcp_bridge.W012: " in err
     assert "no RpcServer in the URLconf" in err
     assert run("mcp_tools", "--json")[0] == "[]\n"
+    # At a terminal the system checks run first, and have said it.
+    with io.StringIO() as said:
+        call_command("mcp_tools", skip_checks=False, stdout=said, stderr=said)
+        assert said.getvalue().count("W012") == 1
 
 
 def call(*arguments: str) -> dict[str, Any]:

@@ -263,7 +263,9 @@ def test_the_credential_does_not_hold(secret: str) -> None:
 
 def test_a_caller_without_tools(settings: Any, secret: str, user: Any) -> None:
     serve(settings, giving(int, 1), permissions="auth.add_user")
-    assert Doctor("--token", secret).found("warning", "endpoint, tools", "sees no tool")
+    doctor = Doctor("--token", secret)
+    assert doctor.found("warning", "endpoint, tools", "sees no tool")
+    assert any("mcp_tools --user ada" in finding["remedy"] for finding in doctor.findings)
     user.user_permissions.set(Permission.objects.filter(codename="add_user"))
     assert not Doctor("--token", secret).found("warning", "endpoint, tools", "")
 

@@ -93,9 +93,10 @@ def test_the_demo_plays_its_session_in_both_eras_and_serves_until_it_is_stopped(
         for revision in ("2026-07-28", "2025-11-25"):
             for role in ("reader", "editor"):
                 assert f"As {role}, MCP {revision}" in told
-        assert "claude mcp add --transport http newsroom http://127.0.0.1:" in told
+            assert f"By a login, with the address alone, MCP {revision}" in told
         assert "Everything was as the script expects it." in told
         url = lines[-1].split()[1].removesuffix("/mcp")
+        assert f"  claude mcp add --transport http newsroom {url}/mcp\n" in lines
         with urllib.request.urlopen(f"{url}/static/admin/css/base.css", timeout=10) as page:
             assert page.status == 200
         assert all("GET /static" in line for line in end(demo, signal.SIGTERM, tmp_path))

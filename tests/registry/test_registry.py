@@ -15,6 +15,7 @@ from mcp_bridge.sources.base import Source
 from mcp_bridge.sources.modernrpc import ModernRPCSource
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route, serve
+from tests.checks.test_checks import OPEN_AT_RPC
 from tests.support.serving import giving, taking
 
 
@@ -110,7 +111,8 @@ def test_tools_are_read_once_by_checks_and_requests(settings: Any, modern: Check
     settings.MCP_BRIDGE = {"SOURCES": {"own": {"BACKEND": f"{__name__}.CountedSource"}}}
     before = CountedSource.read
     for number in (1, 2):
-        (message,) = checks.run_checks(tags=["mcp_bridge"])
+        found = checks.run_checks(tags=["mcp_bridge"])
+        (message,) = [each for each in found if each.id not in OPEN_AT_RPC]
         assert message.msg == str(before + number)
     assert modern.list_tools() == []
     assert CountedSource.read == before + 2

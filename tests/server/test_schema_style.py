@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from django.core import checks
@@ -95,6 +95,19 @@ def test_what_googles_clients_drop_beside_the_branches_stands_in_them_too(
         "description": "What to look for.",
         "default": "all",
     }
+
+
+def test_what_has_another_name_in_googles_subset_is_sent_by_that(
+    modern: CheckedClient, google: None, settings: Any
+) -> None:
+    def pay(how: ex.Payment, times: Literal[1] = 1) -> None: ...
+
+    serve(settings, pay)
+    members = sent(modern)["inputSchema"]["properties"]
+    assert members["how"].keys() == {"anyOf"}
+    methods = [branch["properties"]["method"] for branch in members["how"]["anyOf"]]
+    assert [method["enum"] for method in methods] == [["card"], ["cash"]]
+    assert members["times"]["const"] == 1
 
 
 def test_a_schema_given_by_hand_is_sent_without_it_too(

@@ -7,9 +7,9 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from asgiref.testing import ApplicationCommunicator
-from django.core.asgi import get_asgi_application
 
 from mcp_bridge.testing import MCPClient
+from tests.support import lane
 from tests.support.values import dumps
 
 
@@ -38,7 +38,7 @@ def scope_with(headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
 async def posted(tool: str, **arguments: Any) -> bytes:
     """The answer to a call."""
     scope, message = scope_of(tool, **arguments)
-    application = ApplicationCommunicator(get_asgi_application(), scope)
+    application = ApplicationCommunicator(lane.application(), scope)
     await application.send_input({"type": "http.request", "body": message})
     assert (await application.receive_output(10))["status"] == 200
     body: bytes = (await application.receive_output(10))["body"]
@@ -53,9 +53,7 @@ class Departing:
         scope, message = scope_of(tool, **arguments)
         self._input: asyncio.Queue[Any] = asyncio.Queue()
         self._input.put_nowait({"type": "http.request", "body": message})
-        self.task = asyncio.ensure_future(
-            get_asgi_application()(scope, self._input.get, self._unheard)  # type: ignore[arg-type]
-        )
+        self.task = asyncio.ensure_future(lane.application()(scope, self._input.get, self._unheard))
 
     async def _unheard(self, message: MutableMapping[str, Any]) -> None:
         """Nobody is there to hear of it."""

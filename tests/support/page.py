@@ -8,7 +8,7 @@ from typing import Any
 from django.template.loader import render_to_string
 
 INPUTS = ("input", "select", "textarea")
-EMPTY = ("input", "img", "br", "link")
+EMPTY = ("input", "img", "br", "link", "meta")
 
 
 class Page(HTMLParser):

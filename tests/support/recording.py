@@ -5,11 +5,13 @@ from __future__ import annotations
 from django.contrib.auth.models import Group
 
 from mcp_bridge import ToolError
+from mcp_bridge.audit.rows import flush
 from mcp_bridge.models import ToolCallRecord
 
 
 def record() -> ToolCallRecord:
     """The one record there is."""
+    flush()
     return ToolCallRecord.objects.get()
 
 

@@ -10,6 +10,7 @@ from rest_framework.test import APIClient
 
 from mcp_bridge.testing import MCPClient
 from mcp_bridge.tokens.models import Token
+from mcp_bridge.transports.http import _MOST_SERVED, _SERVED
 from tests.support import wire
 from tests.support.revisions import ERAS
 from tests.support.site import CALLS
@@ -107,6 +108,52 @@ def test_forwarded_host_counts_only_where_the_site_says_so(settings: Any) -> Non
     assert answered(send(caller(), **sent))
 
 
+def test_a_host_that_was_served_is_refused_once_the_site_does_not_name_it(settings: Any) -> None:
+    settings.MIDDLEWARE = []
+    sent = {"Host": "one.example"}
+    for allowed, debug, is_served in (
+        (["one.example"], False, True),
+        (["two.example"], False, False),
+        (("one.example",), False, True),
+        ([".example"], False, True),
+        ([], False, False),
+        (["localhost"], True, False),
+        (["*"], False, True),
+    ):
+        settings.ALLOWED_HOSTS, settings.DEBUG = allowed, debug
+        for _ in range(2):
+            response = send(caller(), **sent)
+            assert answered(response) if is_served else refused(response, 400, -32600)
+    settings.ALLOWED_HOSTS.clear()
+    refused(send(caller(), **sent), 400, -32600)
+
+
+def test_every_host_is_served_however_many_there_are(settings: Any) -> None:
+    settings.MIDDLEWARE, settings.ALLOWED_HOSTS = [], ["*"]
+    for number in range(3 * _MOST_SERVED):
+        assert answered(send(caller(), Host=f"{number}.example"))
+    assert len(_SERVED) <= _MOST_SERVED
+    refused(send(caller(), Host="a b"), 400, -32600)
+
+
+class ElsewhereMiddleware:
+    """Has every request say that it was for another host, as some proxies' middlewares do."""
+
+    def __init__(self, get_response: Any) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: Any) -> Any:
+        request.get_host = lambda: "elsewhere.example"
+        return self.get_response(request)
+
+
+def test_the_origin_is_compared_with_the_host_that_a_middleware_says(settings: Any) -> None:
+    origin = {"Origin": "http://elsewhere.example"}
+    refused(send(caller(), **origin), 403, 403)
+    settings.MIDDLEWARE = [f"{__name__}.ElsewhereMiddleware"]
+    assert answered(send(caller(), **origin))
+
+
 # Credentials.
 
 
@@ -163,9 +210,15 @@ def test_anonymous_caller_sees_what_is_public_and_knows_of_nothing_else(quiet: N
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b'{"jsonrpc":"2.0","method":"x"}', b"x" * 2**21]
 )
-@pytest.mark.parametrize("media", ["application/json", "text/plain", "multipart/form-data"])
+@pytest.mark.parametrize("media", ["application/json", "text/plain", ""])
 def test_nothing_of_the_body_is_told_before_the_credential(body: bytes, media: str) -> None:
     refused(MCPClient().send(body, {"Content-Type": media}), 401, 401)
+
+
+@pytest.mark.usefixtures("closed", "quiet")
+@pytest.mark.parametrize("media", ["multipart/form-data", "application/x-www-form-urlencoded"])
+def test_a_form_is_refused_before_any_class_could_read_a_credential_in_it(media: str) -> None:
+    refused(MCPClient().send(b"access_token=x", {"Content-Type": media}), 415, -32600)
 
 
 @pytest.mark.usefixtures("closed", "quiet")

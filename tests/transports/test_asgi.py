@@ -9,11 +9,10 @@ import pytest
 from asgiref.sync import async_to_sync
 from asgiref.testing import ApplicationCommunicator
 from django.conf import settings
-from django.core.asgi import get_asgi_application
 from django.test import override_settings
 
 from mcp_bridge.registry.registry import registry
-from tests.support import wire
+from tests.support import lane, wire
 from tests.support.asgi import scope_with
 from tests.support.wire import caller, compact, message, strict
 
@@ -30,19 +29,30 @@ MODERN = [
 
 
 @pytest.fixture(
-    autouse=True, scope="module", params=["tests.support.site", "tests.support.site_async"]
+    autouse=True,
+    scope="module",
+    params=[
+        ("tests.support.site", False),
+        ("tests.support.site_async", False),
+        ("tests.support.site", True),
+    ],
+    ids=["sync", "async", "direct lane"],
 )
 def test_site(
     request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any
 ) -> Iterator[None]:
     """
-    Both views can be served under ASGI.
+    Both views can be served under ASGI, and the endpoint without Django's handler.
 
     The handler answers in a thread of its own, where the tests' database is not to be had: what the
     owner has set is read before, and no call is recorded.
     """
     told = {**settings.MCP_BRIDGE, "STATE_MAX_AGE": 3600, "AUDIT": None}
-    with override_settings(ROOT_URLCONF=request.param, MCP_BRIDGE=told):
+    urlconf, is_direct = request.param
+    context = pytest.MonkeyPatch.context()
+    with override_settings(ROOT_URLCONF=urlconf, MCP_BRIDGE=told), context as patch:
+        if is_direct:
+            patch.setattr(lane, "IS_ON", True)
         with django_db_blocker.unblock():
             assert len(registry.snapshot)
         yield
@@ -52,7 +62,7 @@ def deliver(chunks: list[bytes], sent: list[tuple[bytes, bytes]]) -> tuple[int, 
     """Status and JSON of the answer to a POST whose body comes in chunks."""
 
     async def main() -> tuple[int, Any]:
-        application = ApplicationCommunicator(get_asgi_application(), scope_with(BASE + sent))
+        application = ApplicationCommunicator(lane.application(), scope_with(BASE + sent))
         for chunk in chunks:
             await application.send_input({"type": "http.request", "body": chunk, "more_body": True})
         await application.send_input({"type": "http.request", "body": b"", "more_body": False})

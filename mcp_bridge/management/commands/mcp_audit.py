@@ -7,6 +7,7 @@ from django.db import router
 from django.db.models import Model, QuerySet
 from django.utils import timezone
 
+from mcp_bridge.audit.rows import flush
 from mcp_bridge.calls.outcomes import Outcome
 from mcp_bridge.management.base import TablesCommand, duration
 from mcp_bridge.models import PendingCall, ToolCallRecord, UsedState
@@ -37,6 +38,7 @@ class Command(TablesCommand):
 
     def handle(self, *, does: str, older_than: str, **options: object) -> None:
         before = timezone.now() - duration(older_than)
+        flush()
         rows = ToolCallRecord.objects.using(router.db_for_write(ToolCallRecord))
         old = rows.filter(started_at__lt=before)
         if does == "reap":

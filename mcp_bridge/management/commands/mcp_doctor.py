@@ -13,6 +13,7 @@ from django.core import checks
 from django.core.cache import cache
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
+from django.db.migrations.executor import MigrationExecutor
 from django.utils.module_loading import import_string
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.settings import api_settings
@@ -20,17 +21,8 @@ from rest_framework.settings import api_settings
 from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, endpoints, reachable
 from mcp_bridge.conf import conf
 from mcp_bridge.management.base import TablesCommand, named_user
-from mcp_bridge.management.doctor import (
-    PROBES,
-    Endpoint,
-    Finding,
-    Findings,
-    Unreachable,
-    error,
-    info,
-    ok,
-    warning,
-)
+from mcp_bridge.management.endpoint import Endpoint, Unreachable
+from mcp_bridge.management.probes import PROBES, Finding, Findings, error, info, ok, warning
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.sources.base import first_line
 from mcp_bridge.views import AsyncMCPView
@@ -42,7 +34,8 @@ def system_checks() -> Findings:
     """The system checks of this package, and the errors of others, which stop every command."""
     kept = [
         each
-        for each in checks.run_checks()
+        # With databases, those of the tools wait until migrations are done.
+        for each in checks.run_checks(databases=list(connections))
         if not each.is_silenced()
         and (str(each.id).startswith("mcp_bridge.") or each.level >= checks.ERROR)
     ]
@@ -80,8 +73,18 @@ def migrations() -> Findings:
         TablesCommand().check_migrations()
     except CommandError as refused:
         yield error(str(refused), "Then run mcp_doctor again.")
-    else:
-        yield ok("The database has all tables.")
+        return
+    for alias in (each for each in connections if connections[each].vendor != "unknown"):
+        executor = MigrationExecutor(connections[alias])
+        plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+        if plan and executor.loader.applied_migrations:
+            named = ", ".join(f"{each.app_label}.{each.name}" for each, _ in plan[:5])
+            yield error(
+                f"Migrations of {alias!r} wait ({len(plan)}): {named}.",
+                "Run `manage.py migrate`, and then mcp_doctor again.",
+            )
+            return
+    yield ok("The database has all tables.")
 
 
 def tools() -> Findings:
@@ -285,8 +288,11 @@ def _examined(
 ) -> Iterator[tuple[str, Finding]]:
     """Yield each finding with its area: first those of the site, then those of the endpoint."""
     for area, examine in SITE:
-        for finding in _findings(examine):
-            yield area, finding
+        findings = list(_findings(examine))
+        yield from ((area, finding) for finding in findings)
+        if area == "migrations" and any(each.level == "error" for each in findings):
+            # What follows makes the tools, which may write rows that a migration cannot stand.
+            return
     # Without an address there is nothing to try.
     if not url and (missing := list(_findings(address))):
         yield "endpoint", missing[0]
@@ -305,7 +311,7 @@ def _findings(examine: Callable[[], Findings]) -> Findings:
     try:
         yield from examine()
     except Unreachable as unreachable:
-        yield unreachable.finding
+        yield error(*unreachable.args)
     except Exception as raised:
         yield error(
             f"This cannot be examined: {type(raised).__name__}: {first_line(raised)}.",

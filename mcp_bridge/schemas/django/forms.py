@@ -150,12 +150,11 @@ def _choices_now(
     kind: type[forms.BaseForm], form: forms.BaseForm, name: str, error: forms.ValidationError
 ) -> str:
     """Return a sentence on the choices of a field whose schema cannot tell them, or ""."""
-    if error.code != "invalid_choice" or name not in form.fields:
+    field = form.fields.get(name)
+    if error.code != "invalid_choice" or field is None:
         return ""
-    field = form.fields[name]
-    return (
-        "" if _fixed_choices(kind, name, field) is not None else f" {hints.offered(_listed(field))}"
-    )
+    is_fixed = _fixed_choices(kind, name, field) is not None
+    return "" if is_fixed else f" {hints.offered(_listed(field))}"
 
 
 def in_site_time(value: datetime.datetime) -> datetime.datetime:

@@ -149,10 +149,8 @@ class CurrentChoices:
     ) -> None:
         known = describe(texts)
         start = f"{known} " if known else ""
-        self._text = CurrentText(
-            f"{start}One of the choices there are at the time of the call.",
-            lambda: start + offered(choices()),
-        )
+        self._text = CurrentText(f"{start}One of the choices there are at the time of the call.")
+        self._text.read = lambda: start + offered(choices())
 
     def __get_pydantic_json_schema__(
         self, core: CoreSchema, handler: GetJsonSchemaHandler

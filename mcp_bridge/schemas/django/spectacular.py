@@ -156,10 +156,6 @@ def _convert(schema: dict[str, Any], direction: Direction) -> None:
     nullable = schema.get("nullable")
     for key in _LEFT_OUT:
         schema.pop(key, None)
-    if nullable and isinstance(schema.get("type"), str):
-        schema["type"] = [schema["type"], "null"]
-        if "enum" in schema:
-            schema["enum"] = [*schema["enum"], None]
-    elif nullable and schema:
+    if nullable and schema:
         inner = {key: schema.pop(key) for key in list(schema) if key != "$defs"}
         schema["anyOf"] = [inner, {"type": "null"}]

@@ -22,6 +22,7 @@ from referencing import Registry
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.text import cut, pointer
 from mcp_bridge.schemas.validation import keywords
+from mcp_bridge.schemas.validation.quick import quick_check
 from mcp_bridge.schemas.walk import IN_PLACE, SchemaDocument, subschemas
 
 MAX_BYTES: Final = 64 * 1024
@@ -97,6 +98,7 @@ class SchemaValidator:
         except ValueError as exception:
             raise ValueError(f"its {name} {exception}") from exception
         document.localize()
+        self._is_surely_valid = quick_check(plain, document.subschemas, MAX_STEPS)
         # By the id of a subschema, which the validator that is kept for it holds.
         self._validators: dict[int, Any] = {}
         self._validator = keywords.Bounded(
@@ -109,6 +111,8 @@ class SchemaValidator:
 
         Raises UncheckableError where checking takes too many steps or fails, which is logged once.
         """
+        if self._is_surely_valid is not None and self._is_surely_valid(instance):
+            return []
         token = keywords.BUDGET.set(keywords.Budget(MAX_STEPS, self._validators))
         try:
             errors = self._validator.iter_errors(_quiet(instance))

@@ -29,6 +29,7 @@ class Recount(TypedDict):
     destructive=False,
     idempotent=True,
     permissions="newsroom.recount_article",
+    scopes="news:write",
 )
 def recount_archive(pause: Annotated[float, Field(ge=0, le=0.1)] = 0.01) -> Recount:
     """

@@ -32,7 +32,12 @@ ORDERS = {
 
 
 @procedures.register_procedure(name="list", context_target="ctx")
-@mcp_tool(title="List articles", read_only=True, permissions="newsroom.view_article")
+@mcp_tool(
+    title="List articles",
+    read_only=True,
+    permissions="newsroom.view_article",
+    scopes="news:read",
+)
 def list_articles(
     section: str | None = None,
     status: Article.Status | None = None,
@@ -97,7 +102,12 @@ class SearchPage(TypedDict):
 
 
 @procedures.register_procedure(name="search", context_target="ctx")
-@mcp_tool(title="Search articles", read_only=True, permissions="newsroom.view_article")
+@mcp_tool(
+    title="Search articles",
+    read_only=True,
+    permissions="newsroom.view_article",
+    scopes="news:read",
+)
 def search_articles(
     query: Annotated[str, Field(min_length=2, max_length=100)],
     filters: SearchFilters | None = None,
@@ -151,7 +161,12 @@ def _hit(article: Article, words: list[str]) -> SearchHit:
 
 
 @procedures.register_procedure(name="get", context_target="ctx")
-@mcp_tool(title="Read an article", read_only=True, permissions="newsroom.view_article")
+@mcp_tool(
+    title="Read an article",
+    read_only=True,
+    permissions="newsroom.view_article",
+    scopes="news:read",
+)
 def get_article(slug: str, with_comments: bool = False, *, ctx: RpcRequestContext) -> str:
     """
     Read one article as Markdown: title, byline, section, status, summary and the whole text.

@@ -39,7 +39,12 @@ class CommentData(BaseModel):
 
 
 @procedures.register_procedure(name="list", context_target="ctx")
-@mcp_tool(title="List comments", read_only=True, permissions="newsroom.view_comment")
+@mcp_tool(
+    title="List comments",
+    read_only=True,
+    permissions="newsroom.view_comment",
+    scopes="news:read",
+)
 def list_comments(
     article: str,
     limit: Annotated[int, Field(ge=1, le=100)] = 50,
@@ -65,6 +70,7 @@ def list_comments(
     destructive=False,
     idempotent=False,
     permissions="newsroom.add_comment",
+    scopes="news:write",
 )
 def add_comment(
     article: str,

@@ -37,7 +37,12 @@ class Contact(TypedDict):
 
 
 @procedures.register_procedure(name="brief", auth=may("newsroom.view_unpublished_article"))
-@mcp_tool(title="Morning brief", read_only=True, permissions="newsroom.view_unpublished_article")
+@mcp_tool(
+    title="Morning brief",
+    read_only=True,
+    permissions="newsroom.view_unpublished_article",
+    scopes="news:read",
+)
 async def morning_brief() -> Brief:
     """
     Sum up the desk: how many articles are at each step, what waits for review, what came last.

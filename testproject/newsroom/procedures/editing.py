@@ -33,6 +33,7 @@ class Deleted(TypedDict):
     destructive=False,
     idempotent=False,
     permissions="newsroom.add_article",
+    scopes="news:write",
 )
 def draft_article(
     title: Title,
@@ -72,6 +73,7 @@ def draft_article(
     destructive=True,
     idempotent=True,
     permissions="newsroom.change_article",
+    scopes="news:write",
 )
 def revise_article(
     slug: str,
@@ -114,6 +116,7 @@ def revise_article(
     destructive=False,
     idempotent=True,
     permissions="newsroom.submit_article",
+    scopes="news:write",
 )
 def submit_article(slug: str, *, ctx: RpcRequestContext) -> ArticleSummary:
     """
@@ -132,6 +135,7 @@ def submit_article(slug: str, *, ctx: RpcRequestContext) -> ArticleSummary:
     idempotent=True,
     open_world=True,
     permissions="newsroom.publish_article",
+    scopes="news:write",
 )
 def publish_article(slug: str, *, ctx: RpcRequestContext) -> ArticleSummary:
     """
@@ -150,6 +154,7 @@ def publish_article(slug: str, *, ctx: RpcRequestContext) -> ArticleSummary:
     title="Unpublish an article",
     destructive=True,
     permissions="newsroom.publish_article",
+    scopes="news:write",
 )
 def unpublish_article(slug: str, *, ctx: RpcRequestContext) -> ArticleSummary:
     """
@@ -167,6 +172,7 @@ def unpublish_article(slug: str, *, ctx: RpcRequestContext) -> ArticleSummary:
     destructive=True,
     confirm=True,
     permissions="newsroom.delete_article",
+    scopes="news:write",
 )
 def delete_article(slug: str, *, ctx: RpcRequestContext) -> Deleted:
     """

@@ -52,7 +52,12 @@ def _visible_to(user: Any) -> QuerySet[Media]:
 
 
 @procedures.register_procedure(name="list", context_target="ctx")
-@mcp_tool(title="List pictures", read_only=True, permissions="newsroom.view_media")
+@mcp_tool(
+    title="List pictures",
+    read_only=True,
+    permissions="newsroom.view_media",
+    scopes="news:read",
+)
 def list_media(
     article: str | None = None,
     page: Annotated[int, Field(ge=1)] = 1,
@@ -72,7 +77,12 @@ def list_media(
 
 
 @procedures.register_procedure(name="show", context_target="ctx")
-@mcp_tool(title="Look at a picture", read_only=True, permissions="newsroom.view_media")
+@mcp_tool(
+    title="Look at a picture",
+    read_only=True,
+    permissions="newsroom.view_media",
+    scopes="news:read",
+)
 def show_media(media: int, *, ctx: RpcRequestContext) -> ImageContent:
     """
     Look at one picture.
@@ -92,6 +102,7 @@ def show_media(media: int, *, ctx: RpcRequestContext) -> ImageContent:
     destructive=False,
     idempotent=False,
     permissions="newsroom.add_media",
+    scopes="news:write",
 )
 def upload_media(
     title: Annotated[str, Field(min_length=1, max_length=100)],

@@ -45,7 +45,12 @@ GROUPS: dict[str, tuple[Any, Callable[[Any], str]]] = {
 
 
 @procedures.register_procedure(name="table", context_target="ctx")
-@mcp_tool(title="Statistics as a table", read_only=True, permissions="newsroom.view_article")
+@mcp_tool(
+    title="Statistics as a table",
+    read_only=True,
+    permissions="newsroom.view_article",
+    scopes="news:read",
+)
 def statistics_table(
     by: Grouping = "section", period: Period | None = None, *, ctx: RpcRequestContext
 ) -> list[StatisticsRow]:
@@ -64,6 +69,7 @@ def statistics_table(
     title="Statistics as a chart",
     read_only=True,
     permissions="newsroom.view_article",
+    scopes="news:read",
     throttle="60/min",
 )
 def statistics_chart(

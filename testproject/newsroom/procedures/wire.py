@@ -21,6 +21,7 @@ FEED = "wire-gateway.newsroom.internal:8443"
     destructive=False,
     open_world=True,
     permissions="newsroom.add_article",
+    scopes="news:write",
 )
 def import_story(story: UUID) -> ArticleSummary:
     """

@@ -26,7 +26,6 @@ SUBSET = {
     "recursion": "Gemini's Schema has no references",
     "choices that are no strings": "Gemini's enum holds strings",
     "const": "left out",
-    "oneOf": "left out",
     "anything": "a schema without a type has none to become",
 }
 

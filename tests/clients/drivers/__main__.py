@@ -1,27 +1,23 @@
 """
 ``python -m tests.clients.drivers CLIENT``: what a Python client does with the newsroom.
 
-The plan on standard input names the address, the token, an article to delete and a picture. The
-answer on standard output says what was listed, and what the client shows of each call: its text,
-the kinds of its content, and whether it counts as an error.
+The plan on standard input names the address, the token, the calls, of which the last waits for a
+person, and the command that approves it. The answer on standard output says what was listed, and
+what the client shows of each call: its text, the kinds of its content, and whether it counts as an
+error.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from typing import Any
 
 from tests.clients.drivers import python
 
 PLAN = json.load(sys.stdin)
-STEPS = {
-    "called": ("articles_list", {"page_size": 2}),
-    "wrong": ("articles_list", {"page": 0, "order": "best"}),
-    "image": ("media_show", {"media": PLAN["media"]}),
-    "wait": ("articles_delete", {"slug": PLAN["slug"]}),
-}
 
 
 async def main(connect: Any) -> dict[str, Any]:
@@ -29,11 +25,20 @@ async def main(connect: Any) -> dict[str, Any]:
     asked: list[str] = []
     async with connect(PLAN["url"], PLAN["token"], asked) as client:
         answer["listed"] = sorted(await client.list())
-        for step, (tool, arguments) in STEPS.items():
-            answer[step] = await seen(client.call(tool, arguments))
+        for step, call in PLAN["steps"].items():
+            answer[step] = await seen(client.call(*call))
+        if await approved():
+            answer["repeated"] = await seen(client.call(*PLAN["steps"]["wait"]))
     answer["asked"] = asked
     answer["bad"] = await seen(refused(connect))
     return answer
+
+
+async def approved() -> bool:
+    """Have a person approve the call that waits; whether there was one."""
+    command = PLAN["approval"]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
+    return done.returncode == 0
 
 
 async def refused(connect: Any) -> python.Shown:

@@ -46,6 +46,39 @@ def of_result(result: Any) -> Shown:
     )
 
 
+def connection(client: Any) -> Connection:
+    """The connection of a client, or a session, with the methods of the official one."""
+
+    async def names() -> list[str]:
+        listed = await client.list_tools()
+        return [tool.name for tool in getattr(listed, "tools", listed)]
+
+    async def call(name: str, arguments: dict[str, Any]) -> Shown:
+        return of_result(await client.call_tool(name, arguments))
+
+    return Connection(names, call)
+
+
+def agreeing(asked: list[str], result: Any) -> Callable[..., Awaitable[Any]]:
+    """The callback of a user who agrees, for what takes the official models."""
+
+    async def agree(_: Any, question: Any, *more: Any) -> Any:
+        asked.append(question.message)
+        return result(action="accept", content={"confirm": True})
+
+    return agree
+
+
+def agreeing_in_words(asked: list[str]) -> Callable[..., Awaitable[Any]]:
+    """The handler of a user who agrees, as FastMCP takes it."""
+
+    async def agree(message: str, kind: Any, params: Any, context: Any) -> Any:
+        asked.append(message)
+        return {"confirm": True}
+
+    return agree
+
+
 @asynccontextmanager
 async def official(
     url: str, token: str, asked: list[str], mode: str = "auto"
@@ -56,21 +89,12 @@ async def official(
     from mcp.shared._httpx_utils import create_mcp_http_client
     from mcp_types import ElicitResult
 
-    async def agree(_: Any, question: Any) -> ElicitResult:
-        asked.append(question.message)
-        return ElicitResult(action="accept", content={"confirm": True})
-
     async with create_mcp_http_client(headers=bearer(token)) as http:
         transport = streamable_http_client(url, http_client=http)
-        async with Client(transport, mode=mode, elicitation_callback=agree) as client:
-
-            async def names() -> list[str]:
-                return [tool.name for tool in (await client.list_tools()).tools]
-
-            async def call(name: str, arguments: dict[str, Any]) -> Shown:
-                return of_result(await client.call_tool(name, arguments))
-
-            yield Connection(names, call)
+        async with Client(
+            transport, mode=mode, elicitation_callback=agreeing(asked, ElicitResult)
+        ) as client:
+            yield connection(client)
 
 
 @asynccontextmanager
@@ -87,23 +111,12 @@ async def official_1(url: str, token: str, asked: list[str]) -> AsyncIterator[Co
     from mcp.client.streamable_http import streamablehttp_client
     from mcp.types import ElicitResult
 
-    async def agree(_: Any, question: Any) -> ElicitResult:
-        asked.append(question.message)
-        return ElicitResult(action="accept", content={"confirm": True})
-
     async with (
         streamablehttp_client(url, headers=bearer(token)) as (read, write, _),
-        ClientSession(read, write, elicitation_callback=agree) as session,
+        ClientSession(read, write, elicitation_callback=agreeing(asked, ElicitResult)) as session,
     ):
         await session.initialize()
-
-        async def names() -> list[str]:
-            return [tool.name for tool in (await session.list_tools()).tools]
-
-        async def call(name: str, arguments: dict[str, Any]) -> Shown:
-            return of_result(await session.call_tool(name, arguments))
-
-        yield Connection(names, call)
+        yield connection(session)
 
 
 @asynccontextmanager
@@ -122,14 +135,7 @@ async def mcp_remote(url: str, token: str, asked: list[str]) -> AsyncIterator[Co
             ClientSession(read, write) as session,
         ):
             await asyncio.wait_for(session.initialize(), 15)
-
-            async def names() -> list[str]:
-                return [tool.name for tool in (await session.list_tools()).tools]
-
-            async def call(name: str, arguments: dict[str, Any]) -> Shown:
-                return of_result(await session.call_tool(name, arguments))
-
-            yield Connection(names, call)
+            yield connection(session)
 
 
 @asynccontextmanager
@@ -138,20 +144,9 @@ async def fastmcp(url: str, token: str, asked: list[str]) -> AsyncIterator[Conne
     from fastmcp import Client
     from fastmcp.client.transports import StreamableHttpTransport
 
-    async def agree(message: str, kind: Any, params: Any, context: Any) -> Any:
-        asked.append(message)
-        return {"confirm": True}
-
     transport = StreamableHttpTransport(url, headers=bearer(token))
-    async with Client(transport, elicitation_handler=agree) as client:
-
-        async def names() -> list[str]:
-            return [tool.name for tool in await client.list_tools()]
-
-        async def call(name: str, arguments: dict[str, Any]) -> Shown:
-            return of_result(await client.call_tool(name, arguments))
-
-        yield Connection(names, call)
+    async with Client(transport, elicitation_handler=agreeing_in_words(asked)) as client:
+        yield connection(client)
 
 
 @asynccontextmanager
@@ -159,11 +154,7 @@ async def pydantic_ai(url: str, token: str, asked: list[str]) -> AsyncIterator[C
     """Pydantic AI's toolset for MCP servers."""
     from pydantic_ai.mcp import MCPToolset
 
-    async def agree(message: str, kind: Any, params: Any, context: Any) -> Any:
-        asked.append(message)
-        return {"confirm": True}
-
-    toolset = MCPToolset(url, headers=bearer(token), elicitation_handler=agree)
+    toolset = MCPToolset(url, headers=bearer(token), elicitation_handler=agreeing_in_words(asked))
     async with toolset:
 
         async def names() -> list[str]:
@@ -185,14 +176,7 @@ async def openai_agents(url: str, token: str, asked: list[str]) -> AsyncIterator
 
     params: Any = {"url": url, "headers": bearer(token)}
     async with MCPServerStreamableHttp(params, client_session_timeout_seconds=30) as server:
-
-        async def names() -> list[str]:
-            return [tool.name for tool in await server.list_tools()]
-
-        async def call(name: str, arguments: dict[str, Any]) -> Shown:
-            return of_result(await server.call_tool(name, arguments))
-
-        yield Connection(names, call)
+        yield connection(server)
 
 
 @asynccontextmanager
@@ -223,12 +207,10 @@ async def langchain(url: str, token: str, asked: list[str]) -> AsyncIterator[Con
     from langchain_mcp_adapters.client import MultiServerMCPClient
     from mcp.types import ElicitResult
 
-    async def agree(_: Any, question: Any, __: Any) -> ElicitResult:
-        asked.append(question.message)
-        return ElicitResult(action="accept", content={"confirm": True})
-
     server: Any = {"transport": "streamable_http", "url": url, "headers": bearer(token)}
-    client = MultiServerMCPClient({"newsroom": server}, callbacks=Callbacks(on_elicitation=agree))
+    client = MultiServerMCPClient(
+        {"newsroom": server}, callbacks=Callbacks(on_elicitation=agreeing(asked, ElicitResult))
+    )
     tools: dict[str, Any] = {}
 
     async def names() -> list[str]:
@@ -252,12 +234,10 @@ async def google_adk(url: str, token: str, asked: list[str]) -> AsyncIterator[Co
     from google.adk.tools.mcp_tool import McpToolset, StreamableHTTPConnectionParams
     from mcp.types import ElicitResult
 
-    async def agree(_: Any, question: Any) -> ElicitResult:
-        asked.append(question.message)
-        return ElicitResult(action="accept", content={"confirm": True})
-
     params = StreamableHTTPConnectionParams(url=url, headers=bearer(token))
-    toolset = McpToolset(connection_params=params, elicitation_callback=agree)
+    toolset = McpToolset(
+        connection_params=params, elicitation_callback=agreeing(asked, ElicitResult)
+    )
     tools: dict[str, Any] = {}
 
     async def names() -> list[str]:

@@ -1,14 +1,12 @@
 // The clients that are npm packages: node clients.mjs CLIENT, a plan on standard input, what was
 // seen on standard output, as drivers/__main__.py has it.
+import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname } from "node:path";
+import { promisify } from "node:util";
 
 const plan = JSON.parse(readFileSync(0, "utf8"));
-const steps = {
-  called: ["articles_list", { page_size: 2 }],
-  wrong: ["articles_list", { page: 0, order: "best" }],
-  image: ["media_show", { media: plan.media }],
-  wait: ["articles_delete", { slug: plan.slug }],
-};
 const asked = [];
 const agree = (request) => {
   asked.push(request.params.message);
@@ -21,20 +19,23 @@ const shown = (result) => ({
   text: result.content.map((block) => block.text ?? "").join(" "),
 });
 
+const connected = async (client, question, Transport, token) => {
+  client.setRequestHandler(question, agree);
+  await client.connect(new Transport(new URL(plan.url), { requestInit: { headers: bearer(token) } }));
+  return {
+    list: async () => (await client.listTools()).tools.map((tool) => tool.name),
+    call: async (name, args) => shown(await client.callTool({ name, arguments: args })),
+    close: () => client.close(),
+  };
+};
+
 async function official(mode, token) {
   const { Client, StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
   const client = new Client(
     { name: "gate", version: "1" },
     { capabilities: { elicitation: { form: {} } }, versionNegotiation: { mode } },
   );
-  client.setRequestHandler("elicitation/create", agree);
-  const options = { requestInit: { headers: bearer(token) } };
-  await client.connect(new StreamableHTTPClientTransport(new URL(plan.url), options));
-  return {
-    list: async () => (await client.listTools()).tools.map((tool) => tool.name),
-    call: async (name, args) => shown(await client.callTool({ name, arguments: args })),
-    close: () => client.close(),
-  };
+  return connected(client, "elicitation/create", StreamableHTTPClientTransport, token);
 }
 
 async function official_1(token) {
@@ -43,16 +44,8 @@ async function official_1(token) {
     "@modelcontextprotocol/sdk/client/streamableHttp.js"
   );
   const { ElicitRequestSchema } = await import("@modelcontextprotocol/sdk/types.js");
-  const capabilities = { elicitation: {} };
-  const client = new Client({ name: "gate", version: "1" }, { capabilities });
-  client.setRequestHandler(ElicitRequestSchema, agree);
-  const options = { requestInit: { headers: bearer(token) } };
-  await client.connect(new StreamableHTTPClientTransport(new URL(plan.url), options));
-  return {
-    list: async () => (await client.listTools()).tools.map((tool) => tool.name),
-    call: async (name, args) => shown(await client.callTool({ name, arguments: args })),
-    close: () => client.close(),
-  };
+  const client = new Client({ name: "gate", version: "1" }, { capabilities: { elicitation: {} } });
+  return connected(client, ElicitRequestSchema, StreamableHTTPClientTransport, token);
 }
 
 async function ai_sdk(token) {
@@ -71,11 +64,55 @@ async function ai_sdk(token) {
   };
 }
 
+// The MCP Client Tool as n8n's agents use it: its node supplies the tools, and is executed for each
+// call, both in n8n's own contexts. Where n8n would ask its database for the credential, it gets it.
+async function n8n(token) {
+  const require = createRequire(import.meta.url);
+  const { ExecuteContext, SupplyDataContext } = require("n8n-core");
+  const { Workflow } = require("n8n-workflow");
+  const folder = dirname(require.resolve("@n8n/n8n-nodes-langchain/package.json"));
+  const { McpClientTool } = require(`${folder}/dist/nodes/mcp/McpClientTool/McpClientTool.node.js`);
+  const type = new McpClientTool();
+  const node = {
+    id: "1",
+    name: "newsroom",
+    type: "@n8n/n8n-nodes-langchain.mcpClientTool",
+    typeVersion: type.description.defaultVersion,
+    position: [0, 0],
+    parameters: { endpointUrl: plan.url, authentication: "bearerAuth" },
+    credentials: { httpBearerAuth: { id: "1", name: "newsroom" } },
+  };
+  const nodeTypes = { getByName: () => type, getByNameAndVersion: () => type };
+  const workflow = new Workflow({ nodes: [node], connections: {}, active: false, nodeTypes });
+  const credentialsHelper = {
+    isCredentialUsableByNode: () => true,
+    getDecrypted: async () => ({ token }),
+  };
+  const given = [workflow, node, { credentialsHelper }, "cli", { resultData: { runData: {} } }, 0];
+  return {
+    list: async () => {
+      const context = new SupplyDataContext(...given, [], {}, "ai_tool", { node, data: {} }, []);
+      const { response, closeFunction } = await type.supplyData.call(context, 0);
+      await closeFunction();
+      return response.tools.map((tool) => tool.name);
+    },
+    call: async (name, args) => {
+      const items = [{ json: { tool: `newsroom_${name}`, ...args } }];
+      const data = { main: [items] };
+      const context = new ExecuteContext(...given, items, data, { node, data }, []);
+      const [[{ json }]] = await type.execute.call(context);
+      return shown({ content: json.response });
+    },
+    close: () => {},
+  };
+}
+
 const clients = {
   official: (token) => official("auto", token),
   official_legacy: (token) => official("legacy", token),
   official_1,
   ai_sdk,
+  n8n,
 };
 
 const seen = async (call) => {
@@ -86,12 +123,20 @@ const seen = async (call) => {
   }
 };
 
+const approved = async () => {
+  const [program, ...args] = plan.approval;
+  return promisify(execFile)(program, args).then(() => true, () => false);
+};
+
 const connect = clients[process.argv[2]];
 const answer = {};
 const client = await connect(plan.token);
 answer.listed = (await client.list()).sort();
-for (const [step, [tool, args]] of Object.entries(steps)) {
-  answer[step] = await seen(() => client.call(tool, args));
+for (const [step, call] of Object.entries(plan.steps)) {
+  answer[step] = await seen(() => client.call(...call));
+}
+if (await approved()) {
+  answer.repeated = await seen(() => client.call(...plan.steps.wait));
 }
 answer.asked = [...asked];
 await client.close();

@@ -12,10 +12,15 @@ import json
 import sys
 import threading
 
+from django.apps import apps
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.servers.basehttp import ThreadedWSGIServer, WSGIRequestHandler
 from django.core.wsgi import get_wsgi_application
+from django.test.utils import override_settings
+
+from testproject.authorization import authorization
 
 
 def main(commands: list[str]) -> None:
@@ -25,6 +30,10 @@ def main(commands: list[str]) -> None:
     # The kernel chooses the port: one chosen beforehand may be taken by then.
     server = ThreadedWSGIServer(("127.0.0.1", 0), WSGIRequestHandler)
     server.set_app(application)
+    if apps.is_installed("mcp_bridge.oauth"):
+        # So that clients can log in to the newsroom.
+        url = f"http://127.0.0.1:{server.server_port}"
+        override_settings(**authorization(url, settings.MCP_BRIDGE)).enable()
     print(json.dumps({"port": server.server_port, "token": administrator_token()}), flush=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     # Until the runner closes the pipe, or is no more.

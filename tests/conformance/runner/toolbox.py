@@ -82,18 +82,11 @@ class Toolbox:
         timeout: float = 600,
     ) -> Finished:
         """Run a program to its end, with Node on its PATH; raises Failure if it takes too long."""
-        surroundings = {
-            **os.environ,
-            "PATH": f"{self.programs}{os.pathsep}{os.environ.get('PATH', '')}",
-            "NO_COLOR": "1",
-            **(env or {}),
-        }
-        surroundings.pop("FORCE_COLOR", None)
         try:
             ended = subprocess.run(
                 [str(part) for part in command],
                 cwd=cwd,
-                env=surroundings,
+                env={**self.surroundings(), **(env or {})},
                 capture_output=True,
                 text=True,
                 stdin=subprocess.DEVNULL,
@@ -103,6 +96,13 @@ class Toolbox:
         except subprocess.TimeoutExpired as expired:
             raise Failure(f"{command[0]} did not end within {timeout:.0f} seconds.") from expired
         return Finished(status=ended.returncode, stdout=ended.stdout, stderr=ended.stderr)
+
+    def surroundings(self) -> dict[str, str]:
+        """The environment of a program: with Node on its PATH, and without colours."""
+        path = f"{self.programs}{os.pathsep}{os.environ.get('PATH', '')}"
+        found = {**os.environ, "PATH": path, "NO_COLOR": "1"}
+        found.pop("FORCE_COLOR", None)
+        return found
 
     def _must(self, *command: str | Path, cwd: Path = ROOT) -> None:
         ended = self.run(*command, cwd=cwd)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
@@ -10,7 +11,9 @@ from django import forms
 from django.db import connection, models
 from django.test.utils import CaptureQueriesContext, isolate_apps
 from rest_framework import serializers
+from rest_framework.test import APIClient
 
+from mcp_bridge.features.texts import with_current_texts
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry.fingerprints import canonical_definition
@@ -19,6 +22,7 @@ from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Section
 from tests.calls.test_arguments import errors_of
+from tests.management.test_commands import run
 from tests.support.serving import giving, served, taking
 from tests.transports.test_async_view import async_caller
 
@@ -192,6 +196,24 @@ def test_they_are_read_under_asgi(settings: Any) -> None:
     text = "where it goes. One of: sport: Sport; arts: Arts."
     assert listed(client)["section"]["description"] == text
     assert send(client, "arts")["isError"] is False
+
+
+def test_every_list_of_the_tools_has_them(user: Any, settings: Any) -> None:
+    serve(settings, taking(SetInInit))
+    http = APIClient()
+    http.force_authenticate(user)
+    (viewed,) = http.get("/mcp/tools/list").json()["tools"]
+    (printed,) = json.loads(run("mcp_tools", "--json")[0])
+    for tool in (viewed, printed):
+        described = tool["inputSchema"]["properties"]["value"]["properties"]["section"]
+        assert described["description"] == "where it goes. One of: sport: Sport."
+
+
+def test_they_stay_in_a_copy_of_a_schema(settings: Any) -> None:
+    serve(settings, taking(SetInInit))
+    schema = copy.deepcopy(served("take").input_schema)
+    assert schema == served("take").input_schema
+    assert "One of: sport: Sport." in json.dumps(with_current_texts(schema))
 
 
 def test_where_they_cannot_be_read_the_tool_is_still_listed(

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from mcp_bridge.management.base import TablesCommand, duration, named_user
+from mcp_bridge.access.scopes import supported_scopes
+from mcp_bridge.management.base import TablesCommand, check_names, duration, named_user
+from mcp_bridge.registry.registry import registry
 from mcp_bridge.tokens.models import Token
 
 
@@ -16,6 +20,20 @@ class Command(TablesCommand):
         create.add_argument("user", help="The user's name, as used to log in.")
         create.add_argument("--name", required=True, help="What uses the token.")
         create.add_argument("--expires", help="After how long, such as 12h, 90d or 4w.")
+        create.add_argument(
+            "--scope",
+            action="append",
+            dest="scopes",
+            metavar="SCOPE",
+            help="Limit it to this scope; may be repeated.",
+        )
+        create.add_argument(
+            "--tool",
+            action="append",
+            dest="tools",
+            metavar="TOOL",
+            help="Limit it to this tool; may be repeated.",
+        )
         listed = commands.add_parser("list", help="List the tokens.")
         listed.add_argument("--user", help="Only those of one user.")
         revoke = commands.add_parser("revoke", help="Revoke a token.")
@@ -24,11 +42,24 @@ class Command(TablesCommand):
     def handle(self, *, command: str, **options: object) -> None:
         getattr(self, command)(**options)
 
-    def create(self, *, user: str, name: str, expires: str | None, **options: object) -> None:
+    def create(
+        self,
+        *,
+        user: str,
+        name: str,
+        expires: str | None,
+        scopes: Sequence[str] | None,
+        tools: Sequence[str] | None,
+        **options: object,
+    ) -> None:
+        check_names("scope", scopes or (), supported_scopes())
+        check_names("tool", tools or (), registry.discovered.tools)
         token, secret = Token.objects.issue(
             user=named_user(user),
             name=name,
             expires_at=None if expires is None else timezone.now() + duration(expires),
+            scopes=scopes,
+            tools=tools,
         )
         self.stderr.write(f"Token {token.pk} for {user}. It is not shown again:")
         self.stdout.write(secret)
@@ -40,9 +71,15 @@ class Command(TablesCommand):
         for token in tokens:
             state = "valid" if token.is_valid else "revoked" if token.revoked_at else "expired"
             used = f"{token.last_used_at:%Y-%m-%d %H:%M}" if token.last_used_at else "never"
+            limits = {"scopes": token.scope, "tools": token.tools}
+            limited = "".join(
+                f"  {noun}: {names or 'none'}"
+                for noun, names in limits.items()
+                if names is not None
+            )
             self.stdout.write(
                 f"{token.pk:>5}  {token.user.get_username():<20} {token.hint}…  {state:<8} "
-                f"last used {used:<17} {token.name}"
+                f"last used {used:<17} {token.name}{limited}"
             )
 
     def revoke(self, *, id: int, **options: object) -> None:

@@ -51,11 +51,11 @@ class Command(BaseCommand):
 
     def _demonstrate(self, port: int, once: bool) -> None:
         # Imported here, so that other commands do without the libraries of the demo.
-        from testproject.demo.site import SiteLog, fresh_newsroom, issue_tokens
+        from testproject.demo.site import SiteLog, fresh_newsroom, issue_tokens, served_at
 
         server = self._bound(port)
         try:
-            with fresh_newsroom():
+            with served_at(server.url), fresh_newsroom():
                 self.check()
                 tokens = issue_tokens()
                 with server:
@@ -98,25 +98,27 @@ class Command(BaseCommand):
         self.stdout.write(self.style.SUCCESS("\nEverything was as the script expects it."))
 
     def _introduce(self, url: str, tokens: dict[str, str]) -> None:
-        staff = ", ".join(f"{name} / {PASSWORD}" for name in ("editor", "admin"))
         articles = Article.objects.count()
         self._head("The newsroom")
         self._say(f"MCP endpoint    {url}/mcp")
         self._say(f"tools by GET    {url}/mcp/tools/list")
         self._say(f"JSON-RPC        {url}/rpc")
-        self._say(f"admin           {url}/admin/    log in as {staff}")
+        self._say(f"admin           {url}/admin/    for editor and admin")
         desk = f"{url}/admin/mcp_bridge"
         self._say(f"its tools       {desk}/toolsetting/    for admin")
         self._say(f"its calls       {desk}/toolcallrecord/    for admin, with a chart of each day")
         self._say(f"what waits      {desk}/pendingcall/    for admin to approve or refuse")
         self._say(f"database        {articles} articles in an SQLite file that goes with the demo")
-        self._head("A token for each role")
+        self._say(f"log in as       {', '.join(USERS)}; the password is {PASSWORD}")
+        self._head("Connect a client: it opens your browser, where you log in")
+        self._say(f"claude mcp add --transport http newsroom {url}/mcp")
+        self._say(f"who may act as you, and for how long: {url}/mcp/connections/")
+        self._head("Or give it a token, one for each role")
         for username, (role, _) in USERS.items():
             self._say(f"{role:<15} {tokens[username]}")
-        self._head("Connect a client (here as editor; put in another token for another role)")
         header = f"Authorization: Bearer {tokens['editor']}"
         self._say(f'claude mcp add --transport http newsroom {url}/mcp --header "{header}"')
-        self._head("Or, in a client's configuration file")
+        self._head("In a client's configuration file (without headers, it asks you to log in)")
         entry = {
             "type": "http",
             "url": f"{url}/mcp",

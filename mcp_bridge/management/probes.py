@@ -1,31 +1,17 @@
-"""The self-test of mcp_doctor: the endpoint as clients reach it, and what its answers mean."""
+"""What mcp_doctor tries of the endpoint, and what its answers mean: findings with remedies."""
 
 from __future__ import annotations
 
-import json
-import logging
-import ssl
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from email.message import Message
-from http.client import HTTPException
-from typing import Any, Final, TypeAlias
-from urllib.error import HTTPError, URLError
+from functools import partial
+from typing import Final, TypeAlias
 from urllib.parse import urljoin, urlsplit, urlunsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
-
-from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser
 
 import mcp_bridge
-from mcp_bridge.access.policy import served_host
 from mcp_bridge.checks.urls import reachable
-from mcp_bridge.protocol import LATEST
-from mcp_bridge.testing import MCPClient
+from mcp_bridge.management.endpoint import Answer, Endpoint
 
-# Bytes of an answer that are read.
-_LONGEST: Final = 8 * 1024 * 1024
 # A revision with the legacy handshake, with which most clients begin.
 _LEGACY: Final = "2025-11-25"
 _OUTSIDE: Final = "https://mcp-doctor.invalid"
@@ -40,182 +26,8 @@ class Finding:
     remedy: str = ""
 
 
+ok, info, warning, error = (partial(Finding, level) for level in ("ok", "info", "warning", "error"))
 Findings: TypeAlias = Iterator[Finding]
-
-
-def ok(text: str) -> Finding:
-    return Finding("ok", text)
-
-
-def info(text: str, remedy: str = "") -> Finding:
-    return Finding("info", text, remedy)
-
-
-def warning(text: str, remedy: str) -> Finding:
-    return Finding("warning", text, remedy)
-
-
-def error(text: str, remedy: str) -> Finding:
-    return Finding("error", text, remedy)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An HTTP response; ``reply`` is its JSON-RPC message, or empty where it is none."""
-
-    status: int
-    headers: Mapping[str, str]
-    reply: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, status: int, headers: Mapping[str, str], body: bytes) -> Answer:
-        lower = {name.lower(): value for name, value in headers.items()}
-        try:
-            reply = json.loads(body)
-        except ValueError:
-            reply = {}
-        is_message = isinstance(reply, dict) and "jsonrpc" in reply
-        return cls(status, lower, reply if is_message else {})
-
-    @property
-    def error(self) -> str:
-        """Return the text of the JSON-RPC error, if it is one."""
-        return str(self.reply.get("error", {}).get("message", ""))
-
-
-class Unreachable(Exception):
-    """There is no answer; holds the finding that says why."""
-
-    def __init__(self, finding: Finding) -> None:
-        super().__init__(finding.text)
-        self.finding = finding
-
-
-class Endpoint:
-    """
-    The endpoint, over the network at ``url`` or else in this process.
-
-    ``token`` is sent as a bearer token, or as it is where it names its scheme ("Token abc").
-    ``user`` is whom requests in this process are made as; others are given up after ``timeout``.
-    """
-
-    def __init__(
-        self, url: str | None, token: str | None, user: AbstractBaseUser | None, timeout: float
-    ) -> None:
-        self.url = url
-        self.timeout = timeout
-        self.address = url or next(iter(reachable()))
-        self.user = user
-        self.credential = token and (token if " " in token else f"Bearer {token}")
-        self.is_known = bool(token or user)
-
-    @property
-    def origin(self) -> str:
-        """Return the origin of a page of the same site."""
-        if self.url is None:
-            return f"http{'s' * settings.SECURE_SSL_REDIRECT}://{served_host()}"
-        return f"{urlsplit(self.url).scheme}://{urlsplit(self.url).netloc}"
-
-    def asks(self, answer: Answer) -> bool:
-        """Return whether the endpoint asks for a credential that nobody has given."""
-        return answer.status == 401 and bool(answer.error) and not self.is_known
-
-    def post(
-        self,
-        method: str,
-        revision: str = LATEST.version,
-        *,
-        address: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        anonymous: bool = False,
-        **params: Any,
-    ) -> Answer:
-        """POST one request, with further headers or without the credential."""
-        client = MCPClient(revision=revision, path=self.address)
-        message = client.message(method, **params)
-        sent = {
-            "Accept": "application/json, text/event-stream",
-            "Content-Type": "application/json",
-            # What begins the legacy era knows no revision yet.
-            **({} if method == "initialize" else client.mirrored(message)),
-            **({"Authorization": self.credential} if self.credential and not anonymous else {}),
-            **(headers or {}),
-        }
-        body = json.dumps(message).encode()
-        return self.send("POST", address, body, sent, None if anonymous else self.user)
-
-    def send(
-        self,
-        verb: str,
-        address: str | None,
-        body: bytes,
-        headers: Mapping[str, str],
-        user: AbstractBaseUser | None = None,
-    ) -> Answer:
-        """Return the answer to any request. Raises Unreachable."""
-        place = address or self.address
-        sent = {"User-Agent": f"mcp_doctor/{mcp_bridge.__version__}", **headers}
-        if self.url is not None:
-            return _fetch(Request(place, body or None, sent, method=verb), self.timeout)
-        http = MCPClient(user=user, path=place).http
-        # A page in the place of the endpoint refuses a POST without a token of its forms.
-        http.handler.enforce_csrf_checks = True
-        disabled = logging.root.manager.disable
-        # What is refused here is refused on purpose, and what fails is a finding.
-        logging.disable()
-        try:
-            response = http.generic(
-                verb,
-                place,
-                body,  # type: ignore[arg-type]
-                content_type=sent.pop("Content-Type", ""),
-                secure=settings.SECURE_SSL_REDIRECT,
-                headers=sent,
-            )
-        except Exception as raised:
-            text = f"{verb} {place} raised {type(raised).__name__}: {raised}"
-            where = traceback.extract_tb(raised.__traceback__)[-1]
-            remedy = f"Mend {where.filename}:{where.lineno}, or what it stands on."
-            raise Unreachable(error(text, remedy)) from raised
-        finally:
-            logging.disable(disabled)
-        return Answer.of(response.status_code, response.headers, response.content)
-
-
-class _NoRedirect(HTTPRedirectHandler):
-    def redirect_request(self, *args: object, **kwargs: object) -> None:
-        """Return nothing: what redirects is what is looked for."""
-
-
-def _fetch(request: Request, timeout: float) -> Answer:
-    """Return the answer of the network. Raises Unreachable, which says what to do."""
-    # The command has seen to it that the scheme is http or https.
-    try:
-        with build_opener(_NoRedirect).open(request, timeout=timeout) as response:
-            return Answer.of(response.status, response.headers, response.read(_LONGEST))
-    except HTTPError as refused:
-        with refused:
-            headers: Message = refused.headers
-            return Answer.of(refused.code, dict(headers), refused.read(_LONGEST))
-    except (OSError, HTTPException) as failed:
-        reason = failed.reason if isinstance(failed, URLError) else failed
-        place = f"{request.full_url} cannot be reached: {reason}"
-        raise Unreachable(error(f"{place}.", _network_remedy(reason))) from failed
-
-
-def _network_remedy(reason: object) -> str:
-    if isinstance(reason, ssl.SSLCertVerificationError):
-        return (
-            "Clients refuse this certificate too. Serve one of a known authority for this name, "
-            "with its whole chain (fullchain.pem), that has not expired; for an authority of your "
-            "own set SSL_CERT_FILE here, and NODE_EXTRA_CA_CERTS where a client runs on Node."
-        )
-    if isinstance(reason, ssl.SSLError):
-        return "The port may not speak TLS: try http://, or the port of the proxy that does."
-    if isinstance(reason, TimeoutError):
-        return "A firewall may drop packets, or every worker may be busy: look at the server's log."
-    return "Start the server, and look at the name and the port in the address."
-
 
 _NO_HEADER: Final = (
     "The Authorization header did not arrive, or no class of AUTHENTICATION_CLASSES reads it: have "
@@ -225,35 +37,26 @@ _HOST: Final = (
     "Add the host of the address to ALLOWED_HOSTS; behind a proxy have it pass the Host header on, "
     "or set USE_X_FORWARDED_HOST."
 )
+_OTHER: Final = (
+    "Another view or the proxy answers at this address, or a firewall refuses POST: give the "
+    "endpoint's own, and put its path before any pattern that takes every address "
+    "(mcp_bridge.W031)."
+)
+_AS_CALLER: Final = "Give --token, or in this process --user, to try as a caller."
 # What an answer that is not the endpoint's means, and what to do, by its status.
 _FOREIGN: Final[Mapping[int, tuple[str, str]]] = {
-    200: (
-        "a page, not the endpoint's JSON",
-        "Another view or the proxy answers at this address: give the endpoint's own, and put its "
-        "path before any pattern that takes every address (mcp_bridge.W031).",
-    ),
-    400: (
-        "Django's page for a host that is not allowed, or a proxy's refusal",
-        _HOST,
-    ),
+    200: ("a page, not the endpoint's JSON", _OTHER),
+    400: ("Django's page for a host that is not allowed, or a proxy's refusal", _HOST),
     401: (
         "another login than the endpoint's",
         "A proxy in front asks for a login of its own: exempt this address there.",
     ),
-    403: (
-        "a page that forbids it, such as Django's for CSRF",
-        "Another view answers at this address, or a firewall refuses POST: give the endpoint's "
-        "own address, and put its path before any pattern that takes every address "
-        "(mcp_bridge.W031).",
-    ),
+    403: ("a page that forbids it, such as Django's for CSRF", _OTHER),
     404: (
         "that there is nothing at this address",
         "Give the address under which the URLconf and the proxy have the endpoint.",
     ),
-    405: (
-        "that another view is here, which takes no POST",
-        "Put the endpoint's path before any pattern that takes every address (mcp_bridge.W031).",
-    ),
+    405: ("that another view is here, which takes no POST", _OTHER),
     413: (
         "that the body is too large for the proxy",
         "Raise the proxy's limit (nginx: client_max_body_size) to MAX_BODY_BYTES.",
@@ -272,9 +75,7 @@ def explain(endpoint: Endpoint, answer: Answer, sent: str = "initialize") -> Fin
     told = f"{sent} is answered with status {answer.status}"
     if answer.error:
         return error(f"{told}: {answer.error}", _error_remedy(endpoint, answer))
-    text, remedy = _FOREIGN.get(
-        answer.status, ("something else than the endpoint's JSON", _FOREIGN[200][1])
-    )
+    text, remedy = _FOREIGN.get(answer.status, ("something else than the endpoint's JSON", _OTHER))
     if answer.status in (200, 403, 404, 405) and (known := reachable()):
         remedy += f" This site's URLconf has the endpoint at {', '.join(known)}."
     return error(f"{told}, which is {text}.", remedy)
@@ -313,7 +114,7 @@ def _error_remedy(endpoint: Endpoint, answer: Answer) -> str:
         )
     return {
         400: _HOST,
-        401: "Give --token, and in this process --user, to try as a caller.",
+        401: _AS_CALLER,
         403: "MCP_BRIDGE['ALLOWED_ORIGINS'] names the origins that may call.",
         429: "Wait; MCP_BRIDGE['THROTTLE_RATES'] says how often a caller may call.",
         503: "Run `manage.py migrate`, and look whether the server reaches its database.",
@@ -321,7 +122,7 @@ def _error_remedy(endpoint: Endpoint, answer: Answer) -> str:
 
 
 def handshake(endpoint: Endpoint) -> Findings:
-    """How clients begin: POST ``initialize``. Raises Unreachable where no more can be learnt."""
+    """How clients begin: POST ``initialize``."""
     client = {"name": "mcp_doctor", "version": mcp_bridge.__version__}
     answer = endpoint.post(
         "initialize", _LEGACY, protocolVersion=_LEGACY, capabilities={}, clientInfo=client
@@ -335,10 +136,10 @@ def handshake(endpoint: Endpoint) -> Findings:
     elif endpoint.asks(answer):
         yield info(
             "The endpoint answers, and asks for a credential (401): no tool was listed.",
-            "Give --token, or in this process --user, to try as a caller.",
+            _AS_CALLER,
         )
     else:
-        raise Unreachable(explain(endpoint, answer))
+        yield explain(endpoint, answer)
 
 
 def discovery(endpoint: Endpoint) -> Findings:
@@ -370,13 +171,13 @@ def listing(endpoint: Endpoint) -> Findings:
     else:
         yield warning(
             "tools/list: the caller sees no tool.",
-            "`manage.py mcp_tools --user USERNAME` says why each is missing.",
+            f"`manage.py mcp_tools --user {endpoint.caller}` says why each is missing.",
         )
 
 
 def other_verbs(endpoint: Endpoint) -> Findings:
     """GET, which clients try for a stream of events: 405 tells them that there is none."""
-    answer = endpoint.send("GET", None, b"", {"Accept": "text/event-stream"})
+    answer = endpoint.get()
     if answer.status == 405 and "POST" in answer.headers.get("allow", ""):
         yield ok("GET is refused (405, Allow: POST).")
     else:

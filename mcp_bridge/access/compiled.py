@@ -1,0 +1,122 @@
+"""
+Queries that Django's ORM writes once, and that run again with other values.
+
+To build and compile a query takes the ORM many times as long as a database takes to answer it. The
+SQL, the columns and their converters are the ORM's own; each run asks the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.core.signals import setting_changed
+from django.db import connections
+from django.db.models import Field, QuerySet
+from django.db.models.expressions import Expression
+from django.db.models.sql.compiler import SQLCompiler
+
+# Where a database's own compiler replaces one of these, more than SQL is needed to run its query.
+_RUNNING: Final = ("execute_sql", "results_iter", "apply_converters", "get_converters")
+
+
+@dataclass(frozen=True, slots=True)
+class _Converter:
+    """What makes Python's value of a column's; of any connection, so that none is kept alive."""
+
+    column: int
+    convert: Callable[..., Any]
+    # Whether it is a function of the connection's operations, which are its first argument.
+    of_operations: bool
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledQuery:
+    """The SQL of a query to one database; ``fields`` are those of its columns, in their order."""
+
+    alias: str
+    sql: str
+    fields: tuple[Field[Any, Any] | None, ...]
+    _converters: tuple[_Converter, ...]
+
+    def run(self, values: Sequence[Any]) -> list[Sequence[Any]]:
+        """
+        Return the rows as they come; ``converted`` makes Python's values of one.
+
+        ``values`` are as the database takes them. Raises DatabaseError.
+        """
+        with connections[self.alias].cursor() as cursor:
+            cursor.execute(self.sql, values)
+            rows: list[Sequence[Any]] = cursor.fetchall()
+            return rows
+
+    def all(self, values: Sequence[Any]) -> Iterable[Sequence[Any]]:
+        """Run the query; return its rows as the ORM does."""
+        rows = self.run(values)
+        return map(self.converted, rows) if self._converters else rows
+
+    def converted(self, row: Sequence[Any]) -> list[Any]:
+        """Return the values of a row as the ORM does, each by the converters of its field."""
+        connection, values = connections[self.alias], list(row)
+        for each in self._converters:
+            column, expression = each.column, each.expression
+            if each.of_operations:
+                value = each.convert(connection.ops, values[column], expression, connection)
+            else:
+                value = each.convert(values[column], expression, connection)
+            values[column] = value
+        return values
+
+
+# By what the query is for and its database; None where the ORM itself has to run it.
+_compiled: Final[dict[tuple[Hashable, str], CompiledQuery | None]] = {}
+# Only tests change settings while a process runs.
+setting_changed.connect(lambda **changed: _compiled.clear(), weak=False)
+
+
+def compiled(
+    name: Hashable, alias: str, values: Sequence[object], make: Callable[[], QuerySet[Any, Any]]
+) -> CompiledQuery | None:
+    """
+    Return the query of that name to a database, which is compiled at its first use.
+
+    ``make`` returns it with ``values`` as its only parameters, in their order. None where it has
+    others, or the database's own compiler does more than to write SQL.
+    """
+    try:
+        return _compiled[name, alias]
+    except KeyError:
+        _compiled[name, alias] = query = _compile(make(), alias, values)
+        return query
+
+
+def _compile(
+    queryset: QuerySet[Any, Any], alias: str, values: Sequence[object]
+) -> CompiledQuery | None:
+    compiler = queryset.query.get_compiler(using=alias)
+    if any(getattr(type(compiler), name) is not getattr(SQLCompiler, name) for name in _RUNNING):
+        return None
+    sql, parameters = compiler.as_sql()
+    if list(parameters) != list(values):
+        return None
+    expressions = [each[0] for each in compiler.select or ()]
+    # Where a key has several columns, a column is no field.
+    if queryset.query.annotation_select or compiler.has_composite_fields(expressions):
+        return None
+    converters = tuple(
+        _converter(column, each, expression, compiler.connection.ops)
+        for column, (functions, expression) in compiler.get_converters(expressions).items()
+        for each in functions
+    )
+    fields = tuple(getattr(each, "target", None) for each in expressions)
+    return CompiledQuery(alias, sql, fields, converters)
+
+
+def _converter(
+    column: int, convert: Callable[..., Any], expression: Any, operations: object
+) -> _Converter:
+    of_operations = getattr(convert, "__self__", None) is operations
+    function = convert.__func__ if of_operations else convert  # type: ignore[attr-defined]
+    return _Converter(column, function, of_operations, expression)

@@ -1,0 +1,188 @@
+"""What a user may do, asked of the site's authentication backends once a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any, Final, Literal, Protocol
+
+from django.contrib import auth
+from django.contrib.auth.backends import BaseBackend, ModelBackend
+from django.contrib.auth.models import (
+    Group,
+    GroupManager,
+    Permission,
+    PermissionManager,
+    PermissionsMixin,
+)
+from django.core.signals import setting_changed
+from django.db import connections, router
+from django.db.models import Model
+from django.db.models.fields.related_descriptors import ManyToManyDescriptor
+
+from mcp_bridge.access.compiled import CompiledQuery, compiled
+from mcp_bridge.access.principals import principals
+
+# What a backend says of permissions: all that ModelBackend does to answer has_perm().
+_METHODS: Final = (
+    *("has_perm", "get_all_permissions", "get_user_permissions", "get_group_permissions"),
+    *("_get_permissions", "_get_user_permissions", "_get_group_permissions"),
+)
+
+
+class Granted(Protocol):
+    """The permissions that a user has."""
+
+    def issuperset(self, names: Iterable[str], /) -> bool:
+        """Return whether the user has all of these permissions."""
+
+
+class _All:
+    """The permissions of an active superuser."""
+
+    def issuperset(self, names: Iterable[str], /) -> bool:
+        return True
+
+
+class _Asked(dict[str, bool]):
+    """The permissions of a user whose ``has_perm`` is asked, once for each permission."""
+
+    def __init__(self, has_perm: Callable[[str], object]) -> None:
+        super().__init__()
+        self._has_perm = has_perm
+
+    def __missing__(self, name: str) -> bool:
+        self[name] = answer = bool(self._has_perm(name))
+        return answer
+
+    def issuperset(self, names: Iterable[str], /) -> bool:
+        return all(map(self.__getitem__, names))
+
+
+_ALL: Final = _All()
+_NONE: Final[frozenset[str]] = frozenset()
+
+
+def permissions_of(user: Any, *, may_be_kept: bool = False) -> Granted:
+    """
+    Return the permissions of a user, as ``user.has_perm()`` decides.
+
+    Where that is Django's own, and so are the backends that it asks, they are read in two queries;
+    elsewhere it is asked for each permission. ``may_be_kept`` says that PRINCIPAL_MAX_AGE holds.
+    """
+    # A user model without permissions has no has_perm().
+    has_perm = getattr(user, "has_perm", None)
+    if has_perm is None:
+        return _NONE
+    is_own = getattr(has_perm, "__func__", None) is not PermissionsMixin.has_perm
+    backends = "own" if is_own else _backends()
+    if backends == "own":
+        return _Asked(has_perm)
+    # Not the object that loads the user of a session when it is used.
+    user = has_perm.__self__
+    if user.is_active and user.is_superuser:
+        return _ALL
+    if backends == "none" or not user.is_active or user.is_anonymous:
+        return _NONE
+    return _read(user, may_be_kept)
+
+
+@cache
+def _backends() -> Literal["none", "Django", "own"]:
+    """Return whose rules the backends of AUTHENTICATION_BACKENDS have for permissions."""
+    found: set[Literal["none", "Django", "own"]] = set()
+    for kind in map(type, auth.get_backends()):
+        if hasattr(kind, "has_perm") and not _has_methods_of(BaseBackend, kind):
+            found.add("Django" if _has_methods_of(ModelBackend, kind) else "own")
+    return "own" if "own" in found else "Django" if found else "none"
+
+
+# Only tests change settings while a process runs.
+setting_changed.connect(lambda **changed: _backends.cache_clear(), weak=False)
+
+
+def _has_methods_of(base: type, kind: type) -> bool:
+    return all(getattr(kind, name, None) is getattr(base, name, None) for name in _METHODS)
+
+
+def _read(user: Any, may_be_kept: bool) -> Granted:
+    """Return the permissions that ModelBackend gives to a user, and leave them where it does."""
+    if (known := getattr(user, "_perm_cache", None)) is not None:
+        return known  # type: ignore[no-any-return]
+    aliases = router.db_for_read(Permission, instance=user), router.db_for_read(Permission)
+    queries = _query("user", user, aliases[0]), _query("group", user, aliases[1])
+    if None in queries:
+        return ModelBackend().get_all_permissions(user)
+    key = ("permissions", type(user), user.pk, aliases)
+    if may_be_kept and (kept := principals.get(key)) is not None:
+        return kept  # type: ignore[no-any-return]
+    readings = [principals.read(alias) for alias in aliases] if may_be_kept else [None]
+    for name, query in zip(("user", "group"), queries, strict=True):
+        attribute = f"_{name}_perm_cache"
+        if hasattr(user, attribute):
+            # One of the two was asked for by itself, some time before.
+            readings = [None]
+        elif query is not None:
+            rows = query.all([_prepared(user, query.alias)])
+            setattr(user, attribute, {f"{app}.{code}" for app, code in rows})
+    user._perm_cache = known = {*user._user_perm_cache, *user._group_perm_cache}
+    if None not in readings:
+        principals.keep(key, frozenset(known), readings[0])
+    return known
+
+
+def groups_of(user: Any) -> frozenset[Any]:
+    """Return the keys of a user's groups; a user model may have none."""
+    groups = getattr(user, "groups", None)
+    if groups is None:
+        return frozenset()
+    # Not the object that loads the user of a session when it is used.
+    user = getattr(groups, "instance", None)
+    if user is not None and user.pk is not None and _has_tables_of_django(user.__class__):
+        alias = router.db_for_read(Group, instance=user)
+        query = compiled(
+            ("groups", type(user)),
+            alias,
+            [_prepared(user, alias)],
+            lambda: groups.values_list("pk").order_by(),
+        )
+        if query is not None:
+            return frozenset(key for (key,) in query.all([_prepared(user, alias)]))
+    return frozenset(groups.values_list("pk", flat=True))
+
+
+def _query(name: str, user: Any, alias: str) -> CompiledQuery | None:
+    """Return the query that ModelBackend makes for a user's own permissions, or those of groups."""
+    if user.pk is None or not _has_tables_of_django(user.__class__):
+        return None
+
+    def make() -> Any:
+        found = getattr(ModelBackend(), f"_get_{name}_permissions")(user)
+        return found.values_list("content_type__app_label", "codename").order_by()
+
+    return compiled((name, type(user)), alias, [_prepared(user, alias)], make)
+
+
+def _prepared(user: Model, alias: str) -> object:
+    """Return the user's key as the database takes it."""
+    return user._meta.pk.get_db_prep_value(user.pk, connections[alias])
+
+
+@cache
+def _has_tables_of_django(kind: Any) -> bool:
+    """Return whether a user model has its groups and permissions as PermissionsMixin has them."""
+    if type(Permission.objects) is not PermissionManager:
+        return False
+    for name, model, manager in (
+        ("groups", Group, GroupManager),
+        ("user_permissions", Permission, PermissionManager),
+    ):
+        descriptor = getattr(kind, name, None)
+        if (
+            not isinstance(descriptor, ManyToManyDescriptor)
+            or descriptor.field.related_model is not model
+            or not descriptor.through._meta.auto_created
+            or type(model._default_manager) is not manager
+        ):
+            return False
+    return True

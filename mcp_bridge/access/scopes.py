@@ -1,0 +1,113 @@
+"""Scopes of OAuth: which there are, which tools need them, and which a credential lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from django.db import router
+
+from mcp_bridge.access.credentials import scopes_of
+from mcp_bridge.conf import conf
+from mcp_bridge.features import Context, Tool
+from mcp_bridge.models import Scope
+from mcp_bridge.protocol import CallToolResult, InsufficientScopeError
+from mcp_bridge.registry.registry import has_database, registry
+
+# What RFC 9728, section 3.1, puts between the host and the path of a resource.
+METADATA_PATH = "/.well-known/oauth-protected-resource"
+
+
+def missing_scopes(scopes: Iterable[str], auth: object) -> list[str]:
+    """Return those of the scopes that a credential lacks, none where its kind has no scopes."""
+    granted = scopes_of(auth)
+    return [] if granted is None else sorted(set(scopes) - _with_included(granted))
+
+
+def could_be_granted(auth: object) -> bool:
+    """Return whether a client with this credential can ask its user for further scopes."""
+    return bool(conf.AUTHORIZATION_SERVERS) and getattr(auth, "can_gain_scopes", True)
+
+
+def check_scopes(tool: Tool, context: Context) -> None:
+    """Raise InsufficientScopeError where the caller's credential lacks scopes of the tool."""
+    scopes = tool.access.scopes
+    if missing := missing_scopes(scopes, context.auth):
+        text = (
+            f"Nothing was run: {tool.name} needs the scopes {' '.join(scopes)}, and the credential "
+            f"was not granted {' '.join(missing)}. Its user can grant them by connecting anew."
+        )
+        challenge = bearer_challenge(error="insufficient_scope", scopes=scopes)
+        raise InsufficientScopeError(text, challenge, CallToolResult.error(text))
+
+
+def bearer_challenge(
+    challenge: str = 'Bearer realm="mcp"', *, error: str = "", scopes: Iterable[str] = ()
+) -> str:
+    """
+    Return a WWW-Authenticate header with all that a client needs to get a token.
+
+    Adds to a ``challenge`` of the scheme Bearer what it does not say: where the metadata of this
+    resource is (RFC 9728, section 5.1), the ``error`` (RFC 6750, section 3.1), and the scopes to
+    ask for, DEFAULT_SCOPES if none are given.
+    """
+    scope = " ".join(scopes or conf.DEFAULT_SCOPES)
+    parameters = {"error": error, "scope": scope, "resource_metadata": metadata_url()}
+    for name, value in parameters.items():
+        if value and f"{name}=" not in challenge:
+            challenge += f', {name}="{value}"'
+    return challenge
+
+
+def metadata_url() -> str:
+    """Return the address of the metadata of RESOURCE (RFC 9728); "" where that is not set."""
+    if conf.RESOURCE is None:
+        return ""
+    url = urlsplit(conf.RESOURCE)
+    return url._replace(path=METADATA_PATH + url.path.removesuffix("/")).geturl()
+
+
+def resource_metadata() -> dict[str, object]:
+    """Return the metadata of RESOURCE (RFC 9728, section 2), as far as it is set."""
+    metadata: dict[str, object] = {
+        "resource": conf.RESOURCE,
+        "authorization_servers": list(conf.AUTHORIZATION_SERVERS),
+        "scopes_supported": list(supported_scopes()),
+        "bearer_methods_supported": ["header"],
+        "resource_name": conf.server_title,
+    }
+    return {name: value for name, value in metadata.items() if value}
+
+
+def supported_scopes() -> dict[str, str]:
+    """Return every scope of the settings, the tools and the admin, with its words for people."""
+    scopes = dict.fromkeys((*conf.DEFAULT_SCOPES, *tools_by_scope()), "")
+    scopes |= {
+        name: given if isinstance(given, str) else given["description"]
+        for name, given in conf.SCOPES.items()
+    }
+    if has_database():
+        rows = Scope.objects.using(router.db_for_write(Scope))
+        scopes |= dict(rows.values_list("name", "description"))
+    return {name: text or name for name, text in scopes.items()}
+
+
+def tools_by_scope() -> dict[str, list[Tool]]:
+    """Return the tools that are served, by each scope that they need."""
+    found: dict[str, list[Tool]] = {}
+    for tool in registry.snapshot:
+        for scope in tool.access.scopes:
+            found.setdefault(scope, []).append(tool)
+    return found
+
+
+def _with_included(granted: Iterable[str]) -> set[str]:
+    """Return scopes with those that they include, by the setting SCOPES."""
+    found, pending = set[str](), list(granted)
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            given = conf.SCOPES.get(name, "")
+            pending += () if isinstance(given, str) else given.get("includes", ())
+    return found

@@ -1,0 +1,200 @@
+"""
+Writing of records together, by a thread of the process.
+
+The thread begins with a first record and ends when there has been none for a while, as does its
+connection. A record waits for it at most INTERVAL seconds. Whoever reads records in the same
+process calls ``flush`` first; so do the end of the process and ``os.fork``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from time import monotonic
+from typing import Any, Final, TypeAlias
+
+from django.db import connections
+
+logger = logging.getLogger("mcp_bridge.audit")
+
+# Seconds from a first record to the statement that writes it, and the records of one statement.
+INTERVAL: Final = 0.25
+BATCH: Final = 200
+# The records that may wait: of any more, the caller writes its own.
+LIMIT: Final = 1000
+# Seconds without a record after which the thread ends.
+IDLE: Final = 30.0
+# Seconds between two looks at whether the server ends: uvicorn has some 0.1 of them left then.
+_LOOK: Final = 0.025
+# Seconds for which ``flush`` waits, and for which single records of a bad batch are tried.
+PATIENCE: Final = 10.0
+
+# A record by column.
+Record: TypeAlias = Mapping[str, Any]
+
+
+class Writer:
+    """
+    A bounded queue of records, and the thread that writes them.
+
+    All state is under the lock of ``_changed``, which nobody holds while the database is asked.
+    """
+
+    def __init__(self, write: Callable[[Sequence[Record], str], None]) -> None:
+        # Writes records to a database, and raises nothing.
+        self._write = write
+        self._is_registered = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin with an empty queue and without a thread, as a forked child has to."""
+        self._changed = threading.Condition(threading.Lock())
+        self._waiting: list[tuple[str, Record]] = []
+        # Those of the records that wait or are being written.
+        self._databases: set[str] = set()
+        self._thread: threading.Thread | None = None
+        self.is_running = False
+        self._is_writing = self._has_ended = False
+        # How many calls of ``flush`` there were, and up to which one all is written.
+        self._asked = self._answered = 0
+
+    def put(self, record: Record, using: str) -> bool:
+        """
+        Queue a record for a database, and return True; False where the caller has to write it.
+
+        That is when the queue is full, and when the process ends.
+        """
+        if self._is_ending():
+            return False
+        with self._changed:
+            if len(self._waiting) >= LIMIT or not self._has_thread():
+                return False
+            self._waiting.append((using, record))
+            self._databases.add(using)
+            if len(self._waiting) in (1, BATCH):
+                self._changed.notify_all()
+        return True
+
+    def has_room(self) -> bool:
+        """Return whether the next records can be queued, also where several threads queue one."""
+        return not self._is_ending() and len(self._waiting) < LIMIT // 2
+
+    def flush(self) -> None:
+        """
+        Wait until all that was queued is written, or logged as lost, and the connection closed.
+
+        Does nothing in a transaction on SQLite, for whose end the thread itself would wait.
+        """
+        if not self.is_running:
+            return
+        for connection in connections.all(initialized_only=True):
+            is_open = connection.alias in self._databases and connection.in_atomic_block
+            if is_open and connection.vendor == "sqlite":
+                return
+        with self._changed:
+            thread = self._thread
+            if thread is None:
+                return
+            self._asked += 1
+            mine = self._asked
+            self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: self._answered >= mine or self._thread is not thread, PATIENCE
+            )
+
+    def _is_ending(self) -> bool:
+        """
+        Return whether the process ends, or its server has been told to.
+
+        uvicorn ends with the signal's default action, so that nothing runs at the exit: the method
+        that it has set as the handler is that of the server, which says so.
+        """
+        server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
+        return self._has_ended or getattr(server, "should_exit", False) is True
+
+    def _has_thread(self) -> bool:
+        """Return whether there is a thread; it is started here, with the lock held."""
+        if self._thread is not None:
+            return True
+        if not self._is_registered:
+            self._is_registered = True
+            atexit.register(self._end)
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(
+                    before=self._before_fork,
+                    after_in_parent=lambda: self._changed.release(),
+                    after_in_child=self._begin,
+                )
+        thread = threading.Thread(target=self._run, name="mcp_bridge.audit", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            # None can be started while the interpreter ends.
+            return False
+        self._thread, self.is_running = thread, True
+        return True
+
+    def _end(self) -> None:
+        """Write what waits, and have later records written by their callers."""
+        self._has_ended = True
+        self.flush()
+
+    def _before_fork(self) -> None:
+        """Leave the child no connection in use; the lock is held until the fork is done."""
+        self.flush()
+        self._changed.acquire()
+        self._changed.wait_for(lambda: not self._is_writing, PATIENCE)
+
+    def _run(self) -> None:
+        """Write what is queued, until nothing has been for a while."""
+        idle = IDLE
+        while (taken := self._take(idle)) is not None:
+            records, asked = taken
+            idle = IDLE if records else 0
+            try:
+                for using, group in groupby(records, itemgetter(0)):
+                    rows = [record for _, record in group]
+                    for first in range(0, len(rows), BATCH):
+                        self._write(rows[first : first + BATCH], using)
+                if asked or not records:
+                    connections.close_all()
+            except Exception:
+                # Such as an interpreter that is out of memory: others are written all the same.
+                logger.exception("The thread that writes records has failed")
+            with self._changed:
+                self._is_writing = False
+                self._databases = {using for using, _ in self._waiting}
+                self._answered = asked or self._answered
+                self._changed.notify_all()
+
+    def _take(self, idle: float) -> tuple[list[tuple[str, Record]], int] | None:
+        """
+        Wait for records, and return them with the number of the ``flush`` that wants them, or 0.
+
+        Returns none after ``idle`` seconds without any, and None where that is at once: then the
+        thread is to end.
+        """
+        with self._changed:
+            idle_at = monotonic() + idle
+            while not (self._waiting or self._asked > self._answered):
+                if not idle:
+                    self._thread, self.is_running = None, False
+                    return None
+                if (left := idle_at - monotonic()) <= 0:
+                    return [], 0
+                self._changed.wait(left)
+            due_at = monotonic() + INTERVAL
+            while len(self._waiting) < BATCH and self._asked == self._answered:
+                left = due_at - monotonic()
+                if left <= 0 or self._is_ending():
+                    break
+                self._changed.wait(min(left, _LOOK))
+            taken, self._waiting = self._waiting, []
+            self._is_writing = True
+            return taken, self._asked if self._asked > self._answered else 0

@@ -1,0 +1,21 @@
+"""The users in the rows of this app."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import models
+
+
+def optional_user(verbose_name: Any, **options: Any) -> models.ForeignKey[User | None, User | None]:
+    """Return the field of a user, which is null where there is none, or the user was deleted."""
+    return models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        verbose_name=verbose_name,
+        related_name="+",
+        null=True,
+        **options,
+    )

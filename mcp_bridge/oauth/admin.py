@@ -1,0 +1,97 @@
+"""
+The admin of clients, in the place of django-oauth-toolkit's.
+
+``settings()`` names it as APPLICATION_ADMIN_CLASS, and the toolkit registers it for the site's
+model of clients. It must not import ``oauth2_provider.admin``, which imports it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+from oauth2_provider.forms import ApplicationForm
+from oauth2_provider.models import AbstractApplication
+
+from mcp_bridge.oauth.connections import live_tokens, redirect_hosts, revoke
+from mcp_bridge.oauth.consent import shown
+from mcp_bridge.oauth.models import ClientUse
+
+
+class ClientAdmin(admin.ModelAdmin):
+    """
+    Make clients, and look at those that have registered by themselves; revoke their tokens.
+
+    What a client has said of itself is read here and not written.
+    """
+
+    form = ApplicationForm
+    list_display = [
+        *("client", "registration_source", "hosts", "users", "last_used_at", "created"),
+    ]
+    list_filter = ["registration_source", "client_type", "created"]
+    search_fields = ["name", "client_id", "redirect_uris"]
+    raw_id_fields = ["user"]
+    readonly_fields = [
+        *("registration_source", "cimd_expires_at", "hosts", "users", "last_used_at", "created"),
+    ]
+    actions = ["revoke"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        tokens = live_tokens().filter(application=OuterRef("pk"), user__isnull=False)
+        users = tokens.order_by().values("application").annotate(users=Count("user", distinct=True))
+        uses = ClientUse.objects.filter(application=OuterRef("pk")).order_by("-last_used_at")
+        clients = super().get_queryset(request)
+        return clients.annotate(
+            connected_users=Subquery(users.values("users")),
+            used_at=Subquery(uses.values("last_used_at")[:1]),
+        )
+
+    def has_change_permission(
+        self, request: HttpRequest, obj: AbstractApplication | None = None
+    ) -> bool:
+        allowed = super().has_change_permission(request, obj)
+        return allowed and (obj is None or self._is_made_here(obj))
+
+    def get_exclude(
+        self, request: HttpRequest, obj: AbstractApplication | None = None
+    ) -> list[str]:
+        # Nobody needs to see the hash of a secret that the client was given.
+        return [] if obj is None or self._is_made_here(obj) else ["client_secret"]
+
+    def _is_made_here(self, client: AbstractApplication) -> bool:
+        return bool(client.registration_source == client.RegistrationSource.MANUAL)
+
+    @admin.display(description=_("client"), ordering="name")
+    def client(self, client: AbstractApplication) -> str:
+        return shown(client.name) or shown(client.client_id)
+
+    @admin.display(description=_("redirects to"))
+    def hosts(self, client: AbstractApplication) -> str:
+        return ", ".join(redirect_hosts(client))
+
+    @admin.display(description=_("users"), ordering="connected_users")
+    def users(self, client: Any) -> int:
+        return client.connected_users or 0
+
+    @admin.display(description=_("last used"), ordering="used_at")
+    def last_used_at(self, client: Any) -> datetime | None:
+        return client.used_at
+
+    @admin.action(description=_("Revoke all tokens of selected clients"), permissions=["change"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        clients = list(queryset)
+        for client in clients:
+            revoke(client)
+            self.log_change(request, client, "Revoked all tokens.")
+        text = ngettext(
+            "All tokens of %d client are revoked.",
+            "All tokens of %d clients are revoked.",
+            len(clients),
+        )
+        self.message_user(request, text % len(clients), messages.SUCCESS)

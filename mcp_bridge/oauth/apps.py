@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from django.apps import AppConfig, apps
+from django.core import checks
+from django.core.exceptions import ImproperlyConfigured
+
+
+class OAuthConfig(AppConfig):
+    name = "mcp_bridge.oauth"
+    label = "mcp_bridge_oauth"
+    verbose_name = "MCP bridge OAuth"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def import_models(self) -> None:
+        # Before a check could say so, as the models of both refer to one another.
+        if not apps.is_installed("oauth2_provider"):
+            raise ImproperlyConfigured(
+                'mcp_bridge.oauth needs django-oauth-toolkit: add "oauth2_provider" to '
+                "INSTALLED_APPS, before it."
+            )
+        super().import_models()
+
+    def ready(self) -> None:
+        from mcp_bridge.oauth.checks import check_oauth, check_oauth_deployment
+
+        checks.register(check_oauth, "mcp_bridge")
+        checks.register(check_oauth_deployment, "mcp_bridge", deploy=True)

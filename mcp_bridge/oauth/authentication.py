@@ -1,0 +1,64 @@
+"""A DRF authentication class for the access tokens of django-oauth-toolkit."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from django.contrib.auth.models import AbstractBaseUser
+from oauth2_provider.models import AbstractAccessToken, get_access_token_model
+from oauth2_provider.settings import oauth2_settings
+from oauth2_provider.utils import parse_bearer_token
+from oauthlib.common import Request as OAuthRequest
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from mcp_bridge.conf import conf
+from mcp_bridge.oauth.models import mark_used
+
+
+class TokenRefused(AuthenticationFailed):
+    """A token that does not hold; where it was issued here, no other class is asked about it."""
+
+    def __init__(self, *, is_final: bool) -> None:
+        super().__init__("The access token is not valid or no longer so.")
+        self.is_final = is_final
+
+
+class TokenAuthentication(BaseAuthentication):
+    """
+    Authenticate ``Authorization: Bearer TOKEN`` by django-oauth-toolkit's table of access tokens.
+
+    A token of the grant "client credentials" acts as the user of its application, the service
+    user. What begins as the tokens of mcp_bridge.tokens do is left to their class. That the token
+    is for RESOURCE and nothing wider, and its user active, is the endpoint's to check: this class
+    is not for other views.
+    """
+
+    def authenticate(
+        self, request: Request
+    ) -> tuple[AbstractBaseUser | None, AbstractAccessToken] | None:
+        token = parse_bearer_token(request.META.get("HTTP_AUTHORIZATION", ""))
+        if token is None or token.startswith("mcp_"):
+            return None
+        # For the address of the setting: that of the request may be another behind a proxy.
+        # oauthlib reads all that can be iterated over, the body among it.
+        headers = {name: each for name, each in request.META.items() if isinstance(each, str)}
+        asked = OAuthRequest(conf.RESOURCE or "", headers=headers)
+        validator = oauth2_settings.OAUTH2_VALIDATOR_CLASS()
+        if not validator.validate_bearer_token(token, [], asked):
+            checksum = sha256(token.encode()).hexdigest()
+            known = get_access_token_model().objects.filter(token_checksum=checksum)
+            raise TokenRefused(is_final=known.exists())
+        user, client, found = asked.user, asked.client, asked.access_token
+        if user is None and client is not None:
+            # Nobody is there to grant it more.
+            found.can_gain_scopes = False
+            is_machine = client.allows_grant_type(client.GRANT_CLIENT_CREDENTIALS)
+            user = client.user if is_machine else None
+        if user is not None:
+            mark_used(user, client, found)
+        return user, found
+
+    def authenticate_header(self, request: Request) -> str:
+        return 'Bearer realm="mcp"'

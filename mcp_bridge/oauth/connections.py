@@ -1,0 +1,163 @@
+"""The clients that a user has let in: seen and disconnected at ``/mcp/connections/``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.mixins import LoginRequiredMixin
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.contrib.auth.views import LogoutView
+from django.db import router, transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import path, reverse
+from django.utils import timezone
+from django.utils.decorators import method_decorator
+from django.utils.translation import gettext
+from django.views.generic import TemplateView
+from oauth2_provider.models import (
+    AbstractApplication,
+    get_access_token_model,
+    get_device_grant_model,
+    get_grant_model,
+    get_id_token_model,
+    get_refresh_token_model,
+    refresh_token_expire_timedelta,
+)
+from oauth2_provider.scopes import get_scopes_backend
+
+from mcp_bridge.oauth.consent import client_context, host_of, protected, site_context
+from mcp_bridge.oauth.models import ClientUse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """
+    A client that can act as a user.
+
+    ``expires_at`` is when that ends unless the client is used before; None where it does not end.
+    """
+
+    application: AbstractApplication
+    client: dict[str, Any]
+    hosts: list[str]
+    permissions: list[str]
+    since: datetime
+    last_used_at: datetime | None
+    expires_at: datetime | None
+
+
+def live_tokens() -> QuerySet[Any]:
+    """Return the access tokens that are valid, or that a client can still refresh."""
+    now, lasting = timezone.now(), refresh_token_expire_timedelta()
+    unrevoked = get_refresh_token_model().objects.filter(
+        access_token=OuterRef("pk"), revoked__isnull=True
+    )
+    refreshable = Q(expires__gt=now - lasting) if lasting else Q()
+    tokens: QuerySet[Any] = get_access_token_model().objects.annotate(
+        is_refreshable=Exists(unrevoked)
+    )
+    return tokens.filter(Q(expires__gt=now) | Q(is_refreshable=True) & refreshable)
+
+
+def connections_of(user: AbstractBaseUser | AnonymousUser) -> list[Connection]:
+    """Return the clients that can act as a user, the one that was connected last first."""
+    tokens = live_tokens().filter(user=user.pk, application__isnull=False)
+    tokens = tokens.select_related("application__user").order_by("application_id")
+    uses = {use.application_id: use for use in ClientUse.objects.filter(user=user.pk)}
+    found, texts = [], get_scopes_backend().get_all_scopes()
+    for key, group in groupby(tokens, attrgetter("application_id")):
+        of_client, use = list(group), uses.get(key)
+        application = of_client[0].application
+        scopes = dict.fromkeys(scope for token in of_client for scope in token.scope.split())
+        ends = [_end_of(token) for token in of_client]
+        since = [token.created for token in of_client]
+        found.append(
+            Connection(
+                application=application,
+                client=client_context(application),
+                hosts=redirect_hosts(application),
+                permissions=[texts.get(scope, scope) for scope in scopes],
+                since=min([*since, use.first_used_at] if use else since),
+                last_used_at=use.last_used_at if use else None,
+                expires_at=None if None in ends else max(filter(None, ends)),
+            )
+        )
+    return sorted(found, key=attrgetter("since"), reverse=True)
+
+
+def _end_of(token: Any) -> datetime | None:
+    """Return when a token ends that is not refreshed before; None where it can be for ever."""
+    lasting = refresh_token_expire_timedelta()
+    if not token.is_refreshable:
+        return token.expires
+    return None if lasting is None else token.expires + lasting
+
+
+def redirect_hosts(application: AbstractApplication) -> list[str]:
+    """Return the hosts to which a client may have its users sent back, each once."""
+    return list(dict.fromkeys(map(host_of, application.redirect_uris.split())))
+
+
+def revoke(
+    application: AbstractApplication, user: AbstractBaseUser | AnonymousUser | None = None
+) -> None:
+    """
+    Take away all that a client was granted by a user, or by everybody: it has to ask anew.
+
+    Refresh tokens stay as revoked ones, by which django-oauth-toolkit knows them when they are used
+    again.
+    """
+    by = {} if user is None else {"user": user.pk}
+    of = {"application": application.pk, **by}
+    refresh_tokens, devices = get_refresh_token_model(), get_device_grant_model()
+    with transaction.atomic(using=router.db_for_write(refresh_tokens)):
+        # First what becomes tokens.
+        get_grant_model().objects.filter(**of).delete()
+        devices.objects.filter(client_id=application.client_id, **by).delete()
+        for token in refresh_tokens.objects.filter(**of, revoked__isnull=True):
+            token.revoke()
+        get_access_token_model().objects.filter(**of).delete()
+        # With OpenID Connect they are taken as access tokens.
+        get_id_token_model().objects.filter(**of).delete()
+        ClientUse.objects.filter(**of).delete()
+
+
+@method_decorator(protected, name="dispatch")
+class ConnectionsView(LoginRequiredMixin, TemplateView):
+    """The clients that can act as the user, each with a button that disconnects it."""
+
+    template_name = "mcp_bridge/oauth/connections.html"
+    http_method_names = ["get", "head", "post"]
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        connections = connections_of(self.request.user)
+        return super().get_context_data(
+            connections=connections, **site_context(self.request), **kwargs
+        )
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        # None where it was disconnected in another tab.
+        for connection in connections_of(request.user):
+            if connection.application.client_id == request.POST.get("client_id"):
+                revoke(connection.application, request.user)
+                text = gettext("%(client)s is disconnected: it can no longer act as you.")
+                text %= {"client": connection.client["client_name"]}
+                messages.success(request, text, fail_silently=True)
+        return HttpResponseRedirect(reverse("oauth2_provider:connections"))
+
+
+# In the namespace of mcp_bridge.oauth.urls.
+urlpatterns = [
+    path("mcp/connections/", ConnectionsView.as_view(), name="connections"),
+    path(
+        "mcp/connections/log-out/",
+        LogoutView.as_view(next_page="oauth2_provider:connections"),
+        name="log-out",
+    ),
+]

@@ -1,0 +1,167 @@
+"""What a person reads before a client may act as them, and how it is shown safely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from ipaddress import ip_address
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from django.http import HttpRequest, HttpResponseBase
+from django.templatetags.static import static
+from django.views.decorators.cache import never_cache
+from oauth2_provider.models import AbstractApplication
+from oauth2_provider.scopes import get_scopes_backend
+
+from mcp_bridge.access.policy import lacking, visible
+from mcp_bridge.access.scopes import missing_scopes, tools_by_scope
+from mcp_bridge.conf import conf
+from mcp_bridge.protocol.text import cut
+
+# Characters that a page shows of a client's name; and of a host, whose end says whose it is: names
+# in the DNS have 253 at most.
+MAX_NAME: Final = 80
+MAX_HOST: Final = 300
+
+
+class Permission(NamedTuple):
+    """A scope in words, and how many tools the user may call under it: None where it has none."""
+
+    text: str
+    tools: int | None
+
+
+def consent_context(
+    request: HttpRequest, application: AbstractApplication, scopes: Iterable[str], redirect_uri: str
+) -> dict[str, Any]:
+    """
+    Return what the consent page says of a client that asks the user of a request for scopes.
+
+    The number of tools is of those that this user may call, under each scope (with the scopes that
+    it includes) and in all: tools that need no scope are open to every client.
+    """
+    scopes, texts = list(scopes), get_scopes_backend().get_all_scopes()
+    callable_tools = visible(request.user)
+    names = {tool.name for tool in callable_tools}
+    needing = {scope: {tool.name for tool in tools} for scope, tools in tools_by_scope().items()}
+
+    def tools_under(scope: str) -> int | None:
+        included = [
+            needing[name] for name in needing if not missing_scopes([name], {"scope": scope})
+        ]
+        return len(names & set().union(*included)) if included else None
+
+    granted = {"scope": " ".join(scopes)}
+    return {
+        **client_context(application),
+        "redirect_host": host_of(redirect_uri),
+        "is_local": is_local(redirect_uri),
+        "permissions": [
+            Permission(texts.get(scope, scope), tools_under(scope)) for scope in scopes
+        ],
+        "tool_count": sum(
+            not missing_scopes(tool.access.scopes, granted) for tool in callable_tools
+        ),
+        **site_context(request),
+    }
+
+
+def site_context(request: HttpRequest) -> dict[str, Any]:
+    """Return the names of the site and of the user of a request, and its address."""
+    return {
+        "site_name": conf.server_title,
+        "user_name": request.user.get_username(),
+        "address": request.get_full_path(),
+    }
+
+
+def client_context(application: AbstractApplication) -> dict[str, Any]:
+    """
+    Return the name of a client, whether an administrator vouches for it, and who publishes it.
+
+    ``published_by`` is the host of its metadata document, empty where it has none.
+    """
+    is_cimd = application.registration_source == application.RegistrationSource.CIMD
+    return {
+        "client_name": shown(application.name) or shown(application.client_id),
+        "is_unverified": not is_vouched_for(application),
+        "published_by": host_of(application.client_id) if is_cimd else "",
+    }
+
+
+def is_vouched_for(application: AbstractApplication) -> bool:
+    """
+    Return whether an administrator has made a client: it is not registered by itself.
+
+    Pages of django-oauth-toolkit let every user make one, which is then theirs: such a user needs
+    the permission to add clients.
+    """
+    meta = application._meta
+    if application.registration_source != application.RegistrationSource.MANUAL:
+        return False
+    needed = f"{meta.app_label}.add_{meta.model_name}"
+    return application.user is None or not list(lacking(application.user, [needed]))
+
+
+def shown(text: str, length: int = MAX_NAME) -> str:
+    """Return the text of a client on one line, cut, without control and bidi characters."""
+    printable = "".join(letter if letter.isprintable() else " " for letter in text)
+    return cut(" ".join(printable.split()), length)
+
+
+def host_of(uri: str) -> str:
+    """
+    Return the host of a URI with its port, and all of a text that is none.
+
+    Before the host of other schemes than those of the web, or in its place, stands the scheme.
+    """
+    try:
+        url = urlsplit(uri)
+    except ValueError:
+        return shown(uri)
+    host = url.netloc.rpartition("@")[2]
+    if url.scheme not in ("https", "http"):
+        host = f"{url.scheme}://{host}" if host else f"{url.scheme}:"
+    return shown(host, MAX_HOST)
+
+
+def is_local(uri: str) -> bool:
+    """Return whether a redirect goes to a program on the user's own computer: any may take it."""
+    url = urlsplit(uri)
+    if url.scheme not in ("https", "http"):
+        return True
+    host = url.hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def protected(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """
+    Return a view whose pages are in no frame and no cache, run no script and tell nobody of them.
+
+    Middleware that has a Content-Security-Policy for the site leaves one that a view has set.
+    """
+
+    @never_cache
+    @wraps(view)
+    def wrapper(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        response = view(request, *args, **kwargs)
+        url = urlsplit(static("mcp_bridge/oauth.css"))
+        files = f"'self' {url.scheme}://{url.netloc}" if url.netloc else "'self'"
+        # Without form-action: browsers hold it against each redirect after the form as well, which
+        # goes to the client, and from there on.
+        response["Content-Security-Policy"] = (
+            f"default-src {files}; script-src 'none'; object-src 'none'; base-uri 'none'; "
+            "frame-ancestors 'none'"
+        )
+        response["X-Frame-Options"] = "DENY"
+        # With "no-referrer" browsers send "Origin: null", which is no origin of a CSRF check.
+        response["Referrer-Policy"] = "same-origin"
+        return response
+
+    return wrapper

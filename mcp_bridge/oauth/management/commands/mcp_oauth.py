@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from django.core.management import call_command
+from django.core.management.base import CommandParser
+from django.utils import timezone
+from oauth2_provider.models import (
+    get_access_token_model,
+    get_application_model,
+    get_grant_model,
+    get_refresh_token_model,
+)
+
+from mcp_bridge.management.base import TablesCommand, duration
+
+
+class Command(TablesCommand):
+    help = "Clean up after the clients that log in by OAuth."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        commands = parser.add_subparsers(dest="command", required=True)
+        prune = commands.add_parser(
+            "prune",
+            help="Delete expired tokens, and clients that made themselves known and are not used.",
+        )
+        prune.add_argument(
+            "--unused",
+            default="30d",
+            help="How long ago a client registered that has never been used; 30d by default.",
+        )
+
+    def handle(self, *, command: str, **options: object) -> None:
+        getattr(self, command)(**options)
+
+    def prune(self, *, unused: str, **options: object) -> None:
+        call_command("cleartokens", stdout=self.stdout, stderr=self.stderr)
+        call_command("clearcimdapplications", stdout=self.stdout, stderr=self.stderr)
+        model = get_application_model()
+        clients = model.objects.filter(
+            registration_source=model.RegistrationSource.DCR,
+            created__lt=timezone.now() - duration(unused),
+            mcp_uses__isnull=True,
+        )
+        # Who is being let in just now has a code or a token, and no use yet.
+        for kind in (get_grant_model(), get_access_token_model(), get_refresh_token_model()):
+            holding = kind.objects.filter(application__isnull=False)
+            clients = clients.exclude(pk__in=holding.values("application"))
+        _, by_model = clients.delete()
+        number = by_model.get(model._meta.label, 0)
+        self.stdout.write(f"Deleted {number} registered client(s) that were never used")

@@ -1,0 +1,218 @@
+"""Which clients may make themselves known, by registration or by a document of their own."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, cast
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ValidationError as InvalidModel
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher
+from oauth2_provider.models import get_application_model
+from oauth2_provider.settings import oauth2_settings
+from oauth2_provider.views import DynamicClientRegistrationView
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from rest_framework.request import Request
+from rest_framework.throttling import AnonRateThrottle
+from rest_framework.views import APIView
+
+from mcp_bridge.access.throttling import (
+    count_locally,
+    count_or_none,
+    make_throttle,
+    retry_after_seconds,
+)
+from mcp_bridge.protocol.text import cut
+
+logger = logging.getLogger("mcp_bridge.oauth")
+
+# The characters of RFC 3986, without "#": a fragment is not allowed. White space would end the URI,
+# and begin another one, where it is stored.
+_URI = re.compile(r"[!$-;=?-\[\]_a-z~]+")
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+LONGEST_NAME = 100
+
+
+class RegistrationError(Exception):
+    """Raised for metadata of a client that are refused; ``code`` is one of RFC 7591, 3.2.2."""
+
+    def __init__(self, code: str, description: str) -> None:
+        super().__init__(description)
+        self.code = code
+
+
+def printable(name: str) -> str:
+    """Return a name without characters that can make it look like another one, and cut."""
+    return "".join(filter(str.isprintable, name)).strip()[:LONGEST_NAME]
+
+
+class ClientMetadata(BaseModel):
+    """What a client says of itself (RFC 7591, section 2), as far as it is used."""
+
+    client_name: Annotated[str, AfterValidator(printable)] = ""
+    redirect_uris: Annotated[
+        list[Annotated[str, Field(max_length=2000)]], Field(min_length=1, max_length=20)
+    ]
+    # Some ask for the device flow beside: what they get is in the answer.
+    grant_types: list[
+        Literal[
+            "authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"
+        ]
+    ] = Field(default=["authorization_code"])
+    response_types: list[Literal["code"]] = Field(default=["code"])
+    token_endpoint_auth_method: Literal["none", "client_secret_post", "client_secret_basic"] = (
+        "client_secret_basic"
+    )
+
+
+class RegistrationRateThrottle(AnonRateThrottle):
+    """Count the registrations of an address."""
+
+    rate = "300/hour"
+
+
+class ClientRegistration:
+    """
+    Let clients register whose redirect URIs are safe and that ask for nothing but logins.
+
+    A permission class for DCR_REGISTRATION_PERMISSION_CLASSES. Subclass it to list other
+    ``private_use_uris``: redirect URIs of a scheme of the client's own, which an attacker's
+    program could claim as well, so that they have to be named in full. Their schemes have to be
+    in ALLOWED_REDIRECT_URI_SCHEMES too.
+    """
+
+    private_use_uris: ClassVar[Collection[str]] = {"cursor://anysphere.cursor-mcp/oauth/callback"}
+    throttle_class: ClassVar[type[AnonRateThrottle]] = RegistrationRateThrottle
+
+    def has_permission(self, request: HttpRequest) -> bool:
+        try:
+            self.read(request.body)
+        except RegistrationError:
+            return False
+        return True
+
+    def read(self, body: bytes | dict[str, Any]) -> ClientMetadata:
+        """Return the metadata in a body of JSON. Raises RegistrationError."""
+        try:
+            if isinstance(body, bytes):
+                metadata = ClientMetadata.model_validate_json(body, strict=True)
+            else:
+                metadata = ClientMetadata.model_validate(body, strict=True)
+        except ValidationError as exception:
+            (first, *_) = exception.errors(include_url=False, include_input=False)
+            place = ".".join(map(str, first["loc"])) or "the body"
+            code = "redirect_uri" if place.startswith("redirect_uris") else "client_metadata"
+            raise RegistrationError(f"invalid_{code}", f"{place}: {first['msg']}") from None
+        if "authorization_code" not in metadata.grant_types:
+            raise RegistrationError(
+                "invalid_client_metadata", "grant_types: must have authorization_code"
+            )
+        for number, uri in enumerate(metadata.redirect_uris):
+            if not self.is_safe(uri):
+                raise RegistrationError(
+                    "invalid_redirect_uri",
+                    f"redirect_uris.{number}: must be https, or http to localhost, 127.0.0.1 or "
+                    "[::1], without a fragment or user; other schemes are listed by the site",
+                )
+        return metadata
+
+    def is_safe(self, uri: str) -> bool:
+        """Return whether a code may be sent there."""
+        if uri in self.private_use_uris:
+            return True
+        try:
+            url = urlsplit(uri)
+            host = url.hostname
+        except ValueError:
+            return False
+        return (
+            bool(_URI.fullmatch(uri))
+            and "@" not in url.netloc
+            and (
+                (url.scheme == "https" and bool(host))
+                or (url.scheme == "http" and host in LOOPBACK)
+            )
+        )
+
+
+def client_registration() -> ClientRegistration:
+    """Return the site's ClientRegistration: that of its permission classes, else the one here."""
+    listed = oauth2_settings.DCR_REGISTRATION_PERMISSION_CLASSES
+    kinds = [each for each in listed if issubclass(each, ClientRegistration)]
+    return (kinds or [ClientRegistration])[0]()
+
+
+class MetadataFetcher(SafeMetadataFetcher):
+    """Hold a client's own document to the same rules as its registration."""
+
+    def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
+        document, max_age = super().fetch(client_id)
+        known = {"token_endpoint_auth_method": "none", **document}
+        try:
+            metadata = client_registration().read(known)
+        except RegistrationError as exception:
+            raise CIMDError(str(exception)) from None
+        granted = {"grant_types": ["authorization_code"]}
+        return {**document, **metadata.model_dump(), **granted}, max_age
+
+
+class ClientRegistrationView(DynamicClientRegistrationView):
+    """
+    Register a client (RFC 7591), whose metadata hold to ClientRegistration in any case.
+
+    Without the later changes of RFC 7592, which would go past it.
+    """
+
+    def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        registration = client_registration()
+        throttle = make_throttle(registration.throttle_class)
+        # These read of a request what Django's has as well.
+        count = partial(throttle.allow_request, cast("Request", request), cast("APIView", self))
+        allowed = count_or_none(throttle, count)
+        if not (count_locally(throttle, count) if allowed is None else allowed):
+            response = _error("slow_down", "Too many registrations: try again later.", 429)
+            response["Retry-After"] = retry_after_seconds(throttle.wait()) or 1
+            return response
+        try:
+            metadata = registration.read(request.body)
+        except RegistrationError as exception:
+            return _error(exception.code, str(exception))
+        permissions = oauth2_settings.DCR_REGISTRATION_PERMISSION_CLASSES
+        if not permissions or not all(each().has_permission(request) for each in permissions):
+            response = _error("access_denied", "This site does not let you register clients.", 401)
+            response["WWW-Authenticate"] = 'Bearer realm="mcp"'
+            return response
+        model = get_application_model()
+        is_public = metadata.token_endpoint_auth_method == "none"
+        application = model(
+            name=metadata.client_name,
+            redirect_uris=" ".join(metadata.redirect_uris),
+            client_type=model.CLIENT_PUBLIC if is_public else model.CLIENT_CONFIDENTIAL,
+            authorization_grant_type=model.GRANT_AUTHORIZATION_CODE,
+            registration_source=model.RegistrationSource.DCR,
+        )
+        # Before it is hashed.
+        secret = application.client_secret
+        try:
+            application.full_clean()
+        except InvalidModel as exception:
+            return _error("invalid_redirect_uri", cut("; ".join(exception.messages), 300))
+        application.save()
+        answer = {
+            **metadata.model_dump(),
+            "grant_types": ["authorization_code", "refresh_token"],
+            "client_id": application.client_id,
+            "client_id_issued_at": int(application.created.timestamp()),
+        }
+        if not is_public:
+            answer |= {"client_secret": secret, "client_secret_expires_at": 0}
+        return JsonResponse(answer, status=201, headers={"Cache-Control": "no-store"})
+
+
+def _error(code: str, description: str, status: int = 400) -> JsonResponse:
+    logger.info("A client was not registered: %s", description)
+    return JsonResponse({"error": code, "error_description": description}, status=status)

@@ -1,0 +1,31 @@
+"""
+The authorization server's addresses; include them once, at the root: ``path("", include(...))``.
+
+Below ``/oauth/``, since sites have a page /register/ of their own, but for the metadata. Names
+and namespace are django-oauth-toolkit's, whose code looks for them: its own URLs, where a site
+needs more of them, go after this include.
+"""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from mcp_bridge.oauth import connections, views
+from mcp_bridge.oauth.registration import ClientRegistrationView
+
+app_name = "oauth2_provider"
+
+_metadata = views.from_any_origin(views.ServerMetadataView.as_view())
+_token = views.from_any_origin(views.TokenView.as_view())
+_revoke = views.from_any_origin(views.RevokeTokenView.as_view())
+_register = views.from_any_origin(ClientRegistrationView.as_view())
+
+urlpatterns = [
+    path(".well-known/oauth-authorization-server", _metadata, name="oauth-server-metadata"),
+    path(".well-known/oauth-authorization-server/<path:path>", _metadata),
+    path("oauth/authorize/", views.AuthorizationView.as_view(), name="authorize"),
+    path("oauth/token/", _token, name="token"),
+    path("oauth/revoke/", _revoke, name="revoke-token"),
+    path("oauth/register/", _register, name="dcr-register"),
+    *connections.urlpatterns,
+]

@@ -1,0 +1,259 @@
+"""
+Serializers of Django REST framework as parameters and results.
+
+The fields that may be written are the shape of a parameter, and the procedure gets the valid
+serializer; the fields that may be read are the shape of a result, which is its representation.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Literal, NotRequired, TypeAlias, get_args, get_origin
+
+from django.utils.choices import BaseChoiceIterator, flatten_choices
+from pydantic import AfterValidator, Field, PlainSerializer
+from pydantic_core import PydanticSerializationUnexpectedValue
+from rest_framework import ISO_8601, serializers
+from rest_framework.settings import api_settings
+from typing_extensions import TypedDict
+
+from mcp_bridge.schemas.django import hints, spectacular
+from mcp_bridge.schemas.django.models import key_hint
+from mcp_bridge.schemas.hints import TypeHint, annotate
+
+_Field: TypeAlias = "serializers.Field[Any, Any, Any, Any]"
+
+_WRITTEN: Final = {**hints.by_class(serializers), serializers.URLField: hints.formatted("uri")}
+_READ: Final[Mapping[type, type]] = {
+    serializers.BooleanField: bool,
+    serializers.CharField: str,
+    serializers.DurationField: str,
+    serializers.FloatField: float,
+    serializers.IntegerField: int,
+    serializers.StringRelatedField: str,
+}
+# The format of JSON Schema, and the setting of the format that Django REST framework writes.
+_DATES: Final[Mapping[type, tuple[str, str]]] = {
+    serializers.DateField: ("date", "DATE_FORMAT"),
+    serializers.DateTimeField: ("date-time", "DATETIME_FORMAT"),
+    serializers.TimeField: ("time", "TIME_FORMAT"),
+}
+# The class of the items of lists and dicts that were given no child.
+_UNTYPED: Final = type(serializers.ListField().child)
+
+
+def parameter(hint: object, metadata: tuple[object, ...]) -> object:
+    """Return the hint of a Serializer as a parameter, or of a list of one; None for another."""
+    kind, many = _kind(hint)
+    if kind is None:
+        return None
+
+    def validated(values: object) -> serializers.BaseSerializer[Any]:
+        serializer = kind(data=hints.sent_values(values), many=many)
+        if not serializer.is_valid():
+            raise hints.validation_error(kind.__name__, _errors(serializer.errors, ()))
+        return serializer
+
+    return annotate(_hint(kind(many=many), "request"), *metadata, AfterValidator(validated))
+
+
+def result(hint: object, metadata: tuple[object, ...]) -> object:
+    """Do the same for a return hint."""
+    kind, many = _kind(hint)
+    if kind is None:
+        return None
+
+    def represented(value: object) -> object:
+        if value is None:
+            # A serializer of None would represent an empty form; None has its own branch.
+            raise PydanticSerializationUnexpectedValue("there is nothing to represent")
+        if not isinstance(value, serializers.BaseSerializer):
+            value = kind(value, many=many)
+        return value.data
+
+    shape = _hint(kind(many=many), "response")
+    return annotate(Any, PlainSerializer(represented, return_type=shape), *metadata)
+
+
+def _kind(hint: object) -> tuple[type[serializers.Serializer[Any]] | None, bool]:
+    """Return the serializer class of a hint, if it is of one, and whether it is a list."""
+    many = get_origin(hint) is list
+    kind: Any = get_args(hint)[0] if many else hint
+    is_one = isinstance(kind, type) and issubclass(kind, serializers.Serializer)
+    return (kind if is_one else None), many
+
+
+def _errors(errors: object, path: tuple[str | int, ...]) -> Iterator[hints.FieldError]:
+    """Yield the errors of a serializer, which may be nested."""
+    if isinstance(errors, Mapping):
+        for key, each in errors.items():
+            whole = key == api_settings.NON_FIELD_ERRORS_KEY
+            yield from _errors(each, path if whole else (*path, key))
+    elif isinstance(errors, list):
+        for index, each in enumerate(errors):
+            inner = isinstance(each, Mapping | list)
+            yield from _errors(each, (*path, index) if inner else path)
+    else:
+        yield getattr(errors, "code", None), str(errors), path
+
+
+def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
+    """
+    Return the hint of the values that a field takes or represents; Any where it is not known.
+
+    Raises TypeError for a field to be written that no JSON value fills.
+    """
+    hint = spectacular.override_hint(field, direction) or _structured(field, direction)
+    if direction == "response":
+        if hint is None:
+            return _read_value(field)
+        return (spectacular.inferred_hint(field, direction) or Any) if hint is Any else hint
+    if hint is not None:
+        return hint
+    if isinstance(field, serializers.FileField):
+        return hints.FILE
+    hint = hints.nearest(_WRITTEN, field)
+    if hint is None:
+        hint = spectacular.inferred_hint(field, direction)
+    if hint is None:
+        kind = type(field).__name__
+        raise TypeError(f"the field {field.field_name!r} is a {kind}: no JSON fills it")
+    blank = not isinstance(field, serializers.CharField) or field.allow_blank
+    return hints.with_bounds(hint, field, None if blank else 1)
+
+
+def _nullable_hint(field: Any, direction: spectacular.Direction) -> TypeHint:
+    hint = _hint(field, direction)
+    return hint | None if field.allow_null else hint
+
+
+def _structured(field: Any, direction: spectacular.Direction) -> TypeHint | None:
+    """Return the hint of a field that is alike in both directions but for its items, or None."""
+    least = None if getattr(field, "allow_empty", True) else 1
+    if isinstance(field, serializers.ListSerializer | serializers.ListField):
+        return hints.list_of(_nullable_hint(field.child, direction), field, least)
+    if isinstance(field, serializers.ManyRelatedField):
+        return hints.list_of(_hint(field.child_relation, direction), field, least)
+    if isinstance(field, serializers.Serializer):
+        return _shape(field, direction)
+    if isinstance(field, serializers.DictField):
+        return types.GenericAlias(dict, (str, _nullable_hint(field.child, direction)))
+    if isinstance(field, serializers.ChoiceField):
+        values = (*field.choices, *([""] if field.allow_blank else []))
+        open_hint = str if direction == "request" else Any
+        choice: TypeHint = open_hint if _is_decided_later(field) else Literal[values]
+        several = isinstance(field, serializers.MultipleChoiceField)
+        return hints.list_of(choice, field, least) if several else choice
+    if isinstance(field, serializers.PrimaryKeyRelatedField | serializers.SlugRelatedField):
+        name = getattr(field, "slug_field", None)
+        # The type at the end of a path through relations is left to the database.
+        queryset = getattr(field, "queryset", None)
+        return Any if queryset is None or "__" in (name or "") else key_hint(queryset, name)
+    return Any if isinstance(field, _UNTYPED) else None
+
+
+def _is_decided_later(field: Any) -> bool:
+    """Return whether each call decides on the choices: a function gives them, or the serializer."""
+    declared = _declared(field)
+    choices = getattr(declared, "choices", None)
+    if not field.choices or choices is None or isinstance(choices, BaseChoiceIterator):
+        return True
+    pairs = choices.items() if isinstance(choices, Mapping) else flatten_choices(choices)
+    return list(pairs) != list(field.choices.items())
+
+
+def _declared(field: Any) -> Any:
+    """Return the field that a serializer's class declares, or its model's, or None."""
+    parent = field.parent
+    if isinstance(parent, serializers.ListField | serializers.DictField):
+        return getattr(_declared(parent), "child", None)
+    declared = getattr(parent, "_declared_fields", {}).get(field.field_name)
+    return declared or _columns(parent).get(field.source)
+
+
+def _columns(serializer: object) -> dict[str, Any]:
+    model = getattr(getattr(serializer, "Meta", None), "model", None)
+    return {each.name: each for each in model._meta.fields} if model is not None else {}
+
+
+def _current_choices(
+    kind: type[serializers.Serializer[Any]], name: str
+) -> Iterable[tuple[object, object]]:
+    choices: Mapping[object, object] = getattr(kind().fields[name], "choices", {})
+    return choices.items()
+
+
+def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direction) -> TypeHint:
+    """Return a model of what a serializer takes, or a TypedDict, since pydantic writes it as is."""
+    kind = type(serializer)
+    text = spectacular.override_value(serializer, "description", kind.__dict__.get("__doc__"))
+    doc = None if text is None else str(text)
+    excluded = spectacular.override_value(serializer, "exclude_fields", ())
+    deprecated = spectacular.override_value(serializer, "deprecate_fields", ())
+    members: dict[str, Any] = {}
+    for name, field in serializer.fields.items():
+        unsent = field.read_only or isinstance(field, serializers.HiddenField)
+        if name in excluded or (unsent if direction == "request" else field.write_only):
+            continue
+        choices, later = (), False
+        if isinstance(field, serializers.ChoiceField):
+            later = _is_decided_later(field)
+            choices = () if later else field.choices.items()
+        options: dict[str, Any] = {"description": hints.describe([field.help_text], choices)}
+        if name in deprecated:
+            options["json_schema_extra"] = {"deprecated": True}
+        if direction == "response":
+            members[name] = _read(field, options)
+            continue
+        if not field.required:
+            # The schema shows no default where there is only a factory; the value is never used.
+            is_null = field.default is None and field.allow_null
+            simple = is_null or isinstance(field.default, str | int | float | bool)
+            options |= {"default": field.default} if simple else {"default_factory": lambda: None}
+        whole = _nullable_hint(field, direction)
+        if later:
+            del options["description"]
+            current = functools.partial(_current_choices, kind, name)
+            whole = annotate(whole, hints.CurrentChoices([field.help_text], current))
+        members[name] = whole, options
+    if direction == "request":
+        return hints.model_with(kind.__name__, doc, members)
+    make: Any = TypedDict
+    shape = make(kind.__name__, members)
+    shape.__pydantic_config__ = hints.FIELDS_CONFIG
+    shape.__doc__ = doc
+    return shape
+
+
+def _read(field: _Field, options: dict[str, Any]) -> TypeHint:
+    """Return the hint of a field that may be read, as a member of a TypedDict."""
+    hint = _hint(field, "response")
+    columns = _columns(field.parent)
+    never_null = field.source in columns and not columns[field.source].null
+    if field.allow_null or (field.read_only and not never_null):
+        hint = hint | None
+    hint = annotate(hint, Field(**options))
+    return hint if field.required or field.read_only else NotRequired[hint]
+
+
+def _read_value(field: _Field) -> TypeHint:
+    if isinstance(field, serializers.SerializerMethodField):
+        method = getattr(field.parent, field.method_name or f"get_{field.field_name}")
+        return typing.get_type_hints(method).get("return", Any)
+    date = hints.nearest(_DATES, field)
+    if date is not None:
+        name, setting = date
+        # The format may be the site's own, and None leaves the value to the renderer.
+        used = getattr(field, "format", getattr(api_settings, setting))
+        if used is None:
+            return Any
+        return hints.formatted(name) if used.lower() == ISO_8601 else str
+    if isinstance(field, serializers.UUIDField):
+        return hints.formatted("uuid") if field.uuid_format == "hex_verbose" else Any
+    if isinstance(field, serializers.DecimalField):
+        as_text = getattr(field, "coerce_to_string", api_settings.COERCE_DECIMAL_TO_STRING)
+        return str if as_text else Any
+    return hints.nearest(_READ, field) or spectacular.inferred_hint(field, "response") or Any

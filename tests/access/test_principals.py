@@ -1,0 +1,315 @@
+"""PRINCIPAL_MAX_AGE: what a process keeps of its callers, and what makes it forget that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from threading import Thread
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.signals import user_logged_out
+from django.core.checks import run_checks
+from django.db import connection, transaction
+from django.db.models.signals import m2m_changed, post_delete, post_save
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from mcp_bridge import Context
+from mcp_bridge.access.principals import MOST_KEPT, principals
+from mcp_bridge.testing import MCPClient, MCPError
+from mcp_bridge.testing.serving import serve
+from mcp_bridge.tokens.models import Token
+
+# What is read in a transaction is never kept.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ADD = "auth.add_user"
+RENAMED: list[str] = []
+
+
+def adding(context: Context) -> str:
+    """Add, and leave traces on the caller."""
+    RENAMED.append(context.user.first_name)
+    context.user.first_name, context.user._left = "changed by a tool", True
+    context.auth.name = "changed by a tool"
+    context.user._state.fields_cache["left"] = True
+    return "added"
+
+
+@pytest.fixture(params=[0, 60])
+def max_age(request: pytest.FixtureRequest) -> float:
+    return float(request.param)
+
+
+@pytest.fixture(autouse=True)
+def site(settings: Any, max_age: float) -> Iterator[None]:
+    RENAMED.clear()
+    settings.MCP_BRIDGE = {"AUDIT": None, "STATE_MAX_AGE": 60, "PRINCIPAL_MAX_AGE": max_age}
+    serve(settings, adding, permissions=ADD)
+    yield
+    principals.clear()
+
+
+def added() -> Permission:
+    return Permission.objects.get(codename="add_user")
+
+
+class Caller:
+    """A user with a token, allowed by a permission of their own or of a group."""
+
+    def __init__(self, *, by_group: bool = False) -> None:
+        self.user: Any = get_user_model().objects.create_user("ada", password="x")
+        self.group = Group.objects.create(name="adders")
+        if by_group:
+            self.group.permissions.add(added())
+            self.user.groups.add(self.group)
+        else:
+            self.user.user_permissions.add(added())
+        self.token, self.secret = Token.objects.issue(user=self.user, name="Laptop")
+        # As of a minute that has begun: noting the use is a change of its own.
+        Token.objects.update(last_used_at=timezone.now())
+        self.client = MCPClient(token=self.secret)
+
+    def outcome(self) -> str:
+        try:
+            self.client.call_tool("adding")
+        except MCPError as refused:
+            return str(self.client.response.status_code) + refused.error["message"][:12]
+        return "called"
+
+    def queries(self) -> list[str]:
+        """The tables that a call reads."""
+        with CaptureQueriesContext(connection) as queries:
+            assert self.outcome() == "called"
+        tables = ("mcp_bridge_tokens_token", "auth_user_groups", "auth_user_user_permissions")
+        return [each for query in queries for each in tables if f'FROM "{each}"' in query["sql"]]
+
+
+def by(action: Callable[[Caller], object], *, group: bool = False) -> Any:
+    return pytest.param(action, group, id=f"{action.__name__}{' of a group' * group}")
+
+
+def revoke_the_token(caller: Caller) -> None:
+    caller.token.revoke()
+
+
+def delete_the_token(caller: Caller) -> None:
+    Token.objects.filter(pk=caller.token.pk).delete()
+
+
+def deactivate(caller: Caller) -> None:
+    caller.user.is_active = False
+    caller.user.save()
+
+
+def delete_the_user(caller: Caller) -> None:
+    get_user_model().objects.all().delete()
+
+
+def remove_the_permission(caller: Caller) -> None:
+    caller.user.user_permissions.clear()
+    caller.group.permissions.clear()
+
+
+def remove_the_user_from_the_permission(caller: Caller) -> None:
+    added().user_set.remove(caller.user)
+    added().group_set.remove(caller.group)
+
+
+def delete_the_permission(caller: Caller) -> None:
+    added().delete()
+
+
+def leave_the_group(caller: Caller) -> None:
+    caller.user.groups.clear()
+
+
+def empty_the_group(caller: Caller) -> None:
+    caller.group.user_set.clear()
+
+
+def delete_the_group(caller: Caller) -> None:
+    caller.group.delete()
+
+
+ALL = [
+    *map(by, (revoke_the_token, delete_the_token, deactivate, delete_the_user)),
+    *map(by, (remove_the_permission, remove_the_user_from_the_permission, delete_the_permission)),
+    *(
+        by(each, group=True)
+        for each in (
+            *(remove_the_permission, remove_the_user_from_the_permission, delete_the_permission),
+            *(leave_the_group, empty_the_group, delete_the_group),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("take_away", "by_group"), ALL)
+def test_what_is_taken_away_is_gone_at_the_next_call(
+    take_away: Callable[[Caller], object], by_group: bool
+) -> None:
+    caller = Caller(by_group=by_group)
+    assert [caller.outcome() for _ in range(3)] == ["called"] * 3
+    take_away(caller)
+    assert caller.outcome() in ("401The credenti", "200Unknown tool")
+
+
+def test_what_is_given_holds_at_the_next_call() -> None:
+    caller = Caller()
+    caller.user.user_permissions.clear()
+    assert caller.outcome() == "200Unknown tool"
+    caller.group.permissions.add(added())
+    caller.group.user_set.add(caller.user)
+    assert caller.outcome() == "called"
+
+
+def test_a_token_that_expires_is_refused_at_once() -> None:
+    caller = Caller()
+    caller.token.expires_at = timezone.now() + timedelta(seconds=0.3)
+    caller.token.save()
+    assert caller.outcome() == "called"
+    time.sleep(0.3)
+    assert caller.outcome() == "401The credenti"
+
+
+def test_a_process_asks_again_only_where_nothing_is_kept(max_age: float) -> None:
+    caller = Caller()
+    first = caller.queries()
+    assert sorted(set(first)) == sorted(first)
+    assert "mcp_bridge_tokens_token" in first
+    assert caller.queries() == ([] if max_age else first)
+
+
+@pytest.mark.parametrize(
+    "change", ["password", "logout", "another user", "permission", "content type"]
+)
+def test_a_change_has_the_next_request_ask(change: str) -> None:
+    caller = Caller()
+    first = caller.queries()
+    if change == "password":
+        caller.user.set_password("another")
+        caller.user.save()
+    elif change == "logout":
+        user_logged_out.send(type(caller.user), request=None, user=caller.user)
+    elif change == "another user":
+        get_user_model().objects.create_user("bob")
+    elif change == "permission":
+        added().save()
+    else:
+        added().content_type.save()
+    assert caller.queries() == first
+
+
+def test_a_tool_changes_the_caller_of_its_own_call_alone() -> None:
+    caller = Caller()
+    assert [caller.outcome() for _ in range(3)] == ["called"] * 3
+    assert RENAMED == ["", "", ""]
+    one, other = Token.objects.find(caller.secret), Token.objects.find(caller.secret)
+    assert one is not None
+    assert other is not None
+    assert one is not other
+    assert one.user is not other.user
+    assert one._state is not other._state
+    assert not hasattr(other.user, "_left")
+    assert one.name == other.name == "Laptop"
+
+
+@pytest.mark.parametrize("max_age", [60], indirect=True)
+def test_update_sends_no_signal_and_holds_when_what_is_kept_is_old(settings: Any) -> None:
+    caller = Caller()
+    assert caller.outcome() == "called"
+    get_user_model().objects.update(is_active=False)
+    assert caller.outcome() == "called"
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "PRINCIPAL_MAX_AGE": 0.2}
+    get_user_model().objects.update(is_active=True)
+    assert caller.outcome() == "called"
+    get_user_model().objects.update(is_active=False)
+    time.sleep(0.2)
+    assert caller.outcome() == "401The credenti"
+
+
+def test_nothing_of_a_transaction_is_kept_that_is_undone() -> None:
+    caller = Caller()
+    caller.user.user_permissions.clear()
+    assert caller.outcome() == "200Unknown tool"
+    with transaction.atomic():
+        caller.user.user_permissions.add(added())
+        assert caller.outcome() == "called"
+        transaction.set_rollback(True)
+    assert caller.outcome() == "200Unknown tool"
+
+
+def test_use_is_noted_once_a_minute(max_age: float) -> None:
+    caller = Caller()
+    long_ago = timezone.now() - timedelta(minutes=5)
+    Token.objects.update(last_used_at=long_ago)
+    with CaptureQueriesContext(connection) as queries:
+        assert [caller.outcome() for _ in range(4)] == ["called"] * 4
+    assert len([query for query in queries if query["sql"].startswith("UPDATE")]) == 1
+    caller.token.refresh_from_db()
+    assert caller.token.last_used_at is not None
+    assert caller.token.last_used_at > long_ago
+
+
+def test_what_was_read_before_a_change_is_not_kept_after_it(max_age: float) -> None:
+    reading = principals.read("default", Token)
+    assert (reading is not None) == bool(max_age)
+    get_user_model().objects.create_user("bob")
+    principals.keep("key", "old", reading)
+    assert principals.get("key") is None
+    principals.keep("key", "new", principals.read("default", Token))
+    assert principals.get("key") == ("new" if max_age else None)
+
+
+def test_what_others_read_before_a_change_is_committed_is_dropped_with_it() -> None:
+    def read_as_before() -> None:
+        principals.keep("key", "old", principals.read("default"))
+
+    with transaction.atomic():
+        # The first has this process listen.
+        for _ in range(2):
+            get_user_model().objects.create_user(f"bob {_}")
+            other = Thread(target=read_as_before)
+            other.start()
+            other.join()
+    assert principals.get("key") is None
+
+
+def test_no_more_is_kept_than_the_bound(max_age: float) -> None:
+    for each in range(MOST_KEPT + 10):
+        principals.keep(each, each, principals.read("default"))
+    assert len(principals._kept) == (MOST_KEPT if max_age else 0)
+    assert principals.get(9) is None
+
+
+@pytest.mark.parametrize("max_age", [0], indirect=True)
+def test_a_site_that_keeps_nothing_has_no_receivers(settings: Any) -> None:
+    def receivers() -> list[int]:
+        return [len(each.receivers) for each in (post_save, post_delete, m2m_changed)]
+
+    without = receivers()
+    assert Caller().outcome() == "called"
+    assert receivers() == without
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "PRINCIPAL_MAX_AGE": 60}
+    principals.read("default", Token)
+    assert all(more > few for more, few in zip(receivers(), without, strict=True))
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "PRINCIPAL_MAX_AGE": 0}
+    assert receivers() == without
+
+
+@pytest.mark.parametrize(("age", "warned"), [(0, False), (1, False), (1.5, True), ("x", False)])
+@pytest.mark.parametrize("max_age", [0], indirect=True)
+def test_a_check_warns_of_rights_that_are_kept_for_long(
+    settings: Any, age: Any, warned: bool
+) -> None:
+    settings.MCP_BRIDGE = {"PRINCIPAL_MAX_AGE": age}
+    found = [each for each in run_checks(tags=["mcp_bridge"]) if each.id == "mcp_bridge.W023"]
+    assert bool(found) == warned
+    if found:
+        assert "for 1.5 seconds a token opens tools" in found[0].msg
+        assert found[0].hint == "Set it to 1 or less, or set STATE_MAX_AGE too."

@@ -1,0 +1,319 @@
+"""The endpoint as a protected resource of OAuth: metadata, challenges, audiences and scopes."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from rest_framework.authentication import BaseAuthentication
+
+from mcp_bridge.models import Scope, ToolCallRecord
+from mcp_bridge.testing import MCPClient, MCPError, text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from tests.support.revisions import ERAS
+from tests.support.serving import set_tool, taking
+
+RESOURCE = "https://example.com/mcp"
+METADATA = "/.well-known/oauth-protected-resource"
+DRF = "rest_framework.authentication"
+# By secret: what the credential says of itself.
+ISSUED: dict[str, Any] = {}
+
+
+@dataclass
+class Credential:
+    """As django-oauth-toolkit has one."""
+
+    resource: list[str] | None = field(default_factory=lambda: [RESOURCE])
+    scope: str = "read"
+
+
+class Issued(BaseAuthentication):
+    def authenticate(self, request: Any) -> Any:
+        scheme, _, secret = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+        if scheme != "Bearer" or secret not in ISSUED:
+            return None
+        return get_user_model().objects.get(username="ada"), ISSUED[secret]
+
+    def authenticate_header(self, request: Any) -> str:
+        return 'Bearer realm="site"'
+
+
+def configure(settings: Any, **more: Any) -> None:
+    settings.MCP_BRIDGE = {
+        "RESOURCE": RESOURCE,
+        "AUTHORIZATION_SERVERS": ["https://auth.example.com"],
+        "AUTHENTICATION_CLASSES": ["tests.access.test_resource_server.Issued"],
+        **more,
+    }
+
+
+@pytest.fixture(autouse=True)
+def site(user: Any, settings: Any) -> None:
+    ISSUED.clear()
+    serve(settings, taking(int), scopes=["write", "delete"])
+    configure(settings)
+
+
+def client_with(credential: Any, **options: Any) -> CheckedClient:
+    ISSUED["secret"] = credential
+    return CheckedClient(token="secret", **options)
+
+
+def challenge_of(client: MCPClient) -> tuple[int, dict[str, str]]:
+    """The status of the last response, and the parameters of its challenge."""
+    header = client.response.headers["WWW-Authenticate"]
+    assert header.startswith("Bearer ")
+    return client.response.status_code, dict(re.findall(r'(\w+)="([^"]*)"', header))
+
+
+def refusal(client: MCPClient, method: str = "tools/list", **params: Any) -> Any:
+    with pytest.raises(MCPError):
+        client.post(method, **params)
+    return challenge_of(client)
+
+
+# Metadata (RFC 9728).
+
+
+@pytest.mark.parametrize("path", [METADATA, f"{METADATA}/mcp"])
+def test_metadata_names_the_resource_as_it_is_set_whoever_asks(path: str, settings: Any) -> None:
+    configure(settings, SCOPES={"read": "Read"}, SERVER_INFO={"title": "News"})
+    settings.ALLOWED_HOSTS = ["testserver", "other.example"]
+    one, other = (
+        MCPClient().http.get(path, headers={"Host": host})
+        for host in ("testserver", "other.example")
+    )
+    assert one.content == other.content
+    assert one.json() == {
+        "resource": RESOURCE,
+        "authorization_servers": ["https://auth.example.com"],
+        "scopes_supported": ["write", "delete", "read"],
+        "bearer_methods_supported": ["header"],
+        "resource_name": "News",
+    }
+    assert one["Access-Control-Allow-Origin"] == "*"
+    assert one["Cache-Control"] == "public, max-age=300"
+
+
+@pytest.mark.parametrize(
+    "path", [f"{METADATA}/", f"{METADATA}/other", f"{METADATA}/mcp/tools", f"{METADATA}/mcp/../x"]
+)
+def test_there_is_no_metadata_of_what_is_no_endpoint(path: str) -> None:
+    assert MCPClient().http.get(path).status_code == 404
+
+
+def test_there_is_no_metadata_where_no_resource_is_set(settings: Any) -> None:
+    configure(settings, RESOURCE=None)
+    assert MCPClient().http.get(METADATA).status_code == 404
+
+
+def test_metadata_is_not_for_hosts_of_others() -> None:
+    assert MCPClient().http.get(METADATA, headers={"Host": "evil.example"}).status_code == 400
+
+
+def test_metadata_is_only_read() -> None:
+    assert MCPClient().http.post(METADATA).status_code == 405
+
+
+# Challenges (RFC 6750, section 3; RFC 9728, section 5.1).
+
+
+def test_where_clients_can_log_in_they_are_asked_to_although_a_tool_is_public(
+    settings: Any,
+) -> None:
+    serve(settings, taking(int), public=True)
+    assert refusal(CheckedClient()) == (401, WHERE)
+    assert CheckedClient().http.get("/mcp/tools/list").status_code == 401
+    assert client_with(Credential()).list_tools()
+    configure(settings, ALLOW_ANONYMOUS=True)
+    assert CheckedClient().list_tools()
+    configure(settings, ALLOW_ANONYMOUS=False, AUTHORIZATION_SERVERS=[])
+    assert refusal(CheckedClient())[0] == 401
+
+
+WHERE = {"realm": "site", "resource_metadata": "https://example.com" + METADATA + "/mcp"}
+
+
+def test_who_has_no_credential_is_told_where_to_get_one(settings: Any) -> None:
+    assert refusal(CheckedClient()) == (401, WHERE)
+    configure(settings, DEFAULT_SCOPES=["read", "write"])
+    assert refusal(CheckedClient()) == (401, {**WHERE, "scope": "read write"})
+
+
+def test_a_credential_that_does_not_hold_is_named_invalid() -> None:
+    assert refusal(CheckedClient(token="other")) == (401, {**WHERE, "error": "invalid_token"})
+
+
+def test_a_client_of_another_scheme_finds_the_metadata_too(settings: Any) -> None:
+    configure(settings, AUTHENTICATION_CLASSES=[f"{DRF}.BasicAuthentication"])
+    client = CheckedClient()
+    _, parameters = refusal(client)
+    assert parameters["resource_metadata"] == WHERE["resource_metadata"]
+    assert client.response["WWW-Authenticate"].endswith(', Basic realm="api"')
+
+
+@pytest.mark.parametrize(
+    "sent", ["Bearer secret, Bearer other", "Bearer", "secret", "Token secret"]
+)
+def test_a_header_that_no_class_takes_is_401(sent: str) -> None:
+    client = client_with(Credential())
+    client.headers["Authorization"] = sent
+    assert refusal(client)[0] == 401
+    assert ToolCallRecord.objects.get().error_code == "unauthenticated"
+
+
+def test_a_token_in_the_address_is_none() -> None:
+    ISSUED["secret"] = Credential()
+    assert refusal(CheckedClient(path="/mcp?access_token=secret")) == (401, WHERE)
+
+
+# What any class leaves.
+
+
+class Claims(dict[str, Any]):
+    """As PyJWT leaves a JWT."""
+
+
+@dataclass
+class Wrapped:
+    """As simplejwt leaves a JWT."""
+
+    payload: dict[str, Any]
+
+
+@pytest.mark.parametrize(
+    ("credential", "required", "status"),
+    [
+        (Credential(), True, 200),
+        (Credential(resource=["https://other.example/mcp", RESOURCE]), True, 200),
+        (Credential(resource=[]), True, 401),
+        (Credential(resource=None), True, 401),
+        (Credential(resource=[]), False, 200),
+        (Credential(resource=["https://example.com"]), False, 401),
+        (Credential(resource=["https://example.com/mcp/"]), True, 401),
+        (Credential(resource=["https://EXAMPLE.com/mcp"]), True, 401),
+        (Credential(resource=["https://example.com/"]), True, 401),
+        (Credential(resource=[f"{RESOURCE} https://other.example"]), True, 401),
+        (Claims(aud=RESOURCE), True, 200),
+        (Claims(aud=["other", RESOURCE]), True, 200),
+        (Claims(aud="https://example.com"), True, 401),
+        (Claims(), True, 401),
+        (Claims(), False, 200),
+        (Wrapped({"aud": RESOURCE}), True, 200),
+        (Wrapped({}), True, 401),
+        (object(), True, 200),
+    ],
+)
+def test_a_credential_must_be_for_this_resource_if_its_kind_says_what_it_is_for(
+    credential: Any, required: bool, status: int, settings: Any
+) -> None:
+    configure(settings, REQUIRE_AUDIENCE=required)
+    client = client_with(credential)
+    if status == 200:
+        client.list_tools()
+    else:
+        assert refusal(client) == (401, {**WHERE, "error": "invalid_token"})
+        assert ToolCallRecord.objects.get().error_code == "unauthenticated"
+
+
+def test_without_a_resource_no_audience_is_asked(settings: Any) -> None:
+    configure(settings, RESOURCE=None)
+    client_with(Credential(resource=["https://other.example"])).list_tools()
+
+
+def test_the_user_of_any_class_must_be_active(user: Any) -> None:
+    client = client_with(Credential())
+    client.list_tools()
+    get_user_model().objects.update(is_active=False)
+    assert refusal(client) == (401, {**WHERE, "error": "invalid_token"})
+
+
+# Scopes.
+
+
+@pytest.mark.parametrize("revision", ERAS)
+def test_a_call_without_its_scopes_is_403_and_names_all_of_them(revision: str) -> None:
+    client = client_with(Credential(scope="read write"), revision=revision)
+    assert [tool["name"] for tool in client.list_tools()] == ["take"]
+    status, parameters = refusal(client, "tools/call", name="take", arguments={"value": "no"})
+    assert (status, parameters) == (
+        403,
+        {
+            "realm": "mcp",
+            "error": "insufficient_scope",
+            "scope": "write delete",
+            "resource_metadata": WHERE["resource_metadata"],
+        },
+    )
+    assert "was not granted delete" in client.response.json()["error"]["message"]
+    assert ToolCallRecord.objects.get().error_code == "insufficient_scope"
+
+
+def test_a_call_with_its_scopes_runs() -> None:
+    client = client_with(Credential(scope="delete write"))
+    assert not client.call_tool("take", {"value": 1})["isError"]
+
+
+@pytest.mark.parametrize("name", ["scope", "scp", "scopes"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_scopes_are_read_from_claims_too(name: str, listed: bool) -> None:
+    granted = ["delete", "write"] if listed else "delete write"
+    client = client_with(Claims({"aud": RESOURCE, name: granted}))
+    assert not client.call_tool("take", {"value": 1})["isError"]
+    client = client_with(Claims({"aud": RESOURCE, name: granted[: 1 if listed else 6]}))
+    assert refusal(client, "tools/call", name="take", arguments={})[0] == 403
+
+
+def test_a_scope_includes_others(settings: Any) -> None:
+    scopes = {
+        "read": "Read",
+        "write": {"description": "Change", "includes": ["read"]},
+        "all": {"description": "Everything", "includes": ["write", "delete", "all"]},
+    }
+    configure(settings, SCOPES=scopes)
+    assert not client_with(Credential(scope="all")).call_tool("take", {"value": 1})["isError"]
+    assert refusal(
+        client_with(Credential(scope="write")), "tools/call", name="take", arguments={"value": 1}
+    )[0] == 403  # fmt: skip
+
+
+def test_a_credential_without_scopes_of_its_kind_is_asked_for_none(user: Any) -> None:
+    assert not CheckedClient(user=user).call_tool("take", {"value": 1})["isError"]
+
+
+def test_where_nobody_grants_scopes_the_tool_is_not_there(settings: Any) -> None:
+    configure(settings, AUTHORIZATION_SERVERS=[])
+    client = client_with(Credential())
+    assert client.list_tools() == []
+    with pytest.raises(MCPError, match="Unknown tool: take"):
+        client.call_tool("take", {"value": 1})
+
+
+def test_in_a_batch_the_model_reads_which_scopes_are_missing() -> None:
+    client = client_with(Credential(), revision="2025-03-26")
+    calls = [
+        {**client.message("tools/call", name="take", arguments={"value": 1}), "id": each}
+        for each in (1, 2)
+    ]
+    response = client.send(json.dumps(calls).encode())
+    assert response.status_code == 200
+    for reply in response.json():
+        assert reply["result"]["isError"] is True
+        assert "was not granted delete write" in text_of(reply["result"])
+
+
+def test_an_administrator_adds_scopes_to_a_tool_and_words_to_a_scope(settings: Any) -> None:
+    serve(settings, taking(int), public=True)
+    configure(settings, SCOPES={"read": "Read"}, ALLOW_ANONYMOUS=True)
+    set_tool("take", scopes="read extra")
+    Scope.objects.create(name="read", description="Look at articles")
+    client = client_with(Credential())
+    assert refusal(client, "tools/call", name="take", arguments={})[1]["scope"] == "read extra"
+    assert refusal(CheckedClient(), "tools/list")[0] == 401
+    assert MCPClient().http.get(METADATA).json()["scopes_supported"] == ["read", "extra"]

@@ -1,0 +1,301 @@
+"""Scopes in the admin: which tools need them, and their words."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import path, reverse
+from modernrpc.server import RpcServer
+
+from mcp_bridge import mcp_tool
+from mcp_bridge.models import Generation, Scope, ToolSetting
+from mcp_bridge.registry.fingerprints import canonical_definition
+from mcp_bridge.testing import MCPClient
+from mcp_bridge.testing.serving import route
+from mcp_bridge.tokens.models import Token
+from tests.support.administrator import CHANGE, VIEW, Administrator, row, serve_tools
+from tests.support.serving import served
+
+pytestmark = pytest.mark.django_db
+MARKER = "<script>alert(1)</script>"
+ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;"
+
+
+def alpha() -> str:
+    """Do the first thing."""
+    return "alpha"
+
+
+def beta() -> str:
+    """Do the second thing."""
+    return "beta"
+
+
+@pytest.fixture
+def administrator(settings: Any) -> Administrator:
+    """At a site whose two tools need the scope "read", and one of which waits for approvals."""
+    settings.MCP_BRIDGE = {"SCOPES": {"read": f"Read {MARKER}", "write": "Change"}}
+    ToolSetting.objects.all().delete()
+    serve_tools(settings, alpha, beta, scopes="read", confirm=True)
+    administrator = Administrator()
+    administrator.get("changelist")
+    return administrator
+
+
+def tools_of(user: Any, *scopes: str) -> list[str]:
+    """The tools that are listed for a token with these scopes."""
+    _, secret = Token.objects.issue(user=user, name="Laptop", scopes=scopes)
+    return [tool["name"] for tool in MCPClient(token=secret).list_tools()]
+
+
+def set_scopes(administrator: Administrator, button: str, *names: str, scopes: Any = ()) -> str:
+    """Press a button of the page that asks which scopes the tools are to need."""
+    chosen = [row(name).pk for name in names]
+    data = {"action": "set_scopes", "_selected_action": chosen, "scopes": scopes, button: "x"}
+    return administrator.post("changelist", **data)
+
+
+def in_one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", text))
+
+
+# A tool's page.
+
+
+def test_a_tools_page_adds_scopes_to_those_of_the_code(administrator: Administrator) -> None:
+    before = in_one_line(administrator.get("change", row("alpha").pk))
+    assert "The code asks for: read." in before
+    assert "Scopes that a client connected by OAuth needs read What the code" in before
+    generation = Generation.current()
+    text = in_one_line(administrator.save("alpha", enabled="on", scopes="write"))
+    assert "was changed successfully" in text
+    assert Generation.current() != generation
+    text = in_one_line(administrator.get("change", row("alpha").pk))
+    assert "Scopes that a client connected by OAuth needs read, write What the code" in text
+    (entry,) = LogEntry.objects.all()
+    assert entry.get_change_message() == "Changed Scopes."
+    assert tools_of(administrator.user, "read") == ["beta"]
+    assert tools_of(administrator.user, "read", "write") == ["alpha", "beta"]
+
+
+@pytest.mark.parametrize("scopes", ['a"b', "a  b", "a\\b", "é", MARKER.replace(">", '"')])
+def test_what_is_no_scope_is_refused(administrator: Administrator, scopes: str) -> None:
+    text = administrator.save("alpha", enabled="on", scopes=scopes)
+    assert "Write names with one space between them" in text
+    assert row("alpha").scopes == ""
+
+
+def test_scopes_set_here_are_no_change_to_approve(administrator: Administrator) -> None:
+    before = canonical_definition(served("alpha"))
+    administrator.save("alpha", enabled="on", scopes="write")
+    assert canonical_definition(served("alpha")) == before
+    assert "No tool waits for approval." in administrator.get("changelist")
+
+
+def test_what_a_user_sees_stays_as_it_was(administrator: Administrator) -> None:
+    administrator.save("alpha", enabled="on", scopes="write other")
+    page = administrator.get("sees", user=administrator.user.pk)
+    assert "administrator sees 2 tools" in page
+
+
+# Many tools at once.
+
+
+def test_the_action_asks_which_scopes_and_how(administrator: Administrator) -> None:
+    ToolSetting.objects.filter(name="beta").update(scopes="own")
+    page = administrator.act("set_scopes", "alpha", "beta")
+    assert f"read: Read {ESCAPED}" in page
+    assert MARKER not in page
+    assert re.findall(r'name="scopes" value="([^"]*)"', page) == ["own", "read", "write"]
+    assert page.count('name="_selected_action"') == 2
+    assert "alpha read - beta read own" in in_one_line(page)
+    assert not LogEntry.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("button", "chosen", "alpha_has", "beta_has", "changed"),
+    [
+        ("_add", ["read", "write"], "read write", "own read write", 2),
+        ("_add", ["own"], "own", "own", 1),
+        ("_remove", ["own", "read"], "", "", 1),
+        ("_remove", ["write"], "", "own", 0),
+        ("_set", ["write"], "write", "write", 2),
+        ("_set", [], "", "", 1),
+    ],
+)
+def test_scopes_of_several_tools_are_set_at_once(
+    administrator: Administrator,
+    button: str,
+    chosen: list[str],
+    alpha_has: str,
+    beta_has: str,
+    changed: int,
+) -> None:
+    ToolSetting.objects.filter(name="beta").update(scopes="own")
+    generation = Generation.current()
+    page = set_scopes(administrator, button, "alpha", "beta", scopes=chosen)
+    assert (row("alpha").scopes, row("beta").scopes) == (alpha_has, beta_has)
+    assert f"The scopes of {changed} tool{'s' * (changed != 1)} changed." in page
+    assert (Generation.current() != generation) is (changed > 0)
+    logged = [entry.get_change_message() for entry in LogEntry.objects.all()]
+    assert logged == ["Changed Scopes."] * changed
+
+
+def test_an_unknown_scope_sets_nothing(administrator: Administrator) -> None:
+    page = set_scopes(administrator, "_add", "alpha", scopes=["write", "other"])
+    assert "is not one of the available choices" in page
+    assert row("alpha").scopes == ""
+
+
+def test_more_scopes_than_there_is_place_for_set_nothing(administrator: Administrator) -> None:
+    ToolSetting.objects.filter(name="beta").update(scopes="x" * 498)
+    page = set_scopes(administrator, "_add", "alpha", "beta", scopes=["write"])
+    assert "beta: Ensure this value has at most 500 characters" in page
+    assert (row("alpha").scopes, row("beta").scopes) == ("", "x" * 498)
+
+
+def test_who_may_only_look_sets_no_scopes(administrator: Administrator) -> None:
+    reader = Administrator(VIEW, username="reader")
+    set_scopes(reader, "_add", "alpha", scopes=["write"])
+    reader.save("alpha", expected=403, scopes="write")
+    assert row("alpha").scopes == ""
+    assert "set_scopes" not in reader.get("changelist")
+    editor = Administrator(VIEW, CHANGE, username="editor")
+    set_scopes(editor, "_add", "alpha", scopes=["write"])
+    assert row("alpha").scopes == "write"
+
+
+def test_tools_are_filtered_by_scope(administrator: Administrator) -> None:
+    ToolSetting.objects.filter(name="beta").update(scopes="own", enabled=False)
+    page = administrator.get("changelist")
+    assert re.findall(r'href="\?scope=(\w+)"', page) == ["own", "read"]
+    for scope, names in {"read": ["alpha", "beta"], "own": ["beta"], "write": []}.items():
+        administrator.get("changelist", scope=scope)
+        context: Any = administrator.response
+        assert [each.name for each in context.context["cl"].result_list] == names
+
+
+# The words.
+
+
+def at(page: str, *args: Any) -> str:
+    return reverse(f"admin:mcp_bridge_scope_{page}", args=args)
+
+
+def test_the_list_has_every_scope_with_the_tools_that_need_it(
+    administrator: Administrator,
+) -> None:
+    Scope.objects.create(name="write", description="Change things & more")
+    ToolSetting.objects.filter(name="beta").update(scopes="own write", enabled=False)
+    page = administrator.browser.get(at("changelist")).content.decode()
+    named, others = page.split('id="mcp-others"')
+    assert "write Change things &amp; more beta" in in_one_line(named)
+    text = in_one_line(others)
+    assert f"read Read {ESCAPED} alpha, beta Other words for read" in text
+    assert "own none: the user who grants it reads its name beta Other words for own" in text
+    assert "write" not in text
+    assert MARKER not in page
+    assert "?name=read&amp;description=Read%20%3Cscript%3Ealert%281%29%3C%2Fscript%3E" in others
+
+
+def test_words_are_added_and_changed_but_not_the_name(administrator: Administrator) -> None:
+    browser = administrator.browser
+    form = browser.get(at("add"), {"name": "read", "description": "Look"}).content.decode()
+    assert 'value="read"' in form
+    browser.post(at("add"), {"name": "read", "description": "Look at articles"})
+    scope = Scope.objects.get()
+    page = browser.get(at("change", scope.pk)).content.decode()
+    assert "alpha, beta" in page
+    browser.post(at("change", scope.pk), {"name": "other", "description": "Look at them"})
+    assert Scope.objects.values_list("name", "description").get() == ("read", "Look at them")
+    assert "read: Look at them" in administrator.act("set_scopes", "alpha")
+    messages = [entry.get_change_message() for entry in LogEntry.objects.order_by("pk")]
+    assert messages == ["Added.", "Changed Description."]
+
+
+@pytest.mark.parametrize("name", ["a b", 'a"', "é", "a\\"])
+def test_a_scope_has_one_name(administrator: Administrator, name: str) -> None:
+    response = administrator.browser.post(at("add"), {"name": name, "description": "x"})
+    assert "Write one name" in response.content.decode()
+    assert not Scope.objects.exists()
+
+
+def test_deleting_takes_the_words_alone_and_says_so(administrator: Administrator) -> None:
+    scope = Scope.objects.create(name="read", description="Look")
+    idle = Scope.objects.create(name="idle", description="Nothing")
+    page = in_one_line(administrator.browser.get(at("delete", scope.pk)).content.decode())
+    assert "Only the words are deleted" in page
+    assert "2 tools go on needing the scope: alpha, beta." in page
+    page = administrator.browser.get(at("delete", idle.pk)).content.decode()
+    assert "needing" not in page
+    administrator.browser.post(at("delete", scope.pk), {"post": "yes"})
+    assert tools_of(administrator.user) == []
+    assert f"read: Read {ESCAPED}" in administrator.act("set_scopes", "alpha")
+    assert "delete_selected" not in administrator.browser.get(at("changelist")).content.decode()
+
+
+def test_words_take_permissions_of_their_own(administrator: Administrator) -> None:
+    scope = Scope.objects.create(name="read", description="Look")
+    outsider = Administrator(VIEW, CHANGE, username="outsider")
+    for address in (at("changelist"), at("add"), at("change", scope.pk), at("delete", scope.pk)):
+        assert outsider.browser.get(address).status_code == 403
+        assert outsider.browser.post(address, {"post": "yes"}).status_code == 403
+    reader = Administrator("view_scope", username="reader")
+    page = reader.browser.get(at("changelist")).content.decode()
+    assert ("Other scopes of" in page, "Other words" in page) == (True, False)
+    assert Scope.objects.get() == scope
+
+
+def test_the_pages_cost_the_same_however_many_scopes_there_are(settings: Any) -> None:
+    settings.MCP_BRIDGE = {}
+    ToolSetting.objects.all().delete()
+    administrator = Administrator()
+
+    def cost(count: int) -> tuple[int, ...]:
+        server = RpcServer(register_system_procedures=False)
+        for number in range(count):
+            each = named(f"tool_{number}")
+            server.register_procedure(mcp_tool(scopes=[f"scope_{number}", "all"])(each))
+            Scope.objects.get_or_create(name=f"scope_{number}", defaults={"description": "x"})
+        route(settings, path("rpc", server.view), path("admin/", admin.site.urls))
+        administrator.get("changelist")
+        costs = []
+        scopes = reverse("admin:mcp_bridge_scope_changelist")
+        for address in (scopes, f"{reverse('admin:mcp_bridge_toolsetting_changelist')}?scope=all"):
+            with CaptureQueriesContext(connection) as queries:
+                response = administrator.browser.get(address)
+            assert response.context["cl"].result_count == count
+            costs.append(len(queries))
+        return tuple(costs)
+
+    few = cost(2)
+    assert few == cost(40)
+    assert max(few) <= 25
+
+
+def named(name: str) -> Any:
+    def function() -> str:
+        """Do something."""
+        return name
+
+    function.__name__ = name
+    return function
+
+
+def test_a_tool_that_needs_a_scope_is_no_longer_open_to_everybody(settings: Any) -> None:
+    ToolSetting.objects.all().delete()
+    serve_tools(settings, alpha, public=True)
+    administrator = Administrator()
+    administrator.get("changelist")
+    assert len(MCPClient().list_tools()) == 1
+    administrator.save("alpha", enabled="on", scopes="read")
+    assert "none, but to be signed in" in administrator.get("change", row("alpha").pk)
+    user = get_user_model().objects.create_user("bob")
+    assert [tools_of(user), tools_of(user, "read")] == [[], ["alpha"]]

@@ -1,0 +1,262 @@
+"""Bearer tokens that are limited to scopes and to tools."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.core.management import CommandError, call_command
+from django.urls import path, reverse
+from modernrpc.server import RpcServer
+
+from mcp_bridge import mcp_tool
+from mcp_bridge.models import Scope, ToolCallRecord
+from mcp_bridge.testing import MCPClient, MCPError
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import route
+from mcp_bridge.tokens.models import Token
+from tests.apps.test_tokens_admin import add, issuer, secret_in, staff
+from tests.support.revisions import ERAS
+
+pytestmark = pytest.mark.django_db
+MARKER = "<script>alert(1)</script>"
+
+
+def read() -> str:
+    """Read."""
+    return "read"
+
+
+def write() -> str:
+    """Write."""
+    return "written"
+
+
+def secrets() -> str:
+    """Tell what only those with a permission may know."""
+    return "secret"
+
+
+def anyone() -> str:
+    """Answer everybody."""
+    return "hello"
+
+
+@pytest.fixture(autouse=True)
+def site(settings: Any) -> None:
+    settings.MCP_BRIDGE = {
+        "RESOURCE": "https://example.com/mcp",
+        "AUTHORIZATION_SERVERS": ["https://auth.example.com"],
+        "SCOPES": {
+            "read": f"Read {MARKER}",
+            "all": {"description": "Everything", "includes": ["read", "write"]},
+        },
+    }
+    server = RpcServer(register_system_procedures=False)
+    server.register_procedure(mcp_tool(scopes="read", read_only=True)(read))
+    server.register_procedure(mcp_tool(scopes=["read", "write"], title=MARKER)(write))
+    server.register_procedure(mcp_tool(permissions="auth.delete_user")(secrets))
+    server.register_procedure(mcp_tool(public=True)(anyone))
+    route(settings, path("rpc", server.view), path("admin/", admin.site.urls))
+
+
+def client(user: Any, revision: str = ERAS[0], **limits: Any) -> CheckedClient:
+    _, secret = Token.objects.issue(user=user, name="Laptop", **limits)
+    return CheckedClient(token=secret, revision=revision)
+
+
+def tools_of(caller: MCPClient) -> list[str]:
+    return [tool["name"] for tool in caller.list_tools()]
+
+
+def refusal(caller: MCPClient, tool: str) -> tuple[int, str]:
+    """The answer to a call that is refused, without the names of the tool and the call."""
+    with pytest.raises(MCPError):
+        caller.call_tool(tool, {})
+    reply = caller.response.json()
+    del reply["id"]
+    return caller.response.status_code, json.dumps(reply).replace(tool, "NAME")
+
+
+@pytest.mark.parametrize("revision", ERAS)
+@pytest.mark.parametrize(
+    ("limits", "opened"),
+    [
+        ({}, ["anyone", "read", "write"]),
+        ({"tools": ["read"]}, ["read"]),
+        ({"tools": ["read", "anyone", "gone"]}, ["anyone", "read"]),
+        ({"tools": ["secrets"]}, []),
+        ({"tools": []}, []),
+        ({"scopes": ["read"]}, ["anyone", "read"]),
+        ({"scopes": ["write"]}, ["anyone"]),
+        ({"scopes": ["write", "read"]}, ["anyone", "read", "write"]),
+        ({"scopes": ["all"]}, ["anyone", "read", "write"]),
+        ({"scopes": []}, ["anyone"]),
+        ({"scopes": ["read"], "tools": ["read", "write"]}, ["read"]),
+    ],
+)
+def test_a_token_opens_what_its_user_may_within_its_limits(
+    limits: Any, opened: list[str], revision: str, user: Any
+) -> None:
+    caller = client(user, revision, **limits)
+    assert tools_of(caller) == opened
+    listed = caller.http.get(
+        "/mcp/tools/list", headers={"Authorization": caller.headers["Authorization"]}
+    )
+    assert [tool["name"] for tool in listed.json()["tools"]] == opened
+    unknown = refusal(caller, "nothing_of_the_kind")
+    for name in ("anyone", "read", "secrets", "write"):
+        if name in opened:
+            assert not caller.call_tool(name, {})["isError"]
+            assert ToolCallRecord.objects.latest("pk").credential == "Laptop"
+        else:
+            assert refusal(caller, name) == unknown
+            record = ToolCallRecord.objects.latest("pk")
+            assert (record.credential, record.error_code) == ("Laptop", "forbidden")
+
+
+def test_in_a_batch_the_limits_hold_for_each_call(user: Any) -> None:
+    caller = client(user, "2025-03-26", scopes=["read"], tools=["read", "write"])
+    calls = [
+        {**caller.message("tools/call", name=name, arguments={}), "id": name}
+        for name in ("read", "write", "anyone")
+    ]
+    replies = {each["id"]: each for each in caller.send(json.dumps(calls).encode()).json()}
+    assert replies["read"]["result"]["isError"] is False
+    for name in ("write", "anyone"):
+        assert replies[name]["error"]["message"] == f"Unknown tool: {name}"
+
+
+class OpenPolicy:
+    """A rule of the site's own that asks nothing."""
+
+    def allows(self, tool: Any, context: Any) -> bool:
+        return True
+
+    def filter(self, tools: Any, context: Any) -> Any:
+        return iter(tools)
+
+
+@pytest.mark.parametrize("revision", ERAS)
+def test_a_policy_of_the_site_does_not_widen_a_token(
+    revision: str, user: Any, settings: Any
+) -> None:
+    policy = f"{__name__}.OpenPolicy"
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "ACCESS_POLICY": policy}
+    caller = client(user, revision, tools=["secrets"])
+    assert tools_of(caller) == ["secrets"]
+    assert refusal(caller, "read") == refusal(caller, "nothing_of_the_kind")
+
+
+# The command.
+
+
+def mcp_token(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command("mcp_token", *arguments, stdout=out, stderr=io.StringIO())
+    return out.getvalue()
+
+
+def test_the_command_issues_and_lists_limited_tokens(user: Any) -> None:
+    limits = ("--scope", "read", "--scope", "all", "--tool", "write")
+    secret = mcp_token("create", "ada", "--name", "Laptop", *limits).strip()
+    token = Token.objects.get()
+    assert (token.scope, token.tools) == ("read all", "write")
+    assert tools_of(CheckedClient(token=secret)) == ["write"]
+    assert "Laptop  scopes: read all  tools: write\n" in mcp_token("list")
+    Token.objects.issue(user=user, name="Desk", scopes=[], tools=[])
+    assert "Desk  scopes: none  tools: none\n" in mcp_token("list")
+    Token.objects.issue(user=user, name="Phone")
+    assert "Phone\n" in mcp_token("list")
+
+
+@pytest.mark.usefixtures("user")
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("--tool", "raed"), "no tool 'raed'. Did you mean 'read'?"),
+        (("--tool", "read", "--tool", "x"), "no tool 'x'.$"),
+        (("--tool", ""), "no tool ''"),
+        (("--scope", "al"), "no scope 'al'. Did you mean 'all'?"),
+        (("--scope", "read all"), "no scope 'read all'"),
+        (("--scope", ""), "no scope ''"),
+    ],
+)
+def test_the_command_refuses_names_that_are_not_there(arguments: Any, error: str) -> None:
+    with pytest.raises(CommandError, match=error):
+        mcp_token("create", "ada", "--name", "Laptop", *arguments)
+    assert not Token.objects.exists()
+
+
+# The admin.
+
+ADD = "admin:mcp_bridge_tokens_token_add"
+CHANGE = "admin:mcp_bridge_tokens_token_change"
+
+
+def test_limits_are_chosen_by_their_words_when_a_token_is_issued(user: Any) -> None:
+    Scope.objects.create(name="write", description="Change all & everything")
+    browser = staff("everything")
+    page = browser.get(reverse(ADD)).content.decode()
+    assert MARKER not in page
+    assert "read: Read &lt;script&gt;" in page
+    assert "write: Change all &amp; everything" in page
+    assert 'value="secrets"' in page
+    issued = add(browser, user, scope=["read", "write"], tools=["write", "anyone"])
+    token = Token.objects.get()
+    assert (token.scope, token.tools) == ("read write", "write anyone")
+    assert tools_of(CheckedClient(token=secret_in(issued))) == ["anyone", "write"]
+    page = browser.get(reverse(CHANGE, args=[token.pk])).content.decode()
+    assert "read: Read &lt;script&gt;alert(1)&lt;/script&gt;<br>write: Change all" in page
+    assert "write<br>anyone" in page
+    assert MARKER not in page
+
+
+def test_with_nothing_chosen_a_token_is_not_limited(user: Any) -> None:
+    browser = staff("everything")
+    add(browser, user)
+    token = Token.objects.get()
+    assert (token.scope, token.tools) == (None, None)
+    page = browser.get(reverse(CHANGE, args=[token.pk])).content.decode()
+    assert page.count("not limited") == 2
+    none, _ = Token.objects.issue(user=user, name="none", scopes=[], tools=[])
+    page = browser.get(reverse(CHANGE, args=[none.pk])).content.decode()
+    assert "not limited" not in page
+
+
+@pytest.mark.parametrize("forged", [{"scope": "other"}, {"tools": "other"}, {"tools": "a b"}])
+def test_what_is_not_offered_is_not_taken(forged: Any, user: Any) -> None:
+    page = add(staff("everything"), user, **forged)
+    assert "is not one of the available choices" in page.content.decode()
+    assert not Token.objects.exists()
+
+
+def test_an_issuer_is_offered_the_tools_that_they_see() -> None:
+    browser = staff("add_token")
+    page = browser.get(reverse(ADD)).content.decode()
+    assert ('value="read"' in page, "secrets" in page) == (True, False)
+    add(browser, issuer(browser), tools=["secrets"])
+    assert not Token.objects.exists()
+
+
+def test_limits_stay_as_they_were_issued(user: Any) -> None:
+    token, secret = Token.objects.issue(user=user, name="Laptop", scopes=["read"], tools=["read"])
+    wider = {"scope": ["read", "all"], "tools": ["read", "write"], "granted_scopes": "all"}
+    data = {"name": "Desk", "expires_at_0": "", "expires_at_1": "", **wider}
+    response = staff("everything").post(reverse(CHANGE, args=[token.pk]), data)
+    assert response.status_code == 302
+    token.refresh_from_db()
+    assert (token.name, token.scope, token.tools) == ("Desk", "read", "read")
+    assert tools_of(CheckedClient(token=secret)) == ["read"]
+
+
+def test_where_there_are_no_scopes_none_are_offered(user: Any, settings: Any) -> None:
+    settings.MCP_BRIDGE = {}
+    server = RpcServer(register_system_procedures=False)
+    server.register_procedure(mcp_tool(public=True)(anyone))
+    route(settings, path("rpc", server.view), path("admin/", admin.site.urls))
+    page = staff("everything").get(reverse(ADD)).content.decode()
+    assert ('name="scope"' in page, 'name="tools"' in page) == (False, True)

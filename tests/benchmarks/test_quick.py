@@ -1,0 +1,106 @@
+"""The gate's count of function calls: the same each time, red where they rise."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ("--only", "unrecorded")
+FIGURE = "add, AUDIT = None"
+
+
+def quick(kept: Path, *arguments: str, site: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the count with figures of its own; ``site`` is a URLconf to count instead."""
+    own = {"BENCHMARK_URLCONF": site} if site else {}
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.quick", "--figures", str(kept), *SCRIPT, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def change(kept: Path, factor: float) -> None:
+    """Make the kept figure another, as if the code had cost so much before."""
+    pairs: dict[str, Any] = json.loads(kept.read_text())
+    (pair,) = pairs.values()
+    pair["figures"][FIGURE] = round(pair["figures"][FIGURE] * factor)
+    kept.write_text(json.dumps(pairs))
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The figures that a run keeps."""
+    kept = tmp_path_factory.mktemp("quick") / "quick.json"
+    done = quick(kept, "--write")
+    assert done.returncode == 0, done.stderr
+    return kept.read_text()
+
+
+@pytest.fixture
+def kept(written: str, tmp_path: Path) -> Path:
+    path = tmp_path / "quick.json"
+    path.write_text(written)
+    return path
+
+
+def test_the_same_code_has_the_same_figures(written: str, kept: Path) -> None:
+    done = quick(kept, "--write")
+    assert done.returncode == 0, done.stderr
+    assert kept.read_text() == written
+
+
+def test_a_slower_endpoint_is_red_and_named(kept: Path) -> None:
+    pairs = json.loads(kept.read_text())
+    (pair,) = pairs.values()
+    pair["packages"]["pydantic"] = "2.0"
+    kept.write_text(json.dumps(pairs))
+    done = quick(kept, site="tests.support.slower")
+    assert done.returncode == 1
+    assert "Function calls rose by more than 5%:" in done.stderr
+    assert f"{FIGURE}: {pair['figures'][FIGURE]:,} → " in done.stderr
+    assert "Since then changed: pydantic 2.0 → " in done.stderr
+    assert "make bench-quick ARGS=--write" in done.stderr
+
+
+def test_a_rise_within_the_tolerance_is_told_and_green(kept: Path) -> None:
+    change(kept, 0.97)
+    done = quick(kept)
+    assert done.returncode == 0, done.stderr
+    assert f"Changed, and accepted:\n  {FIGURE}: " in done.stdout
+    assert "(+3." in done.stdout
+
+
+def test_a_figure_that_fell_is_told_and_green(kept: Path) -> None:
+    change(kept, 2)
+    done = quick(kept)
+    assert done.returncode == 0, done.stderr
+    assert "(-50.0%)" in done.stdout
+
+
+def test_a_pair_without_figures_is_red_and_says_how_to_keep_them(tmp_path: Path) -> None:
+    kept = tmp_path / "quick.json"
+    kept.write_text('{"Python 2.7, Django 1.11": {"packages": {}, "figures": {}}}')
+    done = quick(kept)
+    assert done.returncode == 1
+    assert "(there are: Python 2.7, Django 1.11)" in done.stderr
+    assert "make bench-quick ARGS=--write" in done.stderr
+
+
+def test_a_script_that_has_no_figure_yet_is_red(kept: Path) -> None:
+    text = kept.read_text().replace(FIGURE, "another")
+    kept.write_text(text)
+    done = quick(kept)
+    assert done.returncode == 1
+    assert f"{FIGURE}: " in done.stderr
+    assert "nothing can be compared" in done.stderr

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mcp_bridge.testing.serving import serve
+from tests.contrib.site import CLASS, RESOURCE, IssuerAuthentication, whoami
+from tests.support.issuer import Issuer
+
+
+@pytest.fixture
+def issuer(monkeypatch: pytest.MonkeyPatch, settings: Any, user: Any) -> Iterator[Issuer]:
+    """An issuer whose tokens the site takes."""
+    issuer = Issuer()
+    monkeypatch.setattr(IssuerAuthentication, "issuer", issuer.url)
+    settings.MCP_BRIDGE = {"AUTHENTICATION_CLASSES": [CLASS], "RESOURCE": RESOURCE}
+    serve(settings, whoami, read_only=True)
+    yield issuer
+    if issuer.is_running:
+        issuer.stop()

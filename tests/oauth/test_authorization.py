@@ -1,0 +1,335 @@
+"""What a client gets from the authorization and the token endpoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from oauth2_provider.models import AccessToken, Application, Grant, RefreshToken
+
+from tests.oauth.clients import RESOURCE, OAuthClient, answered
+from tests.oauth.conftest import ISSUER
+
+FOREIGN = [
+    "https://evil.example/mcp",
+    "https://testserver",
+    "https://testserver/",
+    "https://testserver/mcp/",
+    "https://testserver/mcp/other",
+    "https://TESTSERVER/mcp",
+    "http://testserver/mcp",
+    "mcp",
+    "<script>alert(1)</script>",
+]
+
+
+@pytest.fixture
+def oauth(user: Any) -> OAuthClient:
+    return OAuthClient(user)
+
+
+def test_a_user_lets_a_client_in(oauth: OAuthClient, user: Any) -> None:
+    answer = answered(oauth.decide(oauth.ask()))
+    assert answer.keys() == {"code", "state", "iss"}
+    assert (answer["iss"], answer["state"]) == (ISSUER, "state of the client")
+    response = oauth.exchange(answer["code"])
+    assert response["Cache-Control"] == "no-store"
+    given = response.json()
+    assert (given["scope"], given["token_type"], given["expires_in"]) == ("mcp", "Bearer", 3600)
+    token = AccessToken.objects.get()
+    assert (token.user, token.resource, token.scope) == (user, [RESOURCE], "mcp")
+    # Neither secret is in the database.
+    assert (token.token, RefreshToken.objects.get().token) == ("", "")
+
+
+def test_the_page_of_consent_is_in_no_frame_and_no_cache(oauth: OAuthClient) -> None:
+    page = oauth.ask()
+    assert page["X-Frame-Options"] == "DENY"
+    assert "no-store" in page["Cache-Control"]
+
+
+def test_a_denial_names_the_issuer(oauth: OAuthClient) -> None:
+    answer = answered(oauth.decide(oauth.ask(), allow=False))
+    assert (answer["error"], answer["iss"]) == ("access_denied", ISSUER)
+    assert answer["state"] == "state of the client"
+    assert not Grant.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"scope": "everything"}, "invalid_scope"),
+        ({"response_type": "token"}, "unauthorized_client"),
+        ({"code_challenge": None}, "invalid_request"),
+        ({"resource": "https://evil.example/mcp"}, "invalid_target"),
+    ],
+)
+def test_every_error_that_a_client_is_sent_names_the_issuer(
+    oauth: OAuthClient, changed: dict[str, str], error: str
+) -> None:
+    answer = answered(oauth.ask(**changed))
+    assert (answer["error"], answer["iss"]) == (error, ISSUER)
+    assert answer["state"] == "state of the client"
+
+
+def test_a_client_that_asks_without_a_page_reads_that_nobody_is_logged_in() -> None:
+    answer = answered(OAuthClient().ask(prompt="none"))
+    assert (answer["error"], answer["iss"]) == ("login_required", ISSUER)
+
+
+def test_an_issuer_in_the_redirect_uri_does_not_stay(user: Any) -> None:
+    uri = "https://client.example/cb?iss=https%3A%2F%2Fevil.example&tab=1"
+    client = OAuthClient(user, redirect_uris=[uri])
+    page = client.ask(redirect_uri=uri)
+    for allow in (True, False):
+        answer = answered(client.decide(page, allow=allow))
+        assert (answer["iss"], answer["tab"]) == (ISSUER, "1")
+
+
+@pytest.mark.parametrize("resource", FOREIGN)
+def test_a_foreign_resource_is_refused_before_anybody_logs_in(resource: str) -> None:
+    answer = answered(OAuthClient().ask(resource=resource))
+    assert (answer["error"], answer["iss"]) == ("invalid_target", ISSUER)
+
+
+def test_a_foreign_resource_is_refused_beside_the_right_one(oauth: OAuthClient) -> None:
+    answer = answered(oauth.ask(resource=[RESOURCE, "https://evil.example/mcp"]))
+    assert answer["error"] == "invalid_target"
+
+
+@pytest.mark.parametrize(
+    "changed", [{"client_id": "nobody"}, {"redirect_uri": "https://evil.example/cb"}]
+)
+def test_nobody_is_sent_to_an_address_that_is_not_registered(
+    oauth: OAuthClient, changed: dict[str, str]
+) -> None:
+    for resource in (RESOURCE, "https://evil.example/mcp"):
+        page = oauth.ask(resource=resource, **changed)
+        assert page.status_code == 400
+        assert "Location" not in page
+        assert "<form" not in page.content.decode()
+
+
+@pytest.mark.parametrize("resource", FOREIGN)
+def test_a_foreign_resource_is_refused_for_a_code(oauth: OAuthClient, resource: str) -> None:
+    code = answered(oauth.decide(oauth.ask()))["code"]
+    refused = oauth.exchange(code, resource=resource)
+    assert (refused.status_code, refused.json()["error"]) == (400, "invalid_target")
+    assert refused["Cache-Control"] == "no-store"
+    assert "<" not in refused.content.decode()
+    assert not AccessToken.objects.exists()
+
+
+def test_a_foreign_resource_in_the_form_gives_a_code_without_a_token(oauth: OAuthClient) -> None:
+    page = oauth.ask()
+    page.content = page.content.replace(RESOURCE.encode(), b"https://evil.example/mcp")
+    code = answered(oauth.decide(page))["code"]
+    refused = oauth.exchange(code, resource=None)
+    assert (refused.status_code, refused.json()["error"]) == (400, "invalid_target")
+
+
+def test_a_foreign_resource_is_refused_for_a_refresh_token(oauth: OAuthClient) -> None:
+    token = oauth.log_in()["refresh_token"]
+    body = {"grant_type": "refresh_token", "refresh_token": token, "client_id": oauth.client_id}
+    body["resource"] = "https://evil.example/mcp"
+    refused = oauth.http.post("/oauth/token/", body, secure=True)
+    assert (refused.status_code, refused.json()["error"]) == (400, "invalid_target")
+
+
+def test_a_client_that_names_no_resource_gets_a_token_for_the_endpoint(oauth: OAuthClient) -> None:
+    given = oauth.log_in(resource=None)
+    assert AccessToken.objects.get().resource == [RESOURCE]
+    assert oauth.refresh(given["refresh_token"]).status_code == 200
+    assert {*map(tuple, AccessToken.objects.values_list("resource", flat=True))} == {(RESOURCE,)}
+
+
+def test_a_client_that_names_no_scope_gets_the_default(oauth: OAuthClient) -> None:
+    assert oauth.log_in(scope=None)["scope"] == "mcp"
+
+
+def test_proof_of_possession_of_the_code_is_needed(oauth: OAuthClient) -> None:
+    code = answered(oauth.decide(oauth.ask()))["code"]
+    for verifier in (None, "a" * 64):
+        refused = oauth.exchange(code, code_verifier=verifier)
+        assert (refused.status_code, "access_token" in refused.json()) == (400, False)
+
+
+def test_a_challenge_in_plain_text_gives_no_code(oauth: OAuthClient) -> None:
+    plain = {"code_challenge": oauth.verifier, "code_challenge_method": "plain"}
+    answer = oauth.ask(**plain)
+    if answer.status_code == 200:
+        answer = oauth.decide(answer)
+    assert answered(answer)["error"] == "invalid_request"
+    assert not Grant.objects.exists()
+
+
+def test_a_code_works_once(oauth: OAuthClient) -> None:
+    code = answered(oauth.decide(oauth.ask()))["code"]
+    assert oauth.exchange(code).status_code == 200
+    assert oauth.exchange(code).json()["error"] == "invalid_grant"
+
+
+def test_a_refresh_token_that_comes_twice_ends_all_that_came_from_it(oauth: OAuthClient) -> None:
+    first = oauth.log_in()["refresh_token"]
+    second = oauth.refresh(first).json()["refresh_token"]
+    assert second != first
+    assert oauth.refresh(first).json()["error"] == "invalid_grant"
+    assert oauth.refresh(second).json()["error"] == "invalid_grant"
+
+
+@pytest.mark.parametrize("grant", ["password", "client_credentials", "implicit"])
+def test_a_registered_client_has_no_other_grant(oauth: OAuthClient, user: Any, grant: str) -> None:
+    user.set_password("correct horse")
+    user.save()
+    body = {"grant_type": grant, "username": "ada", "password": "correct horse", "scope": "mcp"}
+    body["client_id"] = oauth.client_id
+    refused = oauth.http.post("/oauth/token/", body, secure=True)
+    assert refused.status_code in (400, 401)
+    assert not AccessToken.objects.exists()
+
+
+LOOPBACKS = ["http://localhost/callback", "http://127.0.0.1/callback", "http://[::1]/callback"]
+
+
+@pytest.mark.parametrize("registered", LOOPBACKS)
+@pytest.mark.parametrize("port", [":1024", ":45099", ":65535", ""])
+def test_a_loopback_without_a_port_stands_for_every_port(
+    user: Any, registered: str, port: str
+) -> None:
+    uri = registered.replace("/callback", f"{port}/callback")
+    client = OAuthClient(user, redirect_uris=[registered])
+    page = client.ask(redirect_uri=uri)
+    assert page.status_code == 200
+    response = client.decide(page)
+    assert response["Location"].startswith(f"{uri}?")
+    code = answered(response)["code"]
+    assert client.exchange(code, redirect_uri=uri).status_code == 200
+
+
+def test_a_port_that_is_registered_stands_for_every_port_too(oauth: OAuthClient) -> None:
+    assert oauth.ask(redirect_uri="http://127.0.0.1:50000/").status_code == 200
+
+
+@pytest.mark.parametrize("registered", LOOPBACKS)
+@pytest.mark.parametrize(
+    "other",
+    [
+        "http://HOST:45099/other",
+        "http://HOST:45099/callback/",
+        "http://HOST:45099/callback/more",
+        "http://HOST:45099/callback?more=1",
+        "http://HOST:45099/callback#part",
+        "https://HOST:45099/callback",
+        "http://HOST.evil.example:45099/callback",
+        "http://HOST@evil.example/callback",
+        "http://evil.example:45099/callback",
+        "http://127.0.0.2:45099/callback",
+    ],
+)
+def test_a_loopback_stands_for_no_other_path_and_no_other_host(
+    user: Any, registered: str, other: str
+) -> None:
+    host = registered.split("/")[2]
+    client = OAuthClient(user, redirect_uris=[registered])
+    page = client.ask(redirect_uri=other.replace("HOST", host))
+    assert (page.status_code, "Location" in page) == (400, False)
+
+
+def test_a_loopback_by_number_is_not_the_one_by_name(user: Any) -> None:
+    client = OAuthClient(user, redirect_uris=["http://localhost/callback"])
+    assert client.ask(redirect_uri="http://127.0.0.1:45099/callback").status_code == 400
+
+
+def test_a_client_cannot_ask_that_nobody_is_asked(oauth: OAuthClient) -> None:
+    oauth.log_in()
+    page = oauth.ask(approval_prompt="auto")
+    assert page.status_code == 200
+    assert "<form" in page.content.decode()
+
+
+def test_who_is_not_logged_in_logs_in_first() -> None:
+    response = OAuthClient().ask()
+    assert response.status_code == 302
+    assert response["Location"].startswith("/login/?next=/oauth/authorize/")
+
+
+def test_a_form_from_another_site_lets_nobody_in(oauth: OAuthClient) -> None:
+    fields = {**oauth.authorization(), "allow": "true"}
+    refused = oauth.browser.post("/oauth/authorize/", fields, secure=True)
+    assert refused.status_code == 403
+    assert not Grant.objects.exists()
+
+
+def test_a_client_that_an_administrator_made_names_the_resource(user: Any) -> None:
+    client = OAuthClient(user)
+    Application.objects.update(registration_source="manual")
+    code = answered(client.decide(client.ask(resource=None)))["code"]
+    assert client.exchange(code, resource=None).status_code == 200
+    assert AccessToken.objects.get().resource == []
+
+
+def test_a_revoked_refresh_token_ends_the_access_token_too(oauth: OAuthClient) -> None:
+    given = oauth.log_in()
+    body = {"token": given["refresh_token"], "client_id": oauth.client_id}
+    assert oauth.http.post("/oauth/revoke/", body, secure=True).status_code == 200
+    assert not AccessToken.objects.exists()
+    assert oauth.refresh(given["refresh_token"]).status_code == 400
+
+
+def test_pages_of_any_origin_may_register_and_exchange_codes(oauth: OAuthClient) -> None:
+    page = Client(headers={"Origin": "http://localhost:6274"})
+    for address in ("/oauth/token/", "/oauth/register/", "/oauth/revoke/", METADATA):
+        preflight = page.options(
+            address,
+            headers={
+                "Access-Control-Request-Method": "POST",
+                "Access-Control-Request-Headers": "content-type",
+            },
+            secure=True,
+        )
+        assert (preflight.status_code, preflight.content) == (204, b"")
+        for response in (preflight, page.post(address, {}, secure=True)):
+            assert response["Access-Control-Allow-Origin"] == "*"
+            assert "Access-Control-Allow-Credentials" not in response
+        assert "content-type" in preflight["Access-Control-Allow-Headers"].lower()
+    consent = oauth.browser.get(
+        "/oauth/authorize/",
+        oauth.authorization(),
+        headers={"Origin": "http://localhost:6274"},
+        secure=True,
+    )
+    assert "Access-Control-Allow-Origin" not in consent
+
+
+METADATA = "/.well-known/oauth-authorization-server"
+
+
+@pytest.mark.parametrize("address", [METADATA, f"{METADATA}/mcp"])
+@pytest.mark.parametrize("host", ["testserver", "localhost"])
+def test_the_metadata_are_those_of_the_settings(address: str, host: str) -> None:
+    answer = Client(headers={"Host": host}).get(address, secure=host == "testserver")
+    assert answer["Access-Control-Allow-Origin"] == "*"
+    assert answer.json() == {
+        "issuer": ISSUER,
+        "authorization_endpoint": f"{ISSUER}/oauth/authorize/",
+        "token_endpoint": f"{ISSUER}/oauth/token/",
+        "revocation_endpoint": f"{ISSUER}/oauth/revoke/",
+        "registration_endpoint": f"{ISSUER}/oauth/register/",
+        "scopes_supported": ["mcp", "mcp:write"],
+        "response_types_supported": ["code"],
+        "grant_types_supported": ["authorization_code", "refresh_token"],
+        "code_challenge_methods_supported": ["S256"],
+        "token_endpoint_auth_methods_supported": METHODS,
+        "revocation_endpoint_auth_methods_supported": METHODS,
+        "client_id_metadata_document_supported": True,
+        "authorization_response_iss_parameter_supported": True,
+    }
+
+
+METHODS = ["none", "client_secret_post", "client_secret_basic"]
+
+
+@pytest.mark.parametrize("path", ["other", "mcp/", "mcp/other", "MCP", "/mcp"])
+def test_what_is_no_issuer_and_no_endpoint_has_no_metadata(path: str) -> None:
+    assert Client().get(f"{METADATA}/{path}").status_code == 404

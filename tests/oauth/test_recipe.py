@@ -1,0 +1,82 @@
+"""The recipe of docs/oauth.md, in a site of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.test_docs import BLOCK, ROOT, SETTINGS, python
+
+RECIPE = {
+    block["name"]: block["code"]
+    for block in BLOCK.finditer((ROOT / "docs" / "oauth.md").read_text())
+}
+# What a site has before.
+SITE = """
+DEBUG = False
+SECRET_KEY = "only-for-this-test, and as long and as varied as a real one: 0123456789"
+LOGIN_URL = "admin:login"
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+SILENCED_SYSTEM_CHECKS = ["oauth2_provider.W008", "mcp_bridge.W015"]
+"""
+URLS = """
+from django.contrib import admin
+from django.urls import include, path
+from modernrpc.server import RpcServer
+from mcp_bridge import mcp_tool
+
+server = RpcServer()
+
+@server.register_procedure(context_target="context")
+@mcp_tool(read_only=True, scopes="mcp")
+def whoami(context) -> str:
+    "Say who calls."
+    return context.request.user.get_username()
+
+urlpatterns = [path("admin/", admin.site.urls), path("rpc", server.view)]
+"""
+SESSION = """
+import django
+django.setup()
+from django.contrib.auth.models import User
+from django.core import checks
+from mcp_bridge.testing import MCPClient, text_of
+from tests.oauth.clients import OAuthClient
+print([each for each in checks.run_checks(include_deployment_checks=True)
+       if each.id.startswith(("mcp_bridge.", "oauth2_provider.")) and not each.is_silenced()])
+metadata = MCPClient().http.get("/.well-known/oauth-protected-resource/mcp").json()
+print(metadata["resource"], metadata["authorization_servers"], metadata["scopes_supported"])
+client = OAuthClient(User.objects.create_user("ada"))
+token = client.log_in(resource=metadata["resource"])["access_token"]
+print(text_of(MCPClient(token=token).call_tool("whoami")))
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "settings.py").write_text(SETTINGS + RECIPE["settings.py"] + SITE)
+    (folder / "urls.py").write_text(URLS + RECIPE["urls.py"])
+    python(folder, "-m", "django", "migrate", "--verbosity", "0")
+    return folder
+
+
+def test_a_site_that_follows_the_recipe_lets_clients_in(site: Path) -> None:
+    assert python(site, "-c", SESSION).splitlines() == [
+        "[]",
+        "https://example.com/mcp ['https://example.com'] ['mcp']",
+        "ada",
+    ]
+
+
+def test_the_recipe_is_short() -> None:
+    lines = [*RECIPE["settings.py"].splitlines(), *RECIPE["urls.py"].splitlines()]
+    assert len([line for line in lines if line.strip()]) < 15
+
+
+def test_the_subclass_of_the_page_is_one(tmp_path: Path) -> None:
+    code = RECIPE["mysite/oauth.py"]
+    names: dict[str, object] = {}
+    exec(compile(code, "docs/oauth.md", "exec"), names)
+    assert "zed://oauth/callback" in names["WithZed"].private_use_uris  # type: ignore[attr-defined]

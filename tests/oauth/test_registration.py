@@ -1,0 +1,252 @@
+"""Which clients may register, by the bodies that they send."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from oauth2_provider.cimd import SafeMetadataFetcher
+from oauth2_provider.models import Application
+
+from mcp_bridge.oauth.registration import ClientRegistration, RegistrationRateThrottle
+from tests.oauth.clients import OAuthClient, register
+from tests.oauth.conftest import OAUTH2_PROVIDER
+
+CODE = ["authorization_code", "refresh_token"]
+DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
+PUBLIC = {"token_endpoint_auth_method": "none", "response_types": ["code"], "grant_types": CODE}
+CURSOR = "cursor://anysphere.cursor-mcp/oauth/callback"
+BODIES: dict[str, dict[str, Any]] = {
+    "Claude": {
+        **PUBLIC,
+        "client_name": "Claude",
+        "redirect_uris": ["https://claude.ai/api/mcp/auth_callback"],
+        "scope": "claudeai",
+    },
+    "Claude Code": {
+        **PUBLIC,
+        "client_name": "Claude Code (newsroom)",
+        "redirect_uris": ["http://localhost:52114/callback"],
+    },
+    "ChatGPT": {
+        **PUBLIC,
+        "client_name": "ChatGPT",
+        "redirect_uris": ["https://chatgpt.com/connector/oauth/9Vz_1-a"],
+    },
+    "Cursor": {
+        **PUBLIC,
+        "client_name": "Cursor",
+        "redirect_uris": [
+            CURSOR,
+            "https://www.cursor.com/agents/mcp/oauth/callback",
+            "http://localhost:8787/callback",
+        ],
+        "application_type": "web",
+    },
+    "VS Code": {
+        **PUBLIC,
+        "client_name": "Visual Studio Code",
+        "client_uri": "https://code.visualstudio.com",
+        "grant_types": [*CODE, DEVICE],
+        "redirect_uris": [
+            "https://insiders.vscode.dev/redirect",
+            "https://vscode.dev/redirect",
+            "http://127.0.0.1/",
+            "http://127.0.0.1:33418/",
+        ],
+        "application_type": "native",
+    },
+    "IPv6": {**PUBLIC, "redirect_uris": ["http://[::1]:4711/callback"]},
+    # All that RFC 7591 asks for.
+    "the least": {"redirect_uris": ["https://client.example/callback"]},
+}
+
+
+def of(*uris: Any, **more: Any) -> dict[str, Any]:
+    return {**PUBLIC, "redirect_uris": list(uris), **more}
+
+
+URI, METADATA = "invalid_redirect_uri", "invalid_client_metadata"
+REFUSED: dict[str, tuple[str, Any]] = {
+    "plain http": (URI, of("http://evil.example/cb")),
+    "one of two": (URI, of("https://good.example/cb", "http://evil.example/cb")),
+    "a name like a loopback": (URI, of("http://localhost.evil.example/cb")),
+    "a user that looks like a loopback": (URI, of("http://localhost@evil.example/cb")),
+    "a user": (URI, of("https://good.example@evil.example/cb")),
+    "a script": (URI, of("javascript:alert(1)")),
+    "data": (URI, of("data:text/html,hello")),
+    "another of Cursor's": (URI, of("cursor://evil/cb")),
+    "more than Cursor's": (URI, of(f"{CURSOR}/more")),
+    "a fragment": (URI, of("https://good.example/cb#part")),
+    "an empty fragment": (URI, of("https://good.example/cb#")),
+    "no host": (URI, of("https:///cb")),
+    "two in one": (URI, of("https://good.example/cb http://evil.example/cb")),
+    "a line break": (URI, of("https://good.example/cb\nhttp://evil.example/cb")),
+    "a broken address": (URI, of("https://[good.example/cb")),
+    "a wildcard": (URI, of("https://*.example.com/cb")),
+    "an endless one": (URI, of("https://good.example/" + "a" * 2000)),
+    "too many": (URI, of(*(f"https://good.example/{number}" for number in range(21)))),
+    "none": (URI, of()),
+    "no list": (URI, {**PUBLIC, "redirect_uris": "https://good.example/cb"}),
+    "no text": (URI, of(7)),
+    "passwords": (METADATA, of("https://good.example/cb", grant_types=["password"])),
+    "passwords beside": (METADATA, of("https://good.example/cb", grant_types=[*CODE, "password"])),
+    "machines": (METADATA, of("https://good.example/cb", grant_types=["client_credentials"])),
+    "implicit": (METADATA, of("https://good.example/cb", grant_types=["implicit"])),
+    "tokens at once": (METADATA, of("https://good.example/cb", response_types=["token"])),
+    "refreshing alone": (METADATA, of("https://good.example/cb", grant_types=["refresh_token"])),
+    "keys": (
+        METADATA,
+        of("https://good.example/cb", token_endpoint_auth_method="private_key_jwt"),
+    ),
+    "a number for a name": (METADATA, of("https://good.example/cb", client_name=7)),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_clients_that_exist_register(name: str) -> None:
+    body = BODIES[name]
+    answer = register(**body)
+    assert answer.status_code == 201, answer.content
+    assert answer["Cache-Control"] == "no-store"
+    given = answer.json()
+    assert given["redirect_uris"] == body["redirect_uris"]
+    assert given["grant_types"] == CODE
+    assert given["client_name"] == body.get("client_name", "")
+    application = Application.objects.get(client_id=given["client_id"])
+    assert application.registration_source == "dcr"
+    assert not application.skip_authorization
+    assert application.user is None
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_safe_is_refused_with_the_error_of_rfc_7591(name: str) -> None:
+    code, body = REFUSED[name]
+    answer = register(**body)
+    assert (answer.status_code, answer.json()["error"]) == (400, code), answer.content
+    assert len(answer.content) < 500
+    assert not Application.objects.exists()
+
+
+@pytest.mark.parametrize("body", ["", "{", "[]", "null", "7", b"\xff"])
+def test_what_is_no_object_of_json_is_refused(body: str | bytes) -> None:
+    answer = Client().post("/oauth/register/", body, content_type="application/json", secure=True)
+    assert (answer.status_code, answer.json()["error"]) == (400, METADATA)
+
+
+@pytest.mark.parametrize("method", ["client_secret_post", "client_secret_basic"])
+def test_a_confidential_client_reads_its_secret_once(method: str) -> None:
+    given = register(
+        redirect_uris=["https://good.example/cb"], token_endpoint_auth_method=method
+    ).json()
+    assert given["token_endpoint_auth_method"] == method
+    assert given["client_secret_expires_at"] == 0
+    application = Application.objects.get()
+    assert application.client_type == "confidential"
+    assert given["client_secret"] not in application.client_secret
+    assert "client_secret" not in OAuthClient().registered
+
+
+def test_a_clients_name_is_cut_and_shows_as_it_is() -> None:
+    name = "Good\u202eevil\nclient\x00 " + "a" * 5000
+    given = register(**of("https://good.example/cb", client_name=name)).json()
+    assert given["client_name"] == "Goodevilclient " + "a" * 85
+    assert Application.objects.get().name == given["client_name"]
+
+
+def test_registration_needs_no_user_and_takes_none(user: Any) -> None:
+    browser = Client()
+    browser.force_login(user)
+    browser.post(
+        "/oauth/register/",
+        '{"redirect_uris": ["https://good.example/cb"]}',
+        content_type="application/json",
+        secure=True,
+    )
+    assert Application.objects.get().user is None
+
+
+def test_who_registers_without_end_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RegistrationRateThrottle, "rate", "2/hour")
+    body = of("https://good.example/cb")
+    assert [register(**body).status_code for _ in range(3)] == [201, 201, 429]
+    refused = register(**body)
+    assert 0 < int(refused["Retry-After"]) <= 3600
+
+
+def test_a_site_can_refuse_registration(settings: Any) -> None:
+    permission = "oauth2_provider.dcr.IsAuthenticatedDCRPermission"
+    settings.OAUTH2_PROVIDER = {
+        **OAUTH2_PROVIDER,
+        "DCR_REGISTRATION_PERMISSION_CLASSES": [permission],
+    }
+    assert register(**of("https://good.example/cb")).status_code == 401
+    # What it lets in still holds to the rules.
+    assert register(**of("http://evil.example/cb")).status_code == 400
+    settings.OAUTH2_PROVIDER = {**OAUTH2_PROVIDER, "DCR_ENABLED": False}
+    assert register(**of("https://good.example/cb")).status_code == 404
+    assert not Application.objects.exists()
+
+
+class WithZed(ClientRegistration):
+    private_use_uris = ("zed://oauth/callback",)
+
+
+def test_a_site_can_list_other_schemes(settings: Any) -> None:
+    zed = of("zed://oauth/callback")
+    assert register(**zed).status_code == 400
+    settings.OAUTH2_PROVIDER = {
+        **OAUTH2_PROVIDER,
+        "DCR_REGISTRATION_PERMISSION_CLASSES": [f"{__name__}.WithZed"],
+    }
+    forgotten = register(**zed)
+    assert (forgotten.status_code, forgotten.json()["error"]) == (400, URI)
+    settings.OAUTH2_PROVIDER |= {"ALLOWED_REDIRECT_URI_SCHEMES": ["http", "https", "zed"]}
+    settings.OAUTH2_PROVIDER = dict(settings.OAUTH2_PROVIDER)
+    assert register(**zed).status_code == 201
+    assert register(**of(CURSOR)).status_code == 400
+
+
+def test_a_registered_client_cannot_be_changed_from_outside() -> None:
+    given = register(**of("https://good.example/cb")).json()
+    assert not {"registration_access_token", "registration_client_uri"} & given.keys()
+    for address in ("", f"{given['client_id']}", f"{given['client_id']}/"):
+        answer = Client().put(f"/oauth/register/{address}", "{}", secure=True)
+        assert answer.status_code in (404, 405)
+
+
+DOCUMENT = "https://client.example/oauth/metadata.json"
+
+
+def document(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
+    """Have the client's document at DOCUMENT, which cannot be fetched from here."""
+    metadata = {"client_id": DOCUMENT, "redirect_uris": ["http://localhost/callback"], **changed}
+    monkeypatch.setattr(SafeMetadataFetcher, "fetch", lambda self, client_id: (metadata, 300))
+
+
+@pytest.mark.parametrize("name", [each for each in BODIES if each != "the least"])
+def test_clients_are_known_by_documents_of_their_own(
+    user: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    document(monkeypatch, **BODIES[name])
+    client = OAuthClient(user)
+    client.client_id = DOCUMENT
+    uri = BODIES[name]["redirect_uris"][-1]
+    assert client.ask(redirect_uri=uri).status_code == 200
+    application = Application.objects.get(client_id=DOCUMENT)
+    assert (application.registration_source, application.client_type) == ("cimd", "public")
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_document_is_held_to_the_rules_of_registration(
+    user: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    _, body = REFUSED[name]
+    document(monkeypatch, **body)
+    client = OAuthClient(user)
+    client.client_id = DOCUMENT
+    uris = body["redirect_uris"]
+    uri = uris[-1] if isinstance(uris, list) and uris else "https://good.example/cb"
+    assert client.ask(redirect_uri=uri).status_code == 400
+    assert not Application.objects.filter(client_id=DOCUMENT).exists()

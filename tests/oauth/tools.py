@@ -1,0 +1,24 @@
+"""Tools that need scopes, or none."""
+
+from __future__ import annotations
+
+from modernrpc import RpcRequestContext
+from modernrpc.server import RpcServer
+
+from mcp_bridge import mcp_tool
+
+server = RpcServer(register_system_procedures=False)
+
+
+@server.register_procedure(context_target="context")
+@mcp_tool(read_only=True, scopes="mcp")
+def whoami(context: RpcRequestContext) -> str:
+    """Say who calls."""
+    return str(context.request.user.get_username())
+
+
+@server.register_procedure
+@mcp_tool(scopes=["mcp", "mcp:write"])
+def write(text: str) -> str:
+    """Write something."""
+    return text

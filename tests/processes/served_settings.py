@@ -1,0 +1,23 @@
+"""Settings of a site whose server has a process of its own."""
+
+from __future__ import annotations
+
+import os
+
+from testproject.settings import *  # noqa: F403
+
+ROOT_URLCONF = "tests.processes.served_site"
+WSGI_APPLICATION = "tests.processes.served_site.wsgi"
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": os.environ["SERVED_DATABASE"],
+        "OPTIONS": {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 60,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL",
+        },
+    }
+}
+MCP_BRIDGE = {"ALLOW_ANONYMOUS": True}
+SILENCED_SYSTEM_CHECKS = ["mcp_bridge.W033"]
