@@ -131,7 +131,8 @@ def opened_by(auth: object, tools: Iterable[Tool]) -> Iterable[Tool]:
 
 def load_policy() -> AccessPolicy:
     """Make the policy that the setting ACCESS_POLICY names."""
-    return cast("AccessPolicy", imported(conf.ACCESS_POLICY)())
+    policy: AccessPolicy = imported(conf.ACCESS_POLICY)()
+    return policy
 
 
 def served_host() -> str:

@@ -21,6 +21,7 @@ from typing import Any, Final
 from django.contrib.auth import get_user_model
 from django.http import HttpRequest
 from django.utils import timezone
+from pydantic_core import to_json
 
 from mcp_bridge.audit import rows
 from mcp_bridge.audit.redaction import redact_to_json, sensitive_fields
@@ -30,7 +31,6 @@ from mcp_bridge.exceptions import CallRefused
 from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.protocol import CallToolResult, HeaderMismatchError, ProtocolError
 from mcp_bridge.protocol.headers import decoded
-from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.registry.registry import has_database, registry
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.signals import tool_call_finished, tool_call_refused, tool_call_started
@@ -250,7 +250,7 @@ def _arguments(
     if arguments is None:
         return {}
     try:
-        size = len(encode(arguments))
+        size = len(to_json(arguments))
     except (ValueError, TypeError):
         size = None
     kept = conf.audit.ARGUMENTS

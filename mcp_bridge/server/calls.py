@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from mcp_bridge.access.confirmation import ask_client, ask_person, give_back, resume
 from mcp_bridge.access.scopes import check_scopes
@@ -112,7 +112,7 @@ def _started(
     tool, answers = find()
     found.append(tool)
     # What is no object has been refused by now.
-    sent = arguments if isinstance(arguments, Mapping) else {}
+    sent: Any = arguments or {}
     call = _admit(ToolCall(tool=tool, arguments={}, context=context, sent=sent), answers)
     try:
         return recorder.start(call)
