@@ -37,13 +37,13 @@ logger = logging.getLogger("mcp_bridge.access")
 
 # DRF would make one for each request; nothing is negotiated here.
 _NO_NEGOTIATION = DefaultContentNegotiation()
-# Classes that do nothing for a request without an Authorization header.
-_OF_HEADER = frozenset(
+# Whether classes do nothing for a request without an Authorization header.
+_read_header = frozenset(
     {
         "mcp_bridge.tokens.authentication.TokenAuthentication",
         "mcp_bridge.oauth.authentication.TokenAuthentication",
     }
-)
+).issuperset
 # Of a request without a credential that holds: what the same client sends again.
 _SAME_CLIENT = ("REMOTE_ADDR", "HTTP_USER_AGENT", "HTTP_AUTHORIZATION", "HTTP_MCP_NAME")
 
@@ -59,7 +59,7 @@ def admission_blocks(request: HttpRequest) -> bool:
 def _may_block(authentication: tuple[str, ...], throttles: tuple[str, ...]) -> bool:
     kinds = map(imported, throttles)
     of_tools = all(issubclass(kind, ToolRateThrottle) for kind in kinds)
-    return not (of_tools and _OF_HEADER.issuperset(authentication))
+    return not (of_tools and _read_header(authentication))
 
 
 class MessageRequest(Request):
@@ -87,6 +87,10 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
     """
     # What no class takes does not hold either, whatever the tools are open to.
     header = request.META.get("HTTP_AUTHORIZATION", "")
+    is_forced = hasattr(request, "_force_auth_user")
+    if anonymous and not header and not is_forced and _read_header(conf.AUTHENTICATION_CLASSES):
+        request.user, request.auth = AnonymousUser(), None  # type: ignore[attr-defined]
+        return
     is_refused = is_invalid = bool(header)
     authenticators = [imported(path)() for path in conf.AUTHENTICATION_CLASSES]
     wrapped = MessageRequest(request, authenticators=authenticators, negotiator=_NO_NEGOTIATION)

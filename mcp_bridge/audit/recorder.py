@@ -68,14 +68,12 @@ class StartedCall:
         Where that cannot be, ``finish`` records it afterwards: it must follow in any case.
         """
         if self.key is not None:
-            size = len(result.to_json(self.call.context.revision))
-            values = self.values(Outcome.SUCCEEDED, result_bytes=size)
+            values = {
+                "outcome": Outcome.SUCCEEDED,
+                "duration_ms": round((perf_counter() - self.started) * 1000, 3),
+                "result_bytes": len(result.to_json(self.call.context.revision)),
+            }
             self.is_in_transaction = rows.amend_in(databases, self.key, values)
-
-    def values(self, outcome: Outcome, **ended: Any) -> dict[str, Any]:
-        """Return the columns that say how the call has ended now."""
-        duration = round((perf_counter() - self.started) * 1000, 3)
-        return {"outcome": outcome, "duration_ms": duration, **ended}
 
 
 def start(call: ToolCall) -> StartedCall:
@@ -141,9 +139,10 @@ def finish(
     # A commit that failed has made another outcome of it.
     is_recorded = started.is_in_transaction and outcome == Outcome.SUCCEEDED
     if record is not None and not is_recorded:
-        values = started.values(**ended)
+        values = {"duration_ms": round(duration * 1000, 3), **ended}
         if key is None:
-            rows.insert_later({**record, **values})
+            record |= values
+            rows.insert_later(record)
         else:
             rows.amend(record["tool"], key, values)
     if tool_call_finished.receivers:

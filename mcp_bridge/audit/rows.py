@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from datetime import datetime
 from functools import lru_cache, partial
 from itertools import chain
 from time import monotonic
@@ -42,11 +43,14 @@ def _prepared(values: Mapping[str, object], connection: BaseDatabaseWrapper) -> 
     """Return the values as the database takes them: texts of others are cleaned and cut."""
     prepared: list[Any] = []
     for name, value in values.items():
-        if type(value) is str:
+        if isinstance(value, str):
             text = value if value.isascii() and "\0" not in value else storable(value)
             prepared.append(text[: _COLUMNS[name].max_length])
         elif value is None or type(value) in (int, float):
             prepared.append(value)
+        elif type(value) is datetime:
+            # As its field does, which first looks whether it is one.
+            prepared.append(connection.ops.adapt_datetimefield_value(value))
         else:
             prepared.append(_COLUMNS[name].get_db_prep_save(value, connection))
     return prepared
