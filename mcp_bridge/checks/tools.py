@@ -107,7 +107,7 @@ def _nearest(permission: str, declared: set[str]) -> str:
 
 def _transactions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
     """Warn of SQLite databases in which tools that read and then write fail under concurrency."""
-    if all(tool.annotations.get("readOnlyHint") for tool in tools):
+    if all(tool.is_read_only for tool in tools):
         return
     for alias in sorted({router.db_for_write(model) for model in apps.get_models()}):
         mode = str(connections[alias].settings_dict["OPTIONS"].get("transaction_mode")).upper()
