@@ -34,7 +34,7 @@ def why_missing(name: str, user: AbstractBaseUser | AnonymousUser) -> str | None
         tool, context = served.tools[name], context_for(user)
         if load_policy().allows(tool, context):
             return None
-        return _words(unmet(tool.access, context), tool.access, user)
+        return _words(unmet(tool, context), tool.access, user)
     if name in discovered.tools:
         return _WITHHELD[registry.statuses[name]]
     for message in discovered.messages:
