@@ -20,9 +20,10 @@ from django.urls import NoReverseMatch, Resolver404, get_script_prefix, resolve,
 from oauth2_provider.dcr import AllowAllDCRPermission
 from oauth2_provider.settings import oauth2_settings
 
+from mcp_bridge.access.addresses import is_https_or_loopback
 from mcp_bridge.checks.settings import check_settings
 from mcp_bridge.conf import conf
-from mcp_bridge.oauth.registration import LOOPBACK, MetadataFetcher
+from mcp_bridge.oauth.registration import MetadataFetcher
 from mcp_bridge.oauth.scopes import Scopes
 from mcp_bridge.oauth.urls import app_name, urlpatterns
 from mcp_bridge.oauth.validator import Validator
@@ -145,11 +146,10 @@ def _login() -> Iterator[checks.CheckMessage]:
 
 def _plain_http() -> Iterator[checks.CheckMessage]:
     for place, address in (
-        ("MCP_BRIDGE['RESOURCE']", conf.RESOURCE or ""),
+        ("MCP_BRIDGE['RESOURCE']", conf.RESOURCE),
         ("OAUTH2_PROVIDER['OIDC_ISS_ENDPOINT']", oauth2_settings.OIDC_ISS_ENDPOINT),
     ):
-        url = urlsplit(address)
-        if url.scheme == "http" and url.hostname not in LOOPBACK:
+        if address and not is_https_or_loopback(address):
             yield checks.Error(
                 f"{place} is {address!r}: passwords, codes and tokens would be sent in the clear, "
                 "and clients refuse it.",
