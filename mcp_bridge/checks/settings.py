@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, get_type_hints
 
@@ -64,11 +64,10 @@ def _section(
     """Check that the keys that are given are known, and their values of the types in ``hints``."""
     for key, value in given.items():
         if key not in hints:
-            close = get_close_matches(str(key), hints, n=1)
-            meant = f"Did you mean {close[0]!r}? " if close else ""
+            meant = did_you_mean(str(key), hints)
             yield checks.Error(
                 f"{place} has no key {key!r}.",
-                hint=f"{meant}Its keys are: {', '.join(hints)}.",
+                hint=f"{meant} Its keys are: {', '.join(hints)}.".lstrip(),
                 id="mcp_bridge.E001",
             )
             continue
@@ -92,6 +91,19 @@ def _errors(hint: Any, value: object) -> list[ErrorDetails]:
     except ValidationError as exception:
         return exception.errors()
     return []
+
+
+def did_you_mean(
+    name: str, known: Iterable[str], key: Callable[[str], str] = str, cutoff: float = 0.6
+) -> str:
+    """
+    Return the question that follows an unknown name, where a known one is near; "" if none.
+
+    Near is one whose ``key`` is like ``name``; ``cutoff`` says how much (difflib).
+    """
+    by_key = {key(each): each for each in sorted(known)}
+    close = get_close_matches(name, by_key, n=1, cutoff=cutoff)
+    return f" Did you mean {by_key[close[0]]!r}?" if close else ""
 
 
 def _wrong(sentence: str) -> checks.CheckMessage:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import Final
 
 from django.apps import apps
@@ -16,6 +15,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections, router
 from django.db.migrations.executor import MigrationExecutor
 
+from mcp_bridge.checks.settings import did_you_mean
 from mcp_bridge.sources.base import first_line
 
 _DURATION: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
@@ -66,12 +66,6 @@ def named_user(name: str) -> AbstractBaseUser:
         return users._default_manager.get_by_natural_key(name)
     except users.DoesNotExist:
         raise CommandError(f"There is no user {name!r}.") from None
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the question that follows an unknown name, where a known one is near; "" if none."""
-    close = get_close_matches(name, [*known], n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def check_names(noun: str, names: Iterable[str], known: Collection[str]) -> None:

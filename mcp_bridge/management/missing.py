@@ -10,9 +10,9 @@ from django.core import checks
 
 from mcp_bridge.access.policy import Need, context_for, lacking, load_policy, unmet
 from mcp_bridge.checks.procedures import NOT_REGISTERED, lost_marks
+from mcp_bridge.checks.settings import did_you_mean
 from mcp_bridge.conf import conf
 from mcp_bridge.features import AccessRule
-from mcp_bridge.management.base import did_you_mean
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.sources.functions import location
