@@ -12,10 +12,10 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connections, router
-from django.db.migrations.executor import MigrationExecutor
+from django.db import DatabaseError, router
 
 from mcp_bridge.checks.settings import did_you_mean
+from mcp_bridge.registry.registry import unapplied
 from mcp_bridge.sources.base import first_line
 
 _DURATION: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
@@ -40,7 +40,7 @@ class TablesCommand(BaseCommand):
             (model, *_) = apps.get_app_config(label).get_models()
             alias = router.db_for_write(model)
             try:
-                executor = MigrationExecutor(connections[alias])
+                waiting = unapplied(alias, label)
             except ImproperlyConfigured:
                 # The site has no database.
                 return
@@ -53,7 +53,7 @@ class TablesCommand(BaseCommand):
                     f"The site's migrations cannot be read: {first_line(error)}. Repair that "
                     "migration; `manage.py migrate` ends in the same error."
                 ) from None
-            if executor.migration_plan(executor.loader.graph.leaf_nodes(label)):
+            if waiting:
                 raise CommandError(
                     f"The database has not all tables of {label}: run `manage.py migrate` first."
                 )

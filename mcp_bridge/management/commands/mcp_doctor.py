@@ -13,7 +13,7 @@ from django.core import checks
 from django.core.cache import cache
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
-from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
 from django.utils.module_loading import import_string
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.settings import api_settings
@@ -23,7 +23,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.management.base import TablesCommand, named_user
 from mcp_bridge.management.endpoint import Endpoint, Unreachable
 from mcp_bridge.management.probes import PROBES, Finding, Findings, error, info, ok, warning
-from mcp_bridge.registry.registry import registry
+from mcp_bridge.registry.registry import registry, unapplied
 from mcp_bridge.sources.base import first_line
 from mcp_bridge.views import AsyncMCPView
 
@@ -75,12 +75,11 @@ def migrations() -> Findings:
         yield error(str(refused), "Then run mcp_doctor again.")
         return
     for alias in (each for each in connections if connections[each].vendor != "unknown"):
-        executor = MigrationExecutor(connections[alias])
-        plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
-        if plan and executor.loader.applied_migrations:
-            named = ", ".join(f"{each.app_label}.{each.name}" for each, _ in plan[:5])
+        waiting = unapplied(alias)
+        # A database without any migration is not for the models of the site.
+        if waiting and MigrationRecorder(connections[alias]).applied_migrations():
             yield error(
-                f"Migrations of {alias!r} wait ({len(plan)}): {named}.",
+                f"Migrations of {alias!r} wait ({len(waiting)}): {', '.join(waiting[:5])}.",
                 "Run `manage.py migrate`, and then mcp_doctor again.",
             )
             return
