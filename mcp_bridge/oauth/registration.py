@@ -27,6 +27,7 @@ from mcp_bridge.access.throttling import (
     make_throttle,
     retry_after_seconds,
 )
+from mcp_bridge.oauth.consent import shown
 from mcp_bridge.protocol.text import cut
 
 logger = logging.getLogger("mcp_bridge.oauth")
@@ -34,7 +35,6 @@ logger = logging.getLogger("mcp_bridge.oauth")
 # The characters of RFC 3986, without "#": a fragment is not allowed. White space would end the URI,
 # and begin another one, where it is stored.
 _URI = re.compile(r"[!$-;=?-\[\]_a-z~]+")
-LONGEST_NAME = 100
 
 
 class RegistrationError(Exception):
@@ -45,15 +45,10 @@ class RegistrationError(Exception):
         self.code = code
 
 
-def printable(name: str) -> str:
-    """Return a name without characters that can make it look like another one, and cut."""
-    return "".join(filter(str.isprintable, name)).strip()[:LONGEST_NAME]
-
-
 class ClientMetadata(BaseModel):
     """What a client says of itself (RFC 7591, section 2), as far as it is used."""
 
-    client_name: Annotated[str, AfterValidator(printable)] = ""
+    client_name: Annotated[str, AfterValidator(shown)] = ""
     redirect_uris: Annotated[
         list[Annotated[str, Field(max_length=2000)]], Field(min_length=1, max_length=20)
     ]
