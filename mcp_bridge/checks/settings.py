@@ -39,7 +39,7 @@ def check_settings(
         if named is not None and not _errors(hints[key], named):
             default = "" if key in given else " (the default)"
             for path in [named] if isinstance(named, str) else named:
-                found += _import_errors(f"MCP_BRIDGE[{key!r}]{default}", path)
+                found += import_errors(f"MCP_BRIDGE[{key!r}]{default}", path)
     return [*found, *_check_ages(hints)]
 
 
@@ -110,7 +110,7 @@ def _wrong(sentence: str) -> checks.CheckMessage:
     return checks.Error(f"{sentence}.", hint="See docs/settings.md.", id="mcp_bridge.E002")
 
 
-def _import_errors(place: str, path: str) -> Iterator[checks.CheckMessage]:
+def import_errors(place: str, path: str) -> Iterator[checks.CheckMessage]:
     """Check that a dotted path can be imported."""
     # First, since importing models of an app that is not installed says something else.
     app = next((each for each in _APPS if path.startswith(f"{each}.")), None)

@@ -21,7 +21,7 @@ from oauth2_provider.dcr import AllowAllDCRPermission
 from oauth2_provider.settings import oauth2_settings
 
 from mcp_bridge.access.addresses import is_https_or_loopback
-from mcp_bridge.checks.settings import check_settings
+from mcp_bridge.checks.settings import check_settings, import_errors
 from mcp_bridge.conf import conf
 from mcp_bridge.oauth.registration import MetadataFetcher
 from mcp_bridge.oauth.scopes import Scopes
@@ -41,7 +41,13 @@ def check_oauth(
     if check_settings() or TOKENS not in conf.AUTHENTICATION_CLASSES:
         # Nothing of it is in use; check_oauth_deployment() says so.
         return []
-    return [*_addresses_of_settings(), *_classes(), *_addresses_of_urls(), *_login()]
+    # What cannot be imported raises where it is looked at.
+    return [*_imports()] or [
+        *_addresses_of_settings(),
+        *_classes(),
+        *_addresses_of_urls(),
+        *_login(),
+    ]
 
 
 def check_oauth_deployment(
@@ -59,7 +65,18 @@ def check_oauth_deployment(
                 id="mcp_bridge.W040",
             )
         ]
+    if [*_imports()]:
+        return []
     return [*_plain_http(), *_registration(), *_proxy(), *_logging()]
+
+
+def _imports() -> Iterator[checks.CheckMessage]:
+    for name in oauth2_settings.import_strings:
+        given = oauth2_settings.user_settings.get(name)
+        for path in given if isinstance(given, list | tuple) else [given]:
+            # The admin has imported its classes before; without the admin they cannot be.
+            if isinstance(path, str) and not name.endswith("_ADMIN_CLASS"):
+                yield from import_errors(f"OAUTH2_PROVIDER[{name!r}]", path)
 
 
 def _addresses_of_settings() -> Iterator[checks.CheckMessage]:
