@@ -169,9 +169,7 @@ class Entry:
     @property
     def asks_first(self) -> bool:
         """Whether a person is asked before a trial of it is run."""
-        if self.shown is None:
-            return False
-        return self.shown.options.confirm or self.shown.annotations.get("destructiveHint", False)
+        return self.shown is not None and self.shown.is_irreversible
 
     @property
     def canonical_definition(self) -> str:
