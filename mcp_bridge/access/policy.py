@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Iterable, Iterator
-from typing import Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
@@ -14,7 +14,7 @@ from django.utils.translation import get_language
 from mcp_bridge.access.permissions import Granted, groups_of, permissions_of
 from mcp_bridge.access.scopes import could_be_granted, missing_scopes
 from mcp_bridge.conf import conf, imported
-from mcp_bridge.features import AccessRule, Client, Context, Tool
+from mcp_bridge.features import Client, Context, Tool
 from mcp_bridge.protocol import LATEST, Revision
 from mcp_bridge.registry.registry import registry
 
@@ -37,8 +37,64 @@ def lacking(user: object, permissions: Iterable[str]) -> Iterator[str]:
     return (name for name in permissions if not granted.issuperset((name,)))
 
 
+def unmet(tool: Tool, context: Context) -> Need | None:
+    """Return the first part of a tool's rule that the caller does not meet, or None."""
+    any(_met([tool], context))
+    need: Need | None = context.scratch[tool.access]
+    return need
+
+
+def _met(tools: Iterable[Tool], context: Context) -> Iterator[Tool]:
+    """
+    Yield those of the tools whose rule the caller meets.
+
+    Each rule is decided once a request. A predicate that raises is not met, which is logged.
+    """
+    user, decided = context.user, context.scratch
+    # Looked up for the first rule that asks, since a thousand tools may each have their own.
+    is_authenticated = has_all = None
+    for tool in tools:
+        rule = tool.access
+        if rule not in decided:
+            need: Need | None = None
+            if not rule.public:
+                if is_authenticated is None:
+                    is_authenticated = user is not None and user.is_authenticated
+                if not is_authenticated:
+                    need = "authenticated"
+                elif not user.is_active:
+                    need = "active"
+                elif rule.groups is not None and rule.groups.isdisjoint(_groups(context)):
+                    need = "groups"
+                elif rule.permissions:
+                    has_all = has_all or _granted(context).issuperset
+                    need = None if has_all(rule.permissions) else "permissions"
+                # Where its user can grant more, a call says what is missing.
+                if need is None and rule.scopes and not could_be_granted(context.auth):
+                    need = "scopes" if missing_scopes(rule.scopes, context.auth) else None
+            if need is None and rule.predicate is not None:
+                try:
+                    need = None if rule.predicate(context) else "predicate"
+                except Exception:
+                    text = "An access predicate raised, which counts as a no"
+                    logger.warning(text, exc_info=True)
+                    need = "predicate"
+            decided[rule] = need
+        if decided[rule] is None:
+            yield tool
+
+
+def _groups(context: Context) -> frozenset[Any]:
+    """Return the groups of the caller, which are read once a request."""
+    scratch = context.scratch
+    if _GROUPS not in scratch:
+        scratch[_GROUPS] = groups_of(context.user)
+    groups: frozenset[Any] = scratch[_GROUPS]
+    return groups
+
+
 def _granted(context: Context) -> Granted:
-    """Return the permissions of the caller, which are read once a request."""
+    """Return the permissions of the caller, likewise."""
     scratch = context.scratch
     if _GRANTED not in scratch:
         # Not of a user without a credential, such as that of a session or of a command.
@@ -46,36 +102,6 @@ def _granted(context: Context) -> Granted:
         scratch[_GRANTED] = permissions_of(context.user, may_be_kept=may_be_kept)
     granted: Granted = scratch[_GRANTED]
     return granted
-
-
-def unmet(rule: AccessRule, context: Context) -> Need | None:
-    """
-    Return the first part of a rule that the caller does not meet, or None.
-
-    A predicate that raises is not met, which is logged.
-    """
-    user = context.user
-    if not rule.public:
-        if user is None or not user.is_authenticated:
-            return "authenticated"
-        if not user.is_active:
-            return "active"
-        if rule.groups is not None:
-            if _GROUPS not in context.scratch:
-                context.scratch[_GROUPS] = groups_of(user)
-            if rule.groups.isdisjoint(context.scratch[_GROUPS]):
-                return "groups"
-        if rule.permissions and not _granted(context).issuperset(rule.permissions):
-            return "permissions"
-        # Where its user can grant more, a call says what is missing.
-        lacks_scopes = rule.scopes and missing_scopes(rule.scopes, context.auth)
-        if lacks_scopes and not could_be_granted(context.auth):
-            return "scopes"
-    try:
-        return None if rule.predicate is None or rule.predicate(context) else "predicate"
-    except Exception:
-        logger.warning("An access predicate raised, which counts as a no", exc_info=True)
-        return "predicate"
 
 
 class AccessPolicy:
@@ -90,33 +116,13 @@ class AccessPolicy:
 
     def allows(self, tool: Tool, context: Context) -> bool:
         """Return whether the caller may see and call the tool."""
-        rule, decided = tool.access, context.scratch
-        if rule not in decided:
-            decided[rule] = unmet(rule, context)
-        return decided[rule] is None
+        return any(_met([tool], context))
 
     def filter(self, tools: Iterable[Tool], context: Context) -> Iterator[Tool]:
         """Return those of the tools that are allowed, in their order."""
         if type(self).allows is not AccessPolicy.allows:
             return (tool for tool in tools if self.allows(tool, context))
-        return self._filter(tools, context)
-
-    def _filter(self, tools: Iterable[Tool], context: Context) -> Iterator[Tool]:
-        """Do the same by ``allows`` of this class, asked only of rules that need more than sets."""
-        user, issuperset = context.user, None
-        is_active = user is not None and user.is_authenticated and user.is_active
-        for tool in tools:
-            rule = tool.access
-            if rule.public or rule.predicate or rule.groups is not None or rule.scopes:
-                is_allowed = self.allows(tool, context)
-            elif not rule.permissions or not is_active:
-                is_allowed = is_active
-            else:
-                # A thousand tools may each have a permission of its own.
-                issuperset = issuperset or _granted(context).issuperset
-                is_allowed = issuperset(rule.permissions)
-            if is_allowed:
-                yield tool
+        return _met(tools, context)
 
 
 def opened_by(auth: object, tools: Iterable[Tool]) -> Iterable[Tool]:

@@ -108,7 +108,8 @@ class ToolRateThrottle(BaseThrottle):
         about = (type(self), *self.get_caller(context), tool.name)
         count = partial(_count, self, about, rate.calls, rate.seconds)
         allowed = count_or_none(self, count)
-        if allowed is None and conf.THROTTLE_WITHOUT_CACHE == "open" and not is_irreversible(tool):
+        # What cannot be undone never runs uncounted.
+        if allowed is None and conf.THROTTLE_WITHOUT_CACHE == "open" and not tool.is_irreversible:
             return count_locally(self, count)
         return allowed
 
@@ -276,7 +277,7 @@ def is_repeated(refusing: Iterable[BaseThrottle], caller: tuple[str, ...]) -> bo
 @lru_cache(maxsize=4096)
 def may_throttle(tool: Tool) -> bool:
     """Return whether calls of the tool have a rate, or never run uncounted; kept for each tool."""
-    if is_irreversible(tool):
+    if tool.is_irreversible:
         return True
     kinds = map(imported, conf.THROTTLE_CLASSES)
     tools = [each for each in kinds if issubclass(each, ToolRateThrottle)]
@@ -294,7 +295,7 @@ def throttled(tool: Tool, context: Context) -> CallToolResult | None:
     Whether the refusal repeats one of the same window is kept in ``context.scratch``, so that it is
     not recorded again. An error of a throttle, which is not one of its cache, is raised.
     """
-    uncounted = is_irreversible(tool) and UNCOUNTED in getattr(context.request, "META", ())
+    uncounted = tool.is_irreversible and UNCOUNTED in getattr(context.request, "META", ())
     refusing: list[ToolRateThrottle] = []
     for kind in map(imported, () if uncounted else conf.THROTTLE_CLASSES):
         if issubclass(kind, ToolRateThrottle):
@@ -324,8 +325,3 @@ def throttled(tool: Tool, context: Context) -> CallToolResult | None:
 def retry_after_seconds(wait: float | None) -> int | None:
     """Return the seconds to wait as a whole number, at least 1, as HTTP and a model want it."""
     return None if wait is None else max(1, math.ceil(wait))
-
-
-def is_irreversible(tool: Tool) -> bool:
-    """Return whether the tool never runs uncounted, since it cannot be undone."""
-    return tool.options.confirm or bool(tool.annotations.get("destructiveHint", False))

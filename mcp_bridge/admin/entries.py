@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import QuerySet
@@ -16,7 +16,9 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.access.throttling import ToolRateThrottle
 from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.models import ToolSetting
+from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry import tool_status
+from mcp_bridge.registry.definitions import current_definition
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
@@ -74,6 +76,11 @@ class Entry:
     def shown(self) -> Tool | None:
         """The tool as models see it when it is served."""
         return None if self.tool is None else tool_status.with_settings(self.tool, self.setting)
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """The same as JSON, with the choices there are now; empty where the tool is gone."""
+        return {} if self.shown is None else current_definition(self.shown, LATEST)
 
     @property
     def title(self) -> str:
@@ -162,9 +169,7 @@ class Entry:
     @property
     def asks_first(self) -> bool:
         """Whether a person is asked before a trial of it is run."""
-        if self.shown is None:
-            return False
-        return self.shown.options.confirm or self.shown.annotations.get("destructiveHint", False)
+        return self.shown is not None and self.shown.is_irreversible
 
     @property
     def canonical_definition(self) -> str:

@@ -208,11 +208,12 @@ class ToolSettingAdmin(BridgeAdmin):
             audience = Audiences([tool.access]).of(tool.access)
             context |= {"audience": audience, "who": who(entry, audience)}
             context["users"] = named(audience) if may_view_users(request) else []
+            definition = entry.definition
             context["schemas"] = [
                 (caption, parameters(schema), json.dumps(schema, indent=2, ensure_ascii=False))
                 for caption, schema in [
-                    (gettext("Parameters"), tool.input_schema),
-                    (gettext("Result"), tool.output_schema),
+                    (gettext("Parameters"), definition["inputSchema"]),
+                    (gettext("Result"), definition.get("outputSchema")),
                 ]
                 if schema is not None
             ]
@@ -266,7 +267,7 @@ class ToolSettingAdmin(BridgeAdmin):
         context |= {"original": setting, "entry": entry}
         if entry.shown is None or not entry.is_served:
             return self.page(request, "try", context)
-        form = ArgumentsForm(entry.shown.input_schema, request.POST or None)
+        form = ArgumentsForm(entry.definition["inputSchema"], request.POST or None)
         context |= {"form": form, "media": self.media + form.media}
         if request.method != "POST" or "_edit" in request.POST or not form.is_valid():
             return self.page(request, "try", context)

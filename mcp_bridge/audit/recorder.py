@@ -87,7 +87,7 @@ def start(call: ToolCall) -> StartedCall:
     if record is not None and _is_written_ahead(tool):
         key = rows.insert(record, unsynced=not audit.REQUIRED)
         record = None if key is None else record
-    if record is None and _acts(tool) and audit.REQUIRED:
+    if record is None and audit.REQUIRED and not tool.is_read_only:
         text = (
             f"The tool {tool.name} was not run: this site keeps a record of what is done and could "
             "not write one just now. The same call may succeed later."
@@ -98,13 +98,9 @@ def start(call: ToolCall) -> StartedCall:
     return StartedCall(call=call, started=perf_counter(), record=record, key=key)
 
 
-def _acts(tool: Tool) -> bool:
-    return not tool.annotations.get("readOnlyHint", False)
-
-
 def _is_written_ahead(tool: Tool) -> bool:
     """Return whether calls of the tool are recorded before it runs."""
-    return _acts(tool) or conf.audit.WRITE == "ahead" or conf.audit.WRITE_AHEAD
+    return not tool.is_read_only or conf.audit.WRITE == "ahead" or conf.audit.WRITE_AHEAD
 
 
 def start_blocks(tool: Tool) -> bool:

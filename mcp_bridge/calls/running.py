@@ -199,7 +199,7 @@ def _databases(tool: Tool, may_ask: bool) -> tuple[frozenset[str], frozenset[str
         if each["ENGINE"] != "django.db.backends.dummy" and alias not in tool.non_atomic
     }
     at_once = {alias for alias, each in configured.items() if each["ATOMIC_REQUESTS"]}
-    if not tool.annotations.get("readOnlyHint", False):
+    if not tool.is_read_only:
         at_once |= {DEFAULT_DB_ALIAS} & configured.keys()
     later = configured.keys() - at_once if tool.may_elicit and may_ask else ()
     return frozenset(at_once), frozenset(later)

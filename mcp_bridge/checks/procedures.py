@@ -23,7 +23,7 @@ from mcp_bridge.schemas import Signature
 from mcp_bridge.sources.functions import location
 from mcp_bridge.sources.modernrpc import NAME_SERVER, served_procedures, unregistered
 
-_CONDITIONS: Final = ("permissions", "confirm", "precheck")
+_CONDITIONS: Final = ("permissions", "scopes", "confirm", "precheck")
 NOT_REGISTERED: Final = (
     "is marked and not registered: no server of the URLconf or of a module that is imported has it"
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, get_type_hints
 
@@ -39,7 +39,7 @@ def check_settings(
         if named is not None and not _errors(hints[key], named):
             default = "" if key in given else " (the default)"
             for path in [named] if isinstance(named, str) else named:
-                found += _import_errors(f"MCP_BRIDGE[{key!r}]{default}", path)
+                found += import_errors(f"MCP_BRIDGE[{key!r}]{default}", path)
     return [*found, *_check_ages(hints)]
 
 
@@ -64,11 +64,10 @@ def _section(
     """Check that the keys that are given are known, and their values of the types in ``hints``."""
     for key, value in given.items():
         if key not in hints:
-            close = get_close_matches(str(key), hints, n=1)
-            meant = f"Did you mean {close[0]!r}? " if close else ""
+            meant = did_you_mean(str(key), hints)
             yield checks.Error(
                 f"{place} has no key {key!r}.",
-                hint=f"{meant}Its keys are: {', '.join(hints)}.",
+                hint=f"{meant} Its keys are: {', '.join(hints)}.".lstrip(),
                 id="mcp_bridge.E001",
             )
             continue
@@ -94,11 +93,24 @@ def _errors(hint: Any, value: object) -> list[ErrorDetails]:
     return []
 
 
+def did_you_mean(
+    name: str, known: Iterable[str], key: Callable[[str], str] = str, cutoff: float = 0.6
+) -> str:
+    """
+    Return the question that follows an unknown name, where a known one is near; "" if none.
+
+    Near is one whose ``key`` is like ``name``; ``cutoff`` says how much (difflib).
+    """
+    by_key = {key(each): each for each in sorted(known)}
+    close = get_close_matches(name, by_key, n=1, cutoff=cutoff)
+    return f" Did you mean {by_key[close[0]]!r}?" if close else ""
+
+
 def _wrong(sentence: str) -> checks.CheckMessage:
     return checks.Error(f"{sentence}.", hint="See docs/settings.md.", id="mcp_bridge.E002")
 
 
-def _import_errors(place: str, path: str) -> Iterator[checks.CheckMessage]:
+def import_errors(place: str, path: str) -> Iterator[checks.CheckMessage]:
     """Check that a dotted path can be imported."""
     # First, since importing models of an app that is not installed says something else.
     app = next((each for each in _APPS if path.startswith(f"{each}.")), None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,7 +17,7 @@ from django.utils.module_loading import import_string
 from rest_framework.throttling import BaseThrottle, ScopedRateThrottle, SimpleRateThrottle
 
 from mcp_bridge.access.throttling import EVERY_TOOL, ToolRateThrottle, make_throttle
-from mcp_bridge.checks.settings import check_settings
+from mcp_bridge.checks.settings import check_settings, did_you_mean
 from mcp_bridge.conf import conf
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.registry.linting import lint
@@ -87,9 +86,10 @@ def _permissions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
             yield checks.Warning(
                 f"The tool {tool.name!r} ({tool.source}) asks for the permission {permission!r}, "
                 f"{why}: where nobody has made it by hand, only superusers have it.",
-                hint=f"{_nearest(permission, declared)}Give app_label.codename of a permission "
+                hint=f"{_nearest(permission, declared)} Give app_label.codename of a permission "
                 "that a model declares (in Meta, or by default: add, change, delete, view). Where "
-                "permissions are made at run time, name mcp_bridge.W011 in SILENCED_SYSTEM_CHECKS.",
+                "permissions are made at run time, name mcp_bridge.W011 in "
+                "SILENCED_SYSTEM_CHECKS.".lstrip(),
                 id="mcp_bridge.W011",
             )
 
@@ -98,16 +98,16 @@ def _nearest(permission: str, declared: set[str]) -> str:
     """Return a question whether a similar permission was meant, one of the same app if it can."""
     label, codename = permission.partition(".")[0], permission.rpartition(".")[2]
     own = {name for name in declared if name.startswith(f"{label}.")}
-    for names in (own, declared):
-        pool = {name.partition(".")[2]: name for name in sorted(names)}
-        for match in get_close_matches(codename, pool, n=1, cutoff=0.8):
-            return f"Did you mean {pool[match]!r}? "
-    return ""
+    questions = (
+        did_you_mean(codename, names, key=lambda name: name.partition(".")[2], cutoff=0.8)
+        for names in (own, declared)
+    )
+    return next(filter(None, questions), "")
 
 
 def _transactions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
     """Warn of SQLite databases in which tools that read and then write fail under concurrency."""
-    if all(tool.annotations.get("readOnlyHint") for tool in tools):
+    if all(tool.is_read_only for tool in tools):
         return
     for alias in sorted({router.db_for_write(model) for model in apps.get_models()}):
         mode = str(connections[alias].settings_dict["OPTIONS"].get("transaction_mode")).upper()

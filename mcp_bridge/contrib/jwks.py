@@ -17,6 +17,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from rest_framework.exceptions import APIException
 
 import mcp_bridge
+from mcp_bridge.access.addresses import is_https_or_loopback
 
 logger = logging.getLogger("mcp_bridge.contrib.jwks")
 
@@ -163,10 +164,3 @@ def fetch(url: str) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"{url} answers with no JSON object")
     return found
-
-
-def is_https_or_loopback(url: str) -> bool:
-    """Whether what is sent to an address is read by nobody on the way."""
-    parts = urlsplit(url)
-    is_here = parts.hostname in ("localhost", "127.0.0.1", "::1")
-    return parts.scheme == "https" or (parts.scheme == "http" and is_here)

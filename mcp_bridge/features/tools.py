@@ -154,6 +154,16 @@ class Tool:
         """Whether ``invoke`` is a coroutine function."""
         return inspect.iscoroutinefunction(self.invoke)
 
+    @cached_property
+    def is_read_only(self) -> bool:
+        """Whether it says that it changes nothing (MCP schema, ``readOnlyHint``)."""
+        return self.annotations.get("readOnlyHint", False)
+
+    @cached_property
+    def is_irreversible(self) -> bool:
+        """Whether its calls want a person's word, or may destroy (``destructiveHint``)."""
+        return self.options.confirm or self.annotations.get("destructiveHint", False)
+
     def definition(self, revision: Revision) -> dict[str, Any]:
         """Return the tool as ``tools/list`` shows it at a revision (MCP schema, ``Tool``)."""
         fields: dict[str, Any] = {

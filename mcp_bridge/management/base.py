@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import Final
 
 from django.apps import apps
@@ -13,9 +12,10 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connections, router
-from django.db.migrations.executor import MigrationExecutor
+from django.db import DatabaseError, router
 
+from mcp_bridge.checks.settings import did_you_mean
+from mcp_bridge.registry.registry import unapplied
 from mcp_bridge.sources.base import first_line
 
 _DURATION: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
@@ -40,7 +40,7 @@ class TablesCommand(BaseCommand):
             (model, *_) = apps.get_app_config(label).get_models()
             alias = router.db_for_write(model)
             try:
-                executor = MigrationExecutor(connections[alias])
+                waiting = unapplied(alias, label)
             except ImproperlyConfigured:
                 # The site has no database.
                 return
@@ -53,7 +53,7 @@ class TablesCommand(BaseCommand):
                     f"The site's migrations cannot be read: {first_line(error)}. Repair that "
                     "migration; `manage.py migrate` ends in the same error."
                 ) from None
-            if executor.migration_plan(executor.loader.graph.leaf_nodes(label)):
+            if waiting:
                 raise CommandError(
                     f"The database has not all tables of {label}: run `manage.py migrate` first."
                 )
@@ -66,12 +66,6 @@ def named_user(name: str) -> AbstractBaseUser:
         return users._default_manager.get_by_natural_key(name)
     except users.DoesNotExist:
         raise CommandError(f"There is no user {name!r}.") from None
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the question that follows an unknown name, where a known one is near; "" if none."""
-    close = get_close_matches(name, [*known], n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def check_names(noun: str, names: Iterable[str], known: Collection[str]) -> None:

@@ -10,9 +10,9 @@ from django.core import checks
 
 from mcp_bridge.access.policy import Need, context_for, lacking, load_policy, unmet
 from mcp_bridge.checks.procedures import NOT_REGISTERED, lost_marks
+from mcp_bridge.checks.settings import did_you_mean
 from mcp_bridge.conf import conf
 from mcp_bridge.features import AccessRule
-from mcp_bridge.management.base import did_you_mean
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.sources.functions import location
@@ -34,7 +34,7 @@ def why_missing(name: str, user: AbstractBaseUser | AnonymousUser) -> str | None
         tool, context = served.tools[name], context_for(user)
         if load_policy().allows(tool, context):
             return None
-        return _words(unmet(tool.access, context), tool.access, user)
+        return _words(unmet(tool, context), tool.access, user)
     if name in discovered.tools:
         return _WITHHELD[registry.statuses[name]]
     for message in discovered.messages:

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import mcp_bridge
+from mcp_bridge.access.addresses import is_https_or_loopback
 from mcp_bridge.checks.urls import reachable
 from mcp_bridge.management.endpoint import Answer, Endpoint
 
@@ -260,8 +261,7 @@ def anonymous(endpoint: Endpoint) -> Findings:
 
 def encryption(endpoint: Endpoint) -> Findings:
     """Whether credentials cross the network in the clear."""
-    parts = urlsplit(endpoint.url or "")
-    if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+    if endpoint.url and not is_https_or_loopback(endpoint.url):
         yield warning(
             "The address is plain HTTP: tokens and results cross the network in the clear.",
             "Serve the site over HTTPS, and give clients that address.",

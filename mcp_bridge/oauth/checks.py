@@ -20,9 +20,10 @@ from django.urls import NoReverseMatch, Resolver404, get_script_prefix, resolve,
 from oauth2_provider.dcr import AllowAllDCRPermission
 from oauth2_provider.settings import oauth2_settings
 
-from mcp_bridge.checks.settings import check_settings
+from mcp_bridge.access.addresses import is_https_or_loopback
+from mcp_bridge.checks.settings import check_settings, import_errors
 from mcp_bridge.conf import conf
-from mcp_bridge.oauth.registration import LOOPBACK, MetadataFetcher
+from mcp_bridge.oauth.registration import MetadataFetcher
 from mcp_bridge.oauth.scopes import Scopes
 from mcp_bridge.oauth.urls import app_name, urlpatterns
 from mcp_bridge.oauth.validator import Validator
@@ -40,7 +41,13 @@ def check_oauth(
     if check_settings() or TOKENS not in conf.AUTHENTICATION_CLASSES:
         # Nothing of it is in use; check_oauth_deployment() says so.
         return []
-    return [*_addresses_of_settings(), *_classes(), *_addresses_of_urls(), *_login()]
+    # What cannot be imported raises where it is looked at.
+    return [*_imports()] or [
+        *_addresses_of_settings(),
+        *_classes(),
+        *_addresses_of_urls(),
+        *_login(),
+    ]
 
 
 def check_oauth_deployment(
@@ -58,7 +65,18 @@ def check_oauth_deployment(
                 id="mcp_bridge.W040",
             )
         ]
+    if [*_imports()]:
+        return []
     return [*_plain_http(), *_registration(), *_proxy(), *_logging()]
+
+
+def _imports() -> Iterator[checks.CheckMessage]:
+    for name in oauth2_settings.import_strings:
+        given = oauth2_settings.user_settings.get(name)
+        for path in given if isinstance(given, list | tuple) else [given]:
+            # The admin has imported its classes before; without the admin they cannot be.
+            if isinstance(path, str) and not name.endswith("_ADMIN_CLASS"):
+                yield from import_errors(f"OAUTH2_PROVIDER[{name!r}]", path)
 
 
 def _addresses_of_settings() -> Iterator[checks.CheckMessage]:
@@ -145,11 +163,10 @@ def _login() -> Iterator[checks.CheckMessage]:
 
 def _plain_http() -> Iterator[checks.CheckMessage]:
     for place, address in (
-        ("MCP_BRIDGE['RESOURCE']", conf.RESOURCE or ""),
+        ("MCP_BRIDGE['RESOURCE']", conf.RESOURCE),
         ("OAUTH2_PROVIDER['OIDC_ISS_ENDPOINT']", oauth2_settings.OIDC_ISS_ENDPOINT),
     ):
-        url = urlsplit(address)
-        if url.scheme == "http" and url.hostname not in LOOPBACK:
+        if address and not is_https_or_loopback(address):
             yield checks.Error(
                 f"{place} is {address!r}: passwords, codes and tokens would be sent in the clear, "
                 "and clients refuse it.",

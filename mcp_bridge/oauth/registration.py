@@ -20,12 +20,14 @@ from rest_framework.request import Request
 from rest_framework.throttling import AnonRateThrottle
 from rest_framework.views import APIView
 
+from mcp_bridge.access.addresses import is_https_or_loopback
 from mcp_bridge.access.throttling import (
     count_locally,
     count_or_none,
     make_throttle,
     retry_after_seconds,
 )
+from mcp_bridge.oauth.consent import shown
 from mcp_bridge.protocol.text import cut
 
 logger = logging.getLogger("mcp_bridge.oauth")
@@ -33,8 +35,6 @@ logger = logging.getLogger("mcp_bridge.oauth")
 # The characters of RFC 3986, without "#": a fragment is not allowed. White space would end the URI,
 # and begin another one, where it is stored.
 _URI = re.compile(r"[!$-;=?-\[\]_a-z~]+")
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-LONGEST_NAME = 100
 
 
 class RegistrationError(Exception):
@@ -45,15 +45,10 @@ class RegistrationError(Exception):
         self.code = code
 
 
-def printable(name: str) -> str:
-    """Return a name without characters that can make it look like another one, and cut."""
-    return "".join(filter(str.isprintable, name)).strip()[:LONGEST_NAME]
-
-
 class ClientMetadata(BaseModel):
     """What a client says of itself (RFC 7591, section 2), as far as it is used."""
 
-    client_name: Annotated[str, AfterValidator(printable)] = ""
+    client_name: Annotated[str, AfterValidator(shown)] = ""
     redirect_uris: Annotated[
         list[Annotated[str, Field(max_length=2000)]], Field(min_length=1, max_length=20)
     ]
@@ -122,20 +117,10 @@ class ClientRegistration:
 
     def is_safe(self, uri: str) -> bool:
         """Return whether a code may be sent there."""
-        if uri in self.private_use_uris:
-            return True
-        try:
-            url = urlsplit(uri)
-            host = url.hostname
-        except ValueError:
-            return False
-        return (
+        return uri in self.private_use_uris or (
             bool(_URI.fullmatch(uri))
-            and "@" not in url.netloc
-            and (
-                (url.scheme == "https" and bool(host))
-                or (url.scheme == "http" and host in LOOPBACK)
-            )
+            and is_https_or_loopback(uri)
+            and "@" not in urlsplit(uri).netloc
         )
 
 

@@ -20,19 +20,25 @@ _NULL: Final = {"type": "null"}
 
 
 def sent_definition(tool: Tool, revision: Revision) -> dict[str, Any]:
-    """
-    Return a tool's definition as clients get it, in the site's SCHEMA_STYLE.
+    """Return a tool's definition as clients get it, in the site's SCHEMA_STYLE."""
+    definition = current_definition(tool, revision)
+    if conf.SCHEMA_STYLE == "google":
+        change_schemas(definition, _for_google)
+    return definition
 
-    What may change from call to call, such as the choices of a form, is read now; an error of that
-    is logged.
+
+def current_definition(tool: Tool, revision: Revision) -> dict[str, Any]:
+    """
+    Return a tool's definition as it is now.
+
+    What may change from call to call, such as the choices of a form, is read; an error of that is
+    logged.
     """
     definition = tool.definition(revision)
     try:
         definition = with_current_texts(definition)
     except Exception:
         logger.exception("The choices of tool %r cannot be read now", tool.name)
-    if conf.SCHEMA_STYLE == "google":
-        change_schemas(definition, _for_google)
     return definition
 
 

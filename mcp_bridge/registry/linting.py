@@ -125,7 +125,7 @@ def _names(tool: Tool, schemas: _Schemas) -> Iterator[str]:
 
 @rule("Only tools that write can destroy: drop one of the two hints.", id="mcp_bridge.W007")
 def _hints(tool: Tool, schemas: _Schemas) -> Iterator[str]:
-    if tool.annotations.get("readOnlyHint") and tool.annotations.get("destructiveHint"):
+    if tool.is_read_only and tool.annotations.get("destructiveHint"):
         yield "it says that it only reads (readOnlyHint) and that it destroys (destructiveHint)"
 
 

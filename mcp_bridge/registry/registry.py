@@ -316,8 +316,14 @@ def is_migrated(alias: str) -> bool:
     # no tables.
     if ToolSetting._meta.db_table not in connections[alias].introspection.table_names():
         return False
+    return not unapplied(alias)
+
+
+def unapplied(alias: str, app_label: str | None = None) -> list[str]:
+    """Return the migrations that wait for a database, of all apps or one, as "app.name"."""
     executor = MigrationExecutor(connections[alias])
-    return not executor.migration_plan(executor.loader.graph.leaf_nodes())
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes(app_label))
+    return [f"{each.app_label}.{each.name}" for each, _ in plan]
 
 
 def build() -> Snapshot:

@@ -49,7 +49,13 @@ def at_rpc(settings: Any, registration: Any = None, of_server: Any = None, **mar
 
 
 @pytest.mark.parametrize(
-    "mark", [{"permissions": "auth.add_user"}, {"confirm": True}, {"precheck": refuse}]
+    "mark",
+    [
+        {"permissions": "auth.add_user"},
+        {"scopes": "users"},
+        {"confirm": True},
+        {"precheck": refuse},
+    ],
 )
 def test_w033_rpc_serves_what_the_mark_limits(mark: dict[str, Any], settings: Any) -> None:
     at_rpc(settings, **mark)

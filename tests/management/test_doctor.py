@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
 from datetime import timedelta
 from types import ModuleType
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import Permission
+from django.core.asgi import get_asgi_application
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
@@ -18,6 +20,7 @@ from django.test.utils import override_settings
 from django.urls import include, path, re_path
 from django.utils import timezone
 
+from mcp_bridge.asgi import MCPApplication
 from mcp_bridge.testing.serving import route, serve
 from mcp_bridge.tokens.models import Token
 from tests.support import site
@@ -181,15 +184,62 @@ def test_asynchronous_tools_and_connections(settings: Any) -> None:
     assert Doctor().found("info", "tools", "`async def` (later)")
     serve(settings, later, asynchronous=True)
     assert not Doctor().found("info", "tools", "`async def`")
+
+
+def test_connections_that_are_kept_under_asgi(settings: Any, keeps: None) -> None:
+    serve(settings, later, asynchronous=True)
+    assert Doctor().found("warning", "workers", "'default' keeps connections (CONN_MAX_AGE is 60)")
+    serve(settings, later)
     assert not Doctor().found("warning", "workers", "CONN_MAX_AGE")
+    connection.settings_dict["CONN_MAX_AGE"] = 0
+    serve(settings, later, asynchronous=True)
+    assert not Doctor().found("warning", "workers", "CONN_MAX_AGE")
+
+
+@pytest.fixture
+def keeps() -> Iterator[None]:
+    """A database whose connections are kept."""
     before = connection.settings_dict["CONN_MAX_AGE"]
     connection.settings_dict["CONN_MAX_AGE"] = 60
-    try:
-        assert Doctor().found("warning", "workers", "CONN_MAX_AGE")
-        serve(settings, later)
-        assert not Doctor().found("warning", "workers", "CONN_MAX_AGE")
-    finally:
-        connection.settings_dict["CONN_MAX_AGE"] = before
+    yield
+    connection.settings_dict["CONN_MAX_AGE"] = before
+
+
+def on_the_lane(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have ASGI_APPLICATION name the direct lane."""
+    monkeypatch.setitem(globals(), "application", MCPApplication(get_asgi_application()))
+    settings.ASGI_APPLICATION = f"{__name__}.application"
+
+
+def test_the_direct_lane_is_known(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(settings, later)
+    assert not Doctor().found("info", "workers", "direct lane")
+    on_the_lane(settings, monkeypatch)
+    doctor = Doctor()
+    assert doctor.found("info", "workers", "answers for /mcp, /mcp/")
+    assert doctor.found("info", "workers", "'default' has a new connection for each request")
+    # Its view is the asynchronous one in any case.
+    assert not doctor.found("info", "tools", "`async def`")
+
+
+def test_the_direct_lane_keeps_connections(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, keeps: None
+) -> None:
+    serve(settings, later, asynchronous=True)
+    assert Doctor().found("warning", "workers", "CONN_MAX_AGE")
+    on_the_lane(settings, monkeypatch)
+    doctor = Doctor()
+    assert not doctor.found("warning", "workers", "")
+    assert not doctor.found("info", "workers", "new connection")
+    connection.settings_dict["CONN_MAX_AGE"] = 0
+    settings.ASGI_APPLICATION = None
+    assert not Doctor().found("info", "workers", "")
+
+
+@pytest.mark.parametrize("name", ["tests.management.nowhere", f"{__name__}.no_application"])
+def test_an_asgi_application_that_cannot_be_imported(name: str, settings: Any) -> None:
+    settings.ASGI_APPLICATION = name
+    assert Doctor().found("warning", "workers", f"ASGI_APPLICATION, {name!r}, cannot be imported")
 
 
 def test_no_address_serves_the_endpoint(settings: Any) -> None:

@@ -191,12 +191,23 @@ def test_each_finding_says_what_to_do() -> None:
                 assert each.hint or not str(each.id).startswith("mcp_bridge.")
 
 
-def test_a_class_that_cannot_be_imported_is_found_before() -> None:
-    with (
-        override_settings(**provider(OAUTH2_VALIDATOR_CLASS="nowhere.Validator")),
-        pytest.raises(ImportError, match="OAUTH2_VALIDATOR_CLASS"),
-    ):
-        checks.run_checks()
+@pytest.mark.parametrize(
+    "name",
+    [
+        "OAUTH2_VALIDATOR_CLASS",
+        "SCOPES_BACKEND_CLASS",
+        "CIMD_METADATA_FETCHER",
+        "ACCESS_TOKEN_GENERATOR",
+        "DCR_REGISTRATION_PERMISSION_CLASSES",
+    ],
+)
+def test_a_path_that_cannot_be_imported_is_found(name: str) -> None:
+    path = "nowhere.Thing"
+    with override_settings(**provider(**{name: [path] if name.endswith("CLASSES") else path})):
+        messages = checks.run_checks(include_deployment_checks=True)
+        (message,) = [each for each in messages if str(each.id).startswith("mcp_bridge.")]
+        assert message.id == "mcp_bridge.E008"
+        assert f"OAUTH2_PROVIDER['{name}'] names 'nowhere.Thing'" in message.msg
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from django.urls import include, path
 from modernrpc.server import RpcServer
 from mcp_bridge import mcp_tool
 
-server = RpcServer()
+server = RpcServer(auth=lambda request: request.user.is_authenticated)
 
 @server.register_procedure(context_target="context")
 @mcp_tool(read_only=True, scopes="mcp")

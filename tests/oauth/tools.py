@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from django.http import HttpRequest
 from modernrpc import RpcRequestContext
 from modernrpc.server import RpcServer
 
 from mcp_bridge import mcp_tool
 
-server = RpcServer(register_system_procedures=False)
+
+def is_known(request: HttpRequest) -> bool:
+    return bool(request.user.is_authenticated)
+
+
+# At its own address nobody is asked for scopes.
+server = RpcServer(register_system_procedures=False, auth=is_known)
 
 
 @server.register_procedure(context_target="context")

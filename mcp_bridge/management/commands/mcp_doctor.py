@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
@@ -13,17 +14,18 @@ from django.core import checks
 from django.core.cache import cache
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
-from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
 from django.utils.module_loading import import_string
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.settings import api_settings
 
+from mcp_bridge.asgi import MCPApplication
 from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, endpoints, reachable
 from mcp_bridge.conf import conf
 from mcp_bridge.management.base import TablesCommand, named_user
 from mcp_bridge.management.endpoint import Endpoint, Unreachable
 from mcp_bridge.management.probes import PROBES, Finding, Findings, error, info, ok, warning
-from mcp_bridge.registry.registry import registry
+from mcp_bridge.registry.registry import registry, unapplied
 from mcp_bridge.sources.base import first_line
 from mcp_bridge.views import AsyncMCPView
 
@@ -67,6 +69,11 @@ def address() -> Findings:
         yield error(f"{NO_ADDRESS}, so that it was not tried.", ADD_ADDRESS)
 
 
+def databases() -> list[str]:
+    """Return the databases that the site has: the dummy backend is none."""
+    return [alias for alias in connections if connections[alias].vendor != "unknown"]
+
+
 def migrations() -> Findings:
     """The tables of this package."""
     try:
@@ -74,13 +81,12 @@ def migrations() -> Findings:
     except CommandError as refused:
         yield error(str(refused), "Then run mcp_doctor again.")
         return
-    for alias in (each for each in connections if connections[each].vendor != "unknown"):
-        executor = MigrationExecutor(connections[alias])
-        plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
-        if plan and executor.loader.applied_migrations:
-            named = ", ".join(f"{each.app_label}.{each.name}" for each, _ in plan[:5])
+    for alias in databases():
+        waiting = unapplied(alias)
+        # A database without any migration is not for the models of the site.
+        if waiting and MigrationRecorder(connections[alias]).applied_migrations():
             yield error(
-                f"Migrations of {alias!r} wait ({len(plan)}): {named}.",
+                f"Migrations of {alias!r} wait ({len(waiting)}): {', '.join(waiting[:5])}.",
                 "Run `manage.py migrate`, and then mcp_doctor again.",
             )
             return
@@ -99,7 +105,10 @@ def tools() -> Findings:
         yield ok(f"{served} of {discovered} tools are served.")
     own_loops = [tool.name for tool in registry.snapshot if tool.is_async]
     views = endpoints().values()
-    if own_loops and views and not any(issubclass(view, AsyncMCPView) for view in views):
+    is_async = any(issubclass(view, AsyncMCPView) for view in views)
+    with suppress(Exception):
+        is_async |= _direct_lane() is not None
+    if own_loops and views and not is_async:
         yield info(
             f"Tools are `async def` ({', '.join(own_loops[:5])}), and the endpoint's view is not: "
             "each call of them has an event loop of its own.",
@@ -178,15 +187,44 @@ def proxies() -> Findings:
 
 def workers() -> Findings:
     """What does not hold when several processes, or an event loop, serve the site."""
+    lane = None
+    try:
+        lane = _direct_lane()
+    except Exception as raised:
+        yield warning(
+            f"ASGI_APPLICATION, {settings.ASGI_APPLICATION!r}, cannot be imported: "
+            f"{first_line(raised)}.",
+            "Mend it: a server that is given it does not start.",
+        )
+    if lane:
+        yield info(
+            f"The direct lane answers for {', '.join(lane.served)} (ASGI_APPLICATION).",
+            "In this process Django answers in its place: --url tries the lane itself.",
+        )
     is_async = any(issubclass(view, AsyncMCPView) for view in endpoints().values())
-    for alias in connections:
-        if is_async and connections[alias].settings_dict["CONN_MAX_AGE"] != 0:
+    for alias in databases():
+        given = connections[alias].settings_dict
+        if given["CONN_MAX_AGE"] != 0 and is_async and not lane:
             yield warning(
-                f"DATABASES[{alias!r}]['CONN_MAX_AGE'] keeps connections under ASGI, where each "
-                "thread would keep its own.",
-                "Set it to 0, and pool connections in the database's driver (Django's page on "
-                "asynchronous support).",
+                f"{alias!r} keeps connections (CONN_MAX_AGE is {given['CONN_MAX_AGE']}). Under "
+                "ASGI Django has a thread for each request, and uses none of them again.",
+                "Set it to 0, and pool connections in the database's driver; or serve the endpoint "
+                "by the direct lane, which uses them again (docs/direct-lane.md).",
             )
+        elif given["CONN_MAX_AGE"] == 0 and lane and not given["OPTIONS"].get("pool"):
+            yield info(
+                f"{alias!r} has a new connection for each request, and the direct lane could keep "
+                "them (CONN_MAX_AGE is 0).",
+                "Set it above 0 where the process serves little but the endpoint, and the "
+                "database's limit of connections by the requests at once (docs/direct-lane.md).",
+            )
+
+
+def _direct_lane() -> MCPApplication | None:
+    """Return the application that ASGI_APPLICATION names, if it is the direct lane."""
+    name = getattr(settings, "ASGI_APPLICATION", None)
+    application = import_string(name) if name else None
+    return application if isinstance(application, MCPApplication) else None
 
 
 def caches() -> Findings:
