@@ -7,16 +7,15 @@ import math
 import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache, partial
 from itertools import islice
 from operator import attrgetter
 from time import monotonic
+from typing import NamedTuple
 
 from django.conf import settings
 from django.core import checks
 from django.db import connections, router
-from django.db.migrations.executor import MigrationExecutor
 from django.utils.module_loading import import_string
 
 from mcp_bridge.conf import conf
@@ -143,8 +142,7 @@ def _definition(tool: Tool, revision: Revision, language: str | None = None) -> 
     return encode(sent_definition(tool, revision))
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(NamedTuple):
     """
     A snapshot, what it was made of, and when: too old where ``reason`` is not the registry's.
 
@@ -235,7 +233,7 @@ class Registry:
         # before the change itself was, so that their generation proves nothing.
         if setting in ("MCP_BRIDGE", "ROOT_URLCONF"):
             if self._state is not None:
-                self._state = replace(self._state, generation=None)
+                self._state = self._state._replace(generation=None)
             self.forget()
 
     def reload(self) -> None:
@@ -285,7 +283,7 @@ class Registry:
             self._state = state = _State(discovered, statuses, discovered, reason)
             return state
         if known and known.discovered is discovered and known.generation == generation:
-            self._state = state = replace(known, reason=reason, read_at=now)
+            self._state = state = known._replace(reason=reason, read_at=now)
             return state
         found = tool_status.read_settings()
         statuses = {
@@ -316,6 +314,9 @@ def is_migrated(alias: str) -> bool:
     # no tables.
     if ToolSetting._meta.db_table not in connections[alias].introspection.table_names():
         return False
+    # Imported here, since only commands need it.
+    from django.db.migrations.executor import MigrationExecutor
+
     executor = MigrationExecutor(connections[alias])
     return not executor.migration_plan(executor.loader.graph.leaf_nodes())
 
