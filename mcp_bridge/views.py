@@ -22,7 +22,6 @@ from mcp_bridge.calls.places import alternate, in_thread
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
-    LATEST,
     Reply,
     Request,
     Result,
@@ -31,11 +30,12 @@ from mcp_bridge.protocol import (
     UnavailableError,
     aanswer,
     answer,
+    jsonrpc,
+    pagination,
     refuse,
 )
-from mcp_bridge.registry.definitions import sent_definition
 from mcp_bridge.server.server import MCPServer
-from mcp_bridge.server.tools import page_at
+from mcp_bridge.server.tools import page
 from mcp_bridge.transports import http
 
 
@@ -183,17 +183,19 @@ class ToolListView(BridgeView):
         try:
             server = self.admit(request)
             cursor = request.GET.get("cursor")
-            tools, following = page_at(server, cursor, self.get_context(request))
+            position = None if cursor is None else pagination.position(cursor)
+            found = page(server, position, self.get_context(request))
         except Exception as exception:
             reply = refuse(exception)
             # Only to an MCP client does a 200 with an error say something.
             status = HTTPStatus.BAD_REQUEST if reply.status == HTTPStatus.OK else reply.status
             return http.respond(replace(reply, status=status))
-        listed = {
-            "tools": [sent_definition(tool, LATEST) for tool in tools],
-            "nextCursor": following,
-        }
-        return JsonResponse(listed, headers={"Cache-Control": "private, no-store"})
+        following = jsonrpc.encode(found.next_cursor)
+        return HttpResponse(
+            (b'{"tools":', found.tools, b',"nextCursor":', following, b"}"),
+            content_type="application/json",
+            headers={"Cache-Control": "private, no-store"},
+        )
 
 
 class ResourceMetadataView(View):
