@@ -22,6 +22,7 @@ from mcp_bridge.calls.places import alternate, in_thread
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
+    LATEST,
     Reply,
     Request,
     Result,
@@ -31,7 +32,6 @@ from mcp_bridge.protocol import (
     aanswer,
     answer,
     jsonrpc,
-    pagination,
     refuse,
 )
 from mcp_bridge.server.server import MCPServer
@@ -182,9 +182,7 @@ class ToolListView(BridgeView):
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
             server = self.admit(request)
-            cursor = request.GET.get("cursor")
-            position = None if cursor is None else pagination.position(cursor)
-            found = page(server, position, self.get_context(request))
+            found = page(server, request.GET, self.get_context(request), LATEST)
         except Exception as exception:
             reply = refuse(exception)
             # Only to an MCP client does a 200 with an error say something.

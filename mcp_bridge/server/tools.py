@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from itertools import islice
 from typing import Final, NamedTuple
@@ -9,20 +10,18 @@ from typing import Final, NamedTuple
 from mcp_bridge.access.policy import AccessPolicy, opened_by
 from mcp_bridge.access.throttling import may_throttle
 from mcp_bridge.audit import recorder
-from mcp_bridge.conf import conf
 from mcp_bridge.features import Context, Tool
 from mcp_bridge.protocol import (
-    LATEST,
     Answers,
     InvalidParamsError,
     JSONObject,
     Request,
     Revision,
     UnknownToolError,
+    jsonrpc,
     pagination,
 )
 from mcp_bridge.protocol.input_requests import read_answers
-from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.protocol.text import cut as shortened
 from mcp_bridge.registry.pages import cut
 from mcp_bridge.server.calls import CallResult, amake_call, make_call
@@ -41,32 +40,29 @@ class ListToolsResult(NamedTuple):
     def to_json(self, revision: Revision, server_meta: bytes = b"{}") -> tuple[bytes, ...]:
         """Return the page at a revision as parts of JSON text: it may be half a megabyte."""
         meta = b"" if server_meta == b"{}" else b',"_meta":' + server_meta
-        rest = _other_members(self.next_cursor, revision, conf.CACHE_TTL)
+        rest = _other_members(self.next_cursor, **cacheable(revision))
         return b'{"tools":', self.tools, rest, meta, b"}"
 
 
 @lru_cache(maxsize=256)
-def _other_members(next_cursor: str | None, revision: Revision, ttl: float) -> bytes:
-    # The setting is part of the cache's key alone.
-    rest = dict(cacheable(revision))
+def _other_members(next_cursor: str | None, **rest: object) -> bytes:
     if next_cursor:
         rest["nextCursor"] = next_cursor
-    return b"," + encode(rest)[1:-1] if rest else b""
+    return b"," + jsonrpc.encode(rest)[1:-1] if rest else b""
 
 
 def list_tools(
     endpoint: Endpoint, request: Request, context: Context, send: Send
 ) -> ListToolsResult:
     """Return one page of the tools that the caller may use (MCP, "Tools", "Listing tools")."""
-    given = "cursor" in request.params
-    position = pagination.position(request.params["cursor"]) if given else None
-    return page(endpoint, position, context, request.revision)
+    return page(endpoint, request.params, context, request.revision)
 
 
 def page(
-    endpoint: Endpoint, position: str | int | None, context: Context, revision: Revision = LATEST
+    endpoint: Endpoint, params: Mapping[str, object], context: Context, revision: Revision
 ) -> ListToolsResult:
-    """Return the page after a name or an offset, the first one without."""
+    """Return the page at the cursor in ``params``, the first one without one."""
+    position = pagination.position(params["cursor"]) if "cursor" in params else None
     snapshot, policy = endpoint.snapshot, endpoint.policy
     kind = type(policy)
     is_default = kind.allows is AccessPolicy.allows and kind.filter is AccessPolicy.filter
