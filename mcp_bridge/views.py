@@ -31,11 +31,11 @@ from mcp_bridge.protocol import (
     UnavailableError,
     aanswer,
     answer,
+    jsonrpc,
     refuse,
 )
-from mcp_bridge.registry.definitions import sent_definition
 from mcp_bridge.server.server import MCPServer
-from mcp_bridge.server.tools import page_at
+from mcp_bridge.server.tools import page
 from mcp_bridge.transports import http
 
 
@@ -182,18 +182,18 @@ class ToolListView(BridgeView):
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
             server = self.admit(request)
-            cursor = request.GET.get("cursor")
-            tools, following = page_at(server, cursor, self.get_context(request))
+            found = page(server, request.GET, self.get_context(request), LATEST)
         except Exception as exception:
             reply = refuse(exception)
             # Only to an MCP client does a 200 with an error say something.
             status = HTTPStatus.BAD_REQUEST if reply.status == HTTPStatus.OK else reply.status
             return http.respond(replace(reply, status=status))
-        listed = {
-            "tools": [sent_definition(tool, LATEST) for tool in tools],
-            "nextCursor": following,
-        }
-        return JsonResponse(listed, headers={"Cache-Control": "private, no-store"})
+        following = jsonrpc.encode(found.next_cursor)
+        return HttpResponse(
+            (b'{"tools":', found.tools, b',"nextCursor":', following, b"}"),
+            content_type="application/json",
+            headers={"Cache-Control": "private, no-store"},
+        )
 
 
 class ResourceMetadataView(View):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.core.signals import setting_changed
 from django.db import connections
@@ -21,8 +21,7 @@ from django.db.models.sql.compiler import SQLCompiler
 _RUNNING: Final = ("execute_sql", "results_iter", "apply_converters", "get_converters")
 
 
-@dataclass(frozen=True, slots=True)
-class _Converter:
+class _Converter(NamedTuple):
     """What makes Python's value of a column's; of any connection, so that none is kept alive."""
 
     column: int

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from threading import Lock
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.apps import apps
 from django.contrib.auth import get_user_model
@@ -31,8 +30,7 @@ from mcp_bridge.conf import conf
 MOST_KEPT: Final = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """That something is being read: since when, and before which change."""
 
     since: float

@@ -24,7 +24,6 @@ from django.utils import timezone
 from pydantic_core import to_json
 
 from mcp_bridge.audit import rows
-from mcp_bridge.audit.redaction import redact_to_json, sensitive_fields
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused
@@ -251,6 +250,9 @@ def _arguments(
     kept = conf.audit.ARGUMENTS
     if kept == "none":
         return {"arguments_bytes": size}
+    # Imported here, since by default no record has arguments.
+    from mcp_bridge.audit.redaction import redact_to_json, sensitive_fields
+
     # A tool that the caller may not know of has secret parameters as well.
     secrets = sensitive_fields(tool or registry.discovered.tools.get(name), by_name=kept != "full")
     text = redact_to_json(arguments, limit=conf.audit.MAX_ARGUMENTS_BYTES, secrets=secrets)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Compared by identity, which as a part of a cache's key costs the least.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Revision:
     """The features of one dated version of MCP; the defaults are those of the oldest."""
 

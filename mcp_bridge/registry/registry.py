@@ -7,17 +7,17 @@ import math
 import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache, partial
 from itertools import islice
 from operator import attrgetter
 from time import monotonic
+from typing import NamedTuple
 
 from django.conf import settings
 from django.core import checks
 from django.db import connections, router
-from django.db.migrations.executor import MigrationExecutor
 from django.utils.module_loading import import_string
+from django.utils.translation import get_language
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features import AccessRule, Tool
@@ -91,50 +91,39 @@ class Snapshot:
         """Return the tools that come after ``name``, whether or not a tool has that name."""
         return iter(self._ordered[bisect_right(self._ordered, name, key=attrgetter("name")) :])
 
-    def definitions(
-        self, tools: tuple[Tool, ...], revision: Revision, language: str | None
-    ) -> bytes:
-        """
-        Return the JSON array of the tools' definitions at a revision (MCP schema, ``Tool``).
-
-        ``language`` is the active one, in which lazy texts are written. What may change from call
-        to call, such as the choices of a form, is read now.
-        """
-        return b"[" + b",".join(self.written(each, revision, language) for each in tools) + b"]"
-
     def page(
-        self,
-        rules: frozenset[AccessRule],
-        position: str | int | None,
-        revision: Revision,
-        language: str | None,
+        self, rules: frozenset[AccessRule], position: str | int | None, revision: Revision
     ) -> Page:
         """
         Return the page after a name or an offset, of the tools that one of the rules opens.
 
         Pages are kept by what they depend on, and not by who asks.
         """
-        spoken = language if self._translated else None
-        key = (rules, position, revision, spoken, conf.PAGE_SIZE, conf.PAGE_BYTES)
+        language = get_language() if self._translated else None
+        key = (rules, position, revision, language, conf.PAGE_SIZE, conf.PAGE_BYTES)
         page = self._pages.get(key)
         if page is None:
             start = self.following(position) if isinstance(position, str) else iter(self)
             visible = (tool for tool in start if tool.access in rules)
             skipped = position if isinstance(position, int) else 0
-            write = partial(self.written, revision=revision, language=language)
-            page = cut(islice(visible, skipped, None), write)
+            page = cut(islice(visible, skipped, None), partial(self.written, revision=revision))
             # A client may send any cursor: kept are pages that begin where one of ours leads.
             is_ours = position is None or position in self.tools
             if is_ours and self._current.isdisjoint(page.tools):
                 self._pages.put(key, page, len(rules))
         return page
 
-    def written(self, tool: Tool, revision: Revision, language: str | None) -> bytes:
-        """Return the definition of one tool as JSON text, as definitions() does."""
+    def written(self, tool: Tool, revision: Revision) -> bytes:
+        """
+        Return the definition of a tool at a revision as JSON text (MCP schema, ``Tool``).
+
+        Lazy texts are in the active language; what may change from call to call, such as the
+        choices of a form, is read now.
+        """
         if tool in self._current:
             return _definition(tool, revision)
         if tool in self._translated:
-            return self._translation(tool, revision, language)
+            return self._translation(tool, revision, get_language())
         return self._definition(tool, revision)
 
 
@@ -143,8 +132,7 @@ def _definition(tool: Tool, revision: Revision, language: str | None = None) -> 
     return encode(sent_definition(tool, revision))
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(NamedTuple):
     """
     A snapshot, what it was made of, and when: too old where ``reason`` is not the registry's.
 
@@ -235,7 +223,7 @@ class Registry:
         # before the change itself was, so that their generation proves nothing.
         if setting in ("MCP_BRIDGE", "ROOT_URLCONF"):
             if self._state is not None:
-                self._state = replace(self._state, generation=None)
+                self._state = self._state._replace(generation=None)
             self.forget()
 
     def reload(self) -> None:
@@ -285,7 +273,7 @@ class Registry:
             self._state = state = _State(discovered, statuses, discovered, reason)
             return state
         if known and known.discovered is discovered and known.generation == generation:
-            self._state = state = replace(known, reason=reason, read_at=now)
+            self._state = state = known._replace(reason=reason, read_at=now)
             return state
         found = tool_status.read_settings()
         statuses = {
@@ -321,6 +309,9 @@ def is_migrated(alias: str) -> bool:
 
 def unapplied(alias: str, app_label: str | None = None) -> list[str]:
     """Return the migrations that wait for a database, of all apps or one, as "app.name"."""
+    # Imported here, since only commands need it.
+    from django.db.migrations.executor import MigrationExecutor
+
     executor = MigrationExecutor(connections[alias])
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes(app_label))
     return [f"{each.app_label}.{each.name}" for each, _ in plan]

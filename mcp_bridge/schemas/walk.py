@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -84,25 +85,15 @@ class SchemaDocument:
     """
 
     def __init__(self, root: JSONSchema) -> None:
-        # Imported here, since it takes time, and most processes only build and send schemas.
-        from referencing import Registry
-        from referencing.jsonschema import DRAFT202012
-
         self.root = root
         self.subschemas: list[JSONSchema] = []
         self.external: list[str] = []
         self.unresolved: list[str] = []
-        resource = DRAFT202012.create_resource(root)
-        # An empty registry has nothing to fetch with.
-        registry: Registry[Any] = Registry().with_resource(resource.id() or "", resource)
-        with suppress(Exception):
-            # It may be of an older dialect, whose pointers can be resolved all the same.
-            registry = registry.crawl()
-        self._resolver = registry.resolver(resource.id() or "")
         # By identity: the document holds its subschemas, so that no other object has their ids.
         self._targets: dict[int, dict[str, object]] = {}
         seen: set[int] = set()
-        pending: list[tuple[JSONSchema, Any]] = [(root, self._resolver)]
+        # What resolves the references of a schema, or None for those that are the root's own.
+        pending: list[tuple[JSONSchema, Any]] = [(root, self._resolver if "$id" in root else None)]
         referring: list[tuple[JSONSchema, Any]] = []
         while pending or referring:
             if not pending:
@@ -122,8 +113,29 @@ class SchemaDocument:
                 if isinstance(each, Mapping):
                     inner = resolver
                     if "$id" in each:
-                        inner = resolver.in_subresource(DRAFT202012.create_resource(each))
+                        inner = self._within(each, resolver)
                     pending.append((each, inner))
+
+    @cached_property
+    def _resolver(self) -> Any:
+        # Imported here, since it takes 2 MB, and few schemas refer to anything.
+        from referencing import Registry
+        from referencing.jsonschema import DRAFT202012
+
+        resource = DRAFT202012.create_resource(self.root)
+        # An empty registry has nothing to fetch with.
+        registry: Registry[Any] = Registry().with_resource(resource.id() or "", resource)
+        with suppress(Exception):
+            # It may be of an older dialect, whose pointers can be resolved all the same.
+            registry = registry.crawl()
+        return registry.resolver(resource.id() or "")
+
+    def _within(self, schema: JSONSchema, resolver: Any) -> Any:
+        """Return what resolves references inside a subschema that has an ``$id``."""
+        from referencing.jsonschema import DRAFT202012
+
+        resource = DRAFT202012.create_resource(schema)
+        return (resolver or self._resolver).in_subresource(resource)
 
     def targets(self, schema: JSONSchema) -> Mapping[str, object]:
         """
@@ -187,7 +199,7 @@ class SchemaDocument:
     def _resolve(self, schema: JSONSchema, resolver: Any) -> Iterator[tuple[JSONSchema, Any]]:
         """Keep the targets of a schema, and yield them with what resolves their references."""
         targets = self._targets[id(schema)] = {}
-        for keyword, reference, found in _lookup(schema, resolver):
+        for keyword, reference, found in _lookup(schema, resolver or self._resolver):
             if found is None:
                 # Documents within may have an $id: only a lookup tells whether one leads out.
                 outside = not reference.startswith("#")

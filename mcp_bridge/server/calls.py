@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any, Final, TypeAlias
 
-from mcp_bridge.access.confirmation import ask_client, ask_person, give_back, resume
 from mcp_bridge.access.scopes import check_scopes
 from mcp_bridge.access.throttling import may_throttle, throttled
 from mcp_bridge.audit import recorder
@@ -88,6 +87,8 @@ async def amake_call(
     try:
         await unless_cancelled()
     except asyncio.CancelledError:
+        from mcp_bridge.access.confirmation import give_back
+
         recorder.finish(started, Outcome.CANCELLED)
         give_back(started.call)
         raise
@@ -117,6 +118,8 @@ def _started(
     try:
         return recorder.start(call)
     except CallRefused:
+        from mcp_bridge.access.confirmation import give_back
+
         give_back(call)
         raise
 
@@ -146,6 +149,9 @@ def _admit(call: ToolCall, answers: Answers | None) -> ToolCall:
     if not is_resumable:
         _count(call)
         return _checked(call)
+    # Imported where it is used, since few tools ask anybody.
+    from mcp_bridge.access.confirmation import ask_person, resume
+
     try:
         call = _checked(call)
     except (CallRefused, ProtocolError):
@@ -223,6 +229,8 @@ def _handle_exception(
         if isinstance(raised, Exception):
             handled = handle_error(call, raised)
         else:
+            from mcp_bridge.access.confirmation import ask_client
+
             try:
                 question = ask_client(call, raised)
             except (TypeError, ValueError) as cause:

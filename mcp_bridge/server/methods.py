@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from mcp_bridge.access.policy import AccessPolicy
 from mcp_bridge.conf import conf
@@ -36,8 +36,7 @@ def never(endpoint: Endpoint, request: Request, context: Context) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(NamedTuple):
     """
     How a method is answered: by ``handle``; on an event loop by ``ahandle`` if there is one.
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from itertools import islice
-from typing import Final
-
-from django.utils.translation import get_language
+from typing import Final, NamedTuple
 
 from mcp_bridge.access.policy import AccessPolicy, opened_by
 from mcp_bridge.access.throttling import may_throttle
@@ -20,12 +18,12 @@ from mcp_bridge.protocol import (
     Request,
     Revision,
     UnknownToolError,
+    jsonrpc,
     pagination,
 )
 from mcp_bridge.protocol.input_requests import read_answers
-from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.protocol.text import cut as shortened
-from mcp_bridge.registry.pages import Page, cut
+from mcp_bridge.registry.pages import cut
 from mcp_bridge.server.calls import CallResult, amake_call, make_call
 from mcp_bridge.server.methods import Endpoint, Method, Methods, Send, cacheable
 
@@ -33,8 +31,7 @@ from mcp_bridge.server.methods import Endpoint, Method, Methods, Send, cacheable
 _ANSWERS: Final = frozenset({"requestState", "inputResponses"})
 
 
-@dataclass(frozen=True, slots=True)
-class ListToolsResult:
+class ListToolsResult(NamedTuple):
     """One page of tools (MCP schema, ``ListToolsResult``); ``tools`` is a JSON array."""
 
     tools: bytes
@@ -42,59 +39,47 @@ class ListToolsResult:
 
     def to_json(self, revision: Revision, server_meta: bytes = b"{}") -> tuple[bytes, ...]:
         """Return the page at a revision as parts of JSON text: it may be half a megabyte."""
-        rest = dict(cacheable(revision))
-        if self.next_cursor:
-            rest["nextCursor"] = self.next_cursor
-        members = b"" if not rest else b"," + encode(rest)[1:-1]
         meta = b"" if server_meta == b"{}" else b',"_meta":' + server_meta
-        return b'{"tools":', self.tools, members, meta, b"}"
+        rest = _other_members(self.next_cursor, **cacheable(revision))
+        return b'{"tools":', self.tools, rest, meta, b"}"
+
+
+@lru_cache(maxsize=256)
+def _other_members(next_cursor: str | None, **rest: object) -> bytes:
+    if next_cursor:
+        rest["nextCursor"] = next_cursor
+    return b"," + jsonrpc.encode(rest)[1:-1] if rest else b""
 
 
 def list_tools(
     endpoint: Endpoint, request: Request, context: Context, send: Send
 ) -> ListToolsResult:
     """Return one page of the tools that the caller may use (MCP, "Tools", "Listing tools")."""
-    given = "cursor" in request.params
-    position = pagination.position(request.params["cursor"]) if given else None
-    found = _page(endpoint, position, context, request.revision)
-    return ListToolsResult(found.array, _cursor(found))
+    return page(endpoint, request.params, context, request.revision)
 
 
 def page(
-    endpoint: Endpoint, position: str | int | None, context: Context
-) -> tuple[tuple[Tool, ...], str | None]:
-    """Return the tools of the page after a position, and the cursor of the next page."""
-    found = _page(endpoint, position, context, context.revision)
-    return found.tools, _cursor(found)
-
-
-def _page(
-    endpoint: Endpoint, position: str | int | None, context: Context, revision: Revision
-) -> Page:
-    snapshot, policy, language = endpoint.snapshot, endpoint.policy, get_language()
+    endpoint: Endpoint, params: Mapping[str, object], context: Context, revision: Revision
+) -> ListToolsResult:
+    """Return the page at the cursor in ``params``, the first one without one."""
+    position = pagination.position(params["cursor"]) if "cursor" in params else None
+    snapshot, policy = endpoint.snapshot, endpoint.policy
     kind = type(policy)
     is_default = kind.allows is AccessPolicy.allows and kind.filter is AccessPolicy.filter
     is_limited = getattr(context.auth, "allowed_tools", None) is not None
     if is_default and not is_limited and snapshot.by_rule is not None:
         # One decision a rule, however many tools have it.
         rules = frozenset(tool.access for tool in policy.filter(snapshot.by_rule, context))
-        return snapshot.page(rules, position, revision, language)
-    start = snapshot.following(position) if isinstance(position, str) else snapshot
-    visible = policy.filter(opened_by(context.auth, start), context)
-    if isinstance(position, int):
-        visible = islice(visible, position, None)
-    return cut(visible, partial(snapshot.written, revision=revision, language=language))
-
-
-def _cursor(found: Page) -> str | None:
-    return None if found.last is None else pagination.after(found.last)
-
-
-def page_at(
-    endpoint: Endpoint, cursor: str | None, context: Context
-) -> tuple[tuple[Tool, ...], str | None]:
-    """Return the page at a cursor, the first one without. Raises InvalidParamsError."""
-    return page(endpoint, None if cursor is None else pagination.position(cursor), context)
+        found = snapshot.page(rules, position, revision)
+    else:
+        start = snapshot.following(position) if isinstance(position, str) else snapshot
+        visible = policy.filter(opened_by(context.auth, start), context)
+        if isinstance(position, int):
+            visible = islice(visible, position, None)
+        found = cut(visible, partial(snapshot.written, revision=revision))
+    return ListToolsResult(
+        found.array, None if found.last is None else pagination.after(found.last)
+    )
 
 
 def call_named(endpoint: Endpoint, name: object, arguments: object, context: Context) -> CallResult:

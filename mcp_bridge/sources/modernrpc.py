@@ -14,10 +14,9 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from traceback import extract_tb
 from types import FunctionType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from asgiref.sync import iscoroutinefunction
 from django.conf import settings
@@ -257,8 +256,7 @@ def _servers_in(
             view = getattr(view, "__wrapped__", None)
 
 
-@dataclass(frozen=True, slots=True)
-class ServedProcedure:
+class ServedProcedure(NamedTuple):
     """A marked function that views of the URLconf serve; ``is_open`` where it has no ``auth``."""
 
     function: Callable[..., Any]
