@@ -25,6 +25,7 @@ from django.views.decorators.cache import never_cache
 
 from mcp_bridge import Context
 from mcp_bridge.asgi import MCPApplication
+from mcp_bridge.calls.threads import RequestThread
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.testing import MCPClient
@@ -318,13 +319,18 @@ def test_lifespan_is_handed_to_an_application_that_knows_it() -> None:
 def hops(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """How often an event loop has handed something to a thread."""
     found: list[str] = []
-    original = asyncio.BaseEventLoop.run_in_executor
 
-    def counted(self: Any, *args: Any) -> Any:
-        found.append("hop")
-        return original(self, *args)
+    def count(kind: type, name: str) -> None:
+        original = getattr(kind, name)
 
-    monkeypatch.setattr(asyncio.BaseEventLoop, "run_in_executor", counted)
+        def counted(self: Any, *args: Any) -> Any:
+            found.append("hop")
+            return original(self, *args)
+
+        monkeypatch.setattr(kind, name, counted)
+
+    count(asyncio.BaseEventLoop, "run_in_executor")
+    count(RequestThread, "run")
     return found
 
 
