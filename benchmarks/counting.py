@@ -101,8 +101,10 @@ class Lane(Site):
 
     def __init__(self) -> None:
         from benchmarks.site.lane import application
+        from mcp_bridge.audit import rows
 
         self.application = application
+        self.write_records = rows.flush
         self.token = os.environ["BENCHMARK_TOKEN"]
         self.loop = asyncio.new_event_loop()
         self.in_thread = Calls()
@@ -138,6 +140,8 @@ class Lane(Site):
         async def send(message: Any) -> None:
             sent.append(message)
 
+        # The first record that waits has the thread that writes them woken.
+        self.write_records()
         calls, before = Calls(), self.in_thread.count
         with undisturbed():
             work = self.application(scope, receive, send)
