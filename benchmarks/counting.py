@@ -1,20 +1,25 @@
 """
 Count the function calls of requests to the site of ``benchmarks.site.settings``, in this process.
 
-Only this thread is counted, so that it matters not when another one writes the records; and nothing
-that imports do, which depends on caches of bytecode.
+Only the threads that answer are counted, so that it matters not when another one writes the
+records; nothing that imports do, which depends on caches of bytecode; and nothing that an event
+loop does by itself, which depends on time.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import io
 import json
 import os
 import statistics
 import sys
-from collections.abc import Callable
-from types import FrameType
+import threading
+import time
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
+from types import FrameType, coroutine
 from typing import Any, Final
 
 from benchmarks import tools
@@ -91,25 +96,116 @@ class Site:
         return self.usual("tools/call", name=name, arguments=tools.ARGUMENTS[name])
 
 
-def count(function: Callable[[], None]) -> int:
-    """How many functions are called, those of C included."""
-    called = 0
+class Lane(Site):
+    """The direct lane in front of the site, without a server."""
 
-    def profile(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal called
+    def __init__(self) -> None:
+        from benchmarks.site.lane import application
+        from mcp_bridge.audit import rows
+
+        self.application = application
+        self.write_records = rows.flush
+        self.token = os.environ["BENCHMARK_TOKEN"]
+        self.loop = asyncio.new_event_loop()
+        self.in_thread = Calls()
+        threading.setprofile(self.begin_thread)
+
+    def begin_thread(self, *event: object) -> None:
+        """Count what a thread of requests does, from its first call on; no other thread."""
+        is_counted = threading.current_thread().name.startswith("mcp_bridge_")
+        sys.setprofile(self.in_thread.note if is_counted else None)
+
+    def count(self, method: str, **params: Any) -> int:
+        environ = self.request(method, **params)
+        headers = [
+            (name.removeprefix("HTTP_").replace("_", "-").lower().encode(), value.encode())
+            for name, value in environ.items()
+            if name.startswith(("HTTP_", "CONTENT_"))
+        ]
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/mcp",
+            "query_string": b"",
+            "headers": headers,
+            "client": ("127.0.0.1", 50000),
+            "server": ("127.0.0.1", 80),
+        }
+        received = [{"type": "http.request", "body": environ["wsgi.input"].read()}]
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return received.pop() if received else await self.loop.create_future()
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        # The first record that waits has the thread that writes them woken.
+        self.write_records()
+        calls, before = Calls(), self.in_thread.count
+        with undisturbed():
+            work = self.application(scope, receive, send)
+            self.loop.run_until_complete(counted(work, calls))
+            self.wait_for_thread()
+        answer = sent[1]["body"]
+        if sent[0]["status"] != 200 or b'"isError":false' not in answer:
+            raise WrongAnswerError(f"{method} {params}: {sent[0]} {answer[:500]!r}")
+        return calls.count + self.in_thread.count - before
+
+    def wait_for_thread(self) -> None:
+        """Wait until the thread has done what it does after its answer."""
+        seen = -1
+        while seen != self.in_thread.count:
+            seen = self.in_thread.count
+            time.sleep(0.01)
+
+
+class Calls:
+    """How many functions were called, those of C included."""
+
+    count = 0
+
+    def note(self, frame: FrameType, event: str, argument: Any) -> None:
         if event in ("call", "c_call") and not frame.f_code.co_filename.startswith(IMPORTING):
-            called += 1
+            self.count += 1
 
-    # A collection would call what it ends, whenever it comes.
+
+@coroutine
+def counted(work: Coroutine[Any, Any, None], calls: Calls) -> Generator[Any, Any, None]:
+    """Await a coroutine, and count what it calls itself."""
+    value = None
+    while True:
+        sys.setprofile(calls.note)
+        try:
+            wanted = work.send(value)
+        except StopIteration:
+            return
+        finally:
+            sys.setprofile(None)
+        value = yield wanted
+
+
+@contextmanager
+def undisturbed() -> Generator[None]:
+    """Collect no garbage: that would call what it ends, whenever it comes."""
     gc.collect()
     gc.disable()
-    sys.setprofile(profile)
     try:
-        function()
+        yield
     finally:
-        sys.setprofile(None)
         gc.enable()
-    return called
+
+
+def count(function: Callable[[], None]) -> int:
+    """How many functions are called."""
+    calls = Calls()
+    with undisturbed():
+        sys.setprofile(calls.note)
+        try:
+            function()
+        finally:
+            sys.setprofile(None)
+    return calls.count
 
 
 def start(site: Site) -> Figures:
@@ -146,13 +242,23 @@ def permissions(site: Site) -> Figures:
     return {"list of 1,000 by permission": site.usual("tools/list")}
 
 
+def lane(site: Site) -> Figures:
+    return {"add on the direct lane": site.call("add")}
+
+
+def lane_async(site: Site) -> Figures:
+    return {"add on the direct lane, async def": site.call("add")}
+
+
 SCRIPTS: Final = {
-    each.__name__: each for each in (start, building, calls, unrecorded, token, permissions)
+    each.__name__: each
+    for each in (start, building, calls, unrecorded, token, permissions, lane, lane_async)
 }
 
 
 def main() -> None:
-    print(json.dumps(SCRIPTS[sys.argv[1]](Site())))
+    site = Lane() if os.environ["BENCHMARK_SITE"] == "lane" else Site()
+    print(json.dumps(SCRIPTS[sys.argv[1]](site)))
 
 
 if __name__ == "__main__":

@@ -34,11 +34,13 @@ STEADY: Final = {"STATE_MAX_AGE": 3600}
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What a script runs on: a mode, and so many tools."""
+    """What a script runs on: a mode, and so many tools; on the direct lane or under WSGI."""
 
     mode: str
     tools: int
     recorded: bool = True
+    name: str = PURE.site
+    options: tuple[tuple[str, str], ...] = ()
 
 
 SITES: Final = {
@@ -48,6 +50,8 @@ SITES: Final = {
     "unrecorded": Site("anonymous", 10, recorded=False),
     "token": Site("token", 10),
     "permissions": Site("permissions", 1000),
+    "lane": Site("anonymous", 10, name="lane"),
+    "lane_async": Site("anonymous", 10, name="lane", options=(("ASYNC", "1"),)),
 }
 
 
@@ -61,7 +65,8 @@ def measure(name: str, made: Databases) -> Figures:
     """Run a script in a process of its own."""
     site = SITES[name]
     bridge = {**STEADY, **({} if site.recorded else RECORDS_OFF)}
-    contestant = replace(PURE, bridge=bridge)
+    options = {**PURE.options, **dict(site.options)}
+    contestant = replace(PURE, site=site.name, bridge=bridge, options=options)
     variables, token = made.environment(contestant, site.mode, site.tools)
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.counting", name],

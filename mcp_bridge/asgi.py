@@ -29,15 +29,16 @@ from django.views import View
 from rest_framework.authentication import SessionAuthentication
 
 from mcp_bridge.audit import rows
+from mcp_bridge.calls.threads import RequestThreads
 from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, reachable
 from mcp_bridge.conf import conf
 from mcp_bridge.protocol import Reply
 from mcp_bridge.transports.asgi import (
     Application,
     ClientDisconnected,
+    LaneRequest,
     Message,
     Receive,
-    RequestThreads,
     Scope,
     Send,
     others_listen,
@@ -106,7 +107,7 @@ class MCPApplication:
     def make_request(self, scope: Scope) -> ASGIRequest | None:
         """Return Django's request, its body still to come; None for what Django has to refuse."""
         try:
-            return ASGIRequest(scope, BytesIO())
+            return LaneRequest(scope, BytesIO())
         except UnicodeDecodeError:
             return None
 

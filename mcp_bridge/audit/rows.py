@@ -25,6 +25,7 @@ from django.db import (
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_bridge.audit.writer import PATIENCE, Writer
+from mcp_bridge.calls.threads import made_connection
 from mcp_bridge.conf import conf
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol.text import storable
@@ -139,9 +140,19 @@ def flush() -> None:
 
 def _may_wait(using: str) -> bool:
     """Return whether another connection can write to the database what this one would write now."""
+    connection = made_connection(using)
+    if connection is not None and connection.in_atomic_block:
+        # In somebody else's transaction.
+        return False
+    return _is_for_all(using, str(connections.settings[using]["NAME"]))
+
+
+@lru_cache(maxsize=8)
+def _is_for_all(using: str, name: str) -> bool:
+    """Return whether each connection to a database finds the same there."""
     connection = connections[using]
-    if connection.in_atomic_block or hasattr(connection, "set_schema"):
-        # In somebody else's transaction, or in a schema of this request (django-tenants).
+    if hasattr(connection, "set_schema"):
+        # In a schema of this request (django-tenants).
         return False
     # A database in memory is another one for each connection, or locked by any that reads.
     return connection.vendor != "sqlite" or not connection.is_in_memory_db()  # type: ignore[attr-defined]

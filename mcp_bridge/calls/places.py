@@ -17,6 +17,8 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 from asgiref.sync import sync_to_async
 
+from mcp_bridge.calls.threads import thread_of_request
+
 T = TypeVar("T")
 
 # What a coroutine yields to say where it goes on; nothing else yields these.
@@ -107,7 +109,8 @@ class _Part(Generic[T]):
     async def run_in_thread(self) -> None:
         """Run it to its end, since no thread can be stopped. Raises CancelledError after that."""
         try:
-            await _in_thread(self)
+            thread = thread_of_request()
+            await (_in_thread(self) if thread is None else thread.run(self.run))
         except asyncio.CancelledError:
             self._client_has_gone = True
             # One thread does one after another: this waits for what runs, or runs it.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
+from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import Group
 from django.db import OperationalError, connection, connections, transaction
 from django.db.backends.signals import connection_created
@@ -113,6 +113,28 @@ def test_a_tool_whose_client_goes_before_it_runs_does_not_run(settings: Any) -> 
     serve(settings, slow, public=True, asynchronous=True)
     leave("slow", 1)
     assert (outcomes(), Group.objects.count()) == (["cancelled"], 0)
+
+
+def test_a_coroutine_of_a_function_is_cancelled_when_its_client_goes(settings: Any) -> None:
+    ended: list[str] = []
+
+    async def wait() -> None:
+        BEGUN.set()
+        try:
+            await asyncio.sleep(10)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    def waiting() -> str:
+        """Wait in a coroutine."""
+        async_to_sync(wait)()
+        return "waited"
+
+    serve(settings, waiting, public=True, read_only=True)
+    leave("waiting", 1)
+    assert ended == ["cancelled"]
+    assert outcomes() != ["succeeded"]
 
 
 class GoneError(BaseException):

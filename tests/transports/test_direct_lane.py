@@ -6,13 +6,14 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from functools import partial
 from http.client import HTTPConnection
 from typing import Any
 
 import pytest
 import uvicorn
-from asgiref.sync import sync_to_async
+from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import Group
 from django.core import signals
 from django.core.asgi import get_asgi_application
@@ -25,6 +26,7 @@ from django.views.decorators.cache import never_cache
 
 from mcp_bridge import Context
 from mcp_bridge.asgi import MCPApplication
+from mcp_bridge.calls.threads import RequestThread
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.testing import MCPClient
@@ -36,6 +38,7 @@ from tests.support.wire import strict
 
 # Threads of requests have connections of their own, which no test's transaction holds.
 pytestmark = pytest.mark.django_db(transaction=True)
+VARIABLE: ContextVar[str] = ContextVar("VARIABLE")
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 JSON = [(b"host", b"testserver"), (b"content-type", b"application/json")]
 LEFT: list[str] = []
@@ -318,13 +321,18 @@ def test_lifespan_is_handed_to_an_application_that_knows_it() -> None:
 def hops(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """How often an event loop has handed something to a thread."""
     found: list[str] = []
-    original = asyncio.BaseEventLoop.run_in_executor
 
-    def counted(self: Any, *args: Any) -> Any:
-        found.append("hop")
-        return original(self, *args)
+    def count(kind: type, name: str) -> None:
+        original = getattr(kind, name)
 
-    monkeypatch.setattr(asyncio.BaseEventLoop, "run_in_executor", counted)
+        def counted(self: Any, *args: Any) -> Any:
+            found.append("hop")
+            return original(self, *args)
+
+        monkeypatch.setattr(kind, name, counted)
+
+    count(asyncio.BaseEventLoop, "run_in_executor")
+    count(RequestThread, "run")
     return found
 
 
@@ -419,6 +427,60 @@ def test_what_a_tool_has_begun_may_use_a_thread_after_the_answer(settings: Any) 
         return await later[0]
 
     assert asyncio.run(main()) != threading.get_ident()
+
+
+def test_context_variables_go_into_the_thread_and_back(settings: Any) -> None:
+    def change() -> str:
+        """Change a context variable."""
+        seen = VARIABLE.get()
+        VARIABLE.set("of the tool")
+        return seen
+
+    def finished(**known: Any) -> None:
+        heard.append(VARIABLE.get())
+
+    heard: list[str] = []
+    serve(settings, change, public=True, read_only=True)
+    scope, body = scope_of("change")
+
+    async def main() -> bytes:
+        VARIABLE.set("of the server")
+        return (await Exchange(scope, body).run(direct())).body
+
+    signals.request_finished.connect(finished)
+    try:
+        assert b'"result":"of the server"' in asyncio.run(main())
+    finally:
+        signals.request_finished.disconnect(finished)
+    assert heard == ["of the tool"]
+
+
+def test_a_function_may_call_coroutines_on_the_event_loop(settings: Any) -> None:
+    def call() -> list[int]:
+        """Say where a coroutine of a function runs, and a function of that."""
+        return [threading.get_ident(), *async_to_sync(awhere_twice)()]
+
+    async def awhere_twice() -> list[int]:
+        return [threading.get_ident(), await sync_to_async(threading.get_ident)()]
+
+    serve(settings, call, public=True, read_only=True)
+    own, on_loop, in_thread = called("call")
+    assert (on_loop, in_thread) == (threading.get_ident(), own)
+
+
+def test_an_error_in_a_thread_is_logged_with_where_it_was_raised(
+    settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> None:
+        """Raise."""
+        raise KeyError("SECRET-MARKER")
+
+    serve(settings, broken, public=True, read_only=True)
+    scope, body = scope_of("broken")
+    answer = exchange(direct(), scope, body)
+    assert b'"isError":true' in answer.body
+    assert b"SECRET-MARKER" not in answer.body
+    assert "in broken\n" in caplog.text
 
 
 @pytest.mark.parametrize("max_age", [0, None])
