@@ -148,7 +148,7 @@ class FunctionSource(Source):
         where = f"{kind.__qualname__} ({kind.__module__})"
         try:
             make = _maker(kind)
-        except ValueError as exception:
+        except Exception as exception:
             withhold(self, where, exception)
             return
         separator = "." if conf.TOOL_NAME_STYLE == "dotted" else "_"
@@ -182,12 +182,12 @@ def _maker(kind: type) -> Callable[[Context], object]:
     """
     Return what makes an instance of a toolset's class for a call.
 
-    Raises ValueError where that takes more than the Context.
+    Raises ValueError where that takes more than the Context, and what reading its hints raises.
     """
     initialize: Any = inspect.getattr_static(kind, "__init__")
     if initialize is object.__init__:
         return lambda context: kind()
-    own = next(iter(inspect.signature(initialize).parameters))
+    own = next(iter(inspect.signature(initialize).parameters), "self")
     signature = Signature.of(initialize, skip=[own])
     for parameter in signature.parameters:
         if parameter.default is MISSING:

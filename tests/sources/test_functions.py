@@ -257,6 +257,14 @@ class Desk:
     @mcp_tool
     def ask(self) -> None: ...
 """
+STARRED = """
+@mcp_toolset
+class Desk:
+    def __init__(self, *numbers: int) -> None: ...
+
+    @mcp_tool
+    def ask(self) -> None: ...
+"""
 CONTRADICTING = """
 @mcp_toolset(read_only=True)
 class Desk:
@@ -276,6 +284,7 @@ class Desk:
     [
         (STAR, "is marked as a tool but not served: it takes *values"),
         (ASKING, "Desk (shop.mcp_tools) is marked as a tool but not served: its __init__ takes 'n"),
+        (STARRED, "Desk (shop.mcp_tools) is marked as a tool but not served: it takes *numbers"),
         (CONTRADICTING, "its mark and that of Desk disagree: mcp_tool(): a read_only tool cannot"),
         (SELFLESS, "it has no parameter 'self', which the server would fill"),
     ],
