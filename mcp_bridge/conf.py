@@ -74,7 +74,9 @@ class Conf:
 
     SERVER_INFO: JSONObject = _key({})
     INSTRUCTIONS: str | None = _key(None)
-    SOURCES: Mapping[str, JSONObject] = _key({"rpc": {}})
+    SOURCES: Mapping[str, JSONObject] = _key(
+        {"functions": {"BACKEND": "mcp_bridge.sources.functions.FunctionSource"}, "rpc": {}}
+    )
     TOOL_NAME_STYLE: Literal["underscore", "dotted"] = _key("underscore")
     SCHEMA_STYLE: Literal["full", "google"] = _key("full")
     AUTHENTICATION_CLASSES: Sequence[str] = _key(

@@ -62,7 +62,7 @@ MOST_MODULES = 19
 MOST_CHANGES = 40
 
 PUBLIC = {
-    "mcp_bridge": ["Context", "ToolError", "mcp_tool"],
+    "mcp_bridge": ["Context", "ToolError", "mcp_namespace", "mcp_tool", "mcp_toolset"],
     "mcp_bridge.access": ["AccessPolicy"],
     "mcp_bridge.access.throttling": ["CredentialRateThrottle", "ToolRateThrottle"],
     "mcp_bridge.asgi": ["MCPApplication"],

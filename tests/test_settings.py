@@ -17,7 +17,10 @@ from tests.support.site import TOOLS
 
 DEFAULTS: dict[str, Any] = {
     "INSTRUCTIONS": None,
-    "SOURCES": {"rpc": {}},
+    "SOURCES": {
+        "functions": {"BACKEND": "mcp_bridge.sources.functions.FunctionSource"},
+        "rpc": {},
+    },
     "TOOL_NAME_STYLE": "underscore",
     "SCHEMA_STYLE": "full",
     "AUTHENTICATION_CLASSES": ["mcp_bridge.tokens.authentication.TokenAuthentication"],

@@ -20,7 +20,7 @@ from django.core import checks
 from mcp_bridge.checks.settings import check_settings
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.schemas import Signature
-from mcp_bridge.sources.functions import location
+from mcp_bridge.sources.marked import location
 from mcp_bridge.sources.modernrpc import NAME_SERVER, served_procedures, unregistered
 
 _CONDITIONS: Final = ("permissions", "scopes", "confirm", "precheck")
@@ -92,6 +92,7 @@ def _not_registered() -> Iterator[checks.CheckMessage]:
     for function in lost_marks():
         yield checks.Warning(
             f"{function.__qualname__} ({location(function)}) {NOT_REGISTERED}. It is no tool.",
-            hint="Put @server.register_procedure over @mcp_tool, or take the mark off.",
+            hint="Put @server.register_procedure over @mcp_tool, or move the function to the "
+            "module mcp_tools of its app; or take the mark off.",
             id="mcp_bridge.W034",
         )

@@ -1,8 +1,18 @@
-"""What a server offers, without a framework: the mark, tools, tool calls and their context."""
+"""What a server offers, without a framework: the marks, tools, tool calls and their context."""
 
 from __future__ import annotations
 
-from mcp_bridge.features.marks import ToolOptions, mcp_tool
+from mcp_bridge.features.marks import ToolOptions, mcp_namespace, mcp_tool, mcp_toolset
 from mcp_bridge.features.tools import AccessRule, Client, Context, Tool, ToolCall
 
-__all__ = ["AccessRule", "Client", "Context", "Tool", "ToolCall", "ToolOptions", "mcp_tool"]
+__all__ = [
+    "AccessRule",
+    "Client",
+    "Context",
+    "Tool",
+    "ToolCall",
+    "ToolOptions",
+    "mcp_namespace",
+    "mcp_tool",
+    "mcp_toolset",
+]

@@ -1,5 +1,5 @@
 """
-The mark that makes a function a tool.
+The marks that make functions tools: of one, of the methods of a class, of a namespace.
 
 A mark is data: ``mcp_tool`` writes its options on the function and returns that very function. A
 source (``mcp_bridge.sources``) finds marked functions later and makes a ``Tool`` of each.
@@ -10,16 +10,19 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import UnionType
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, TypedDict, TypeVar, Unpack, overload
+from weakref import WeakKeyDictionary
 
 from mcp_bridge.features.rates import parse_rate
 from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
 
 F = TypeVar("F", bound=Callable[..., object])
+C = TypeVar("C", bound=type)
 
 MARK: Final = "__mcp_tool__"
+_TOOLSET: Final = "__mcp_toolset__"
 TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 # RFC 6749, section 3.3.
 SCOPE: Final = re.compile(r"[!#-\[\]-~]+")
@@ -69,6 +72,8 @@ class ToolOptions:
     meta: JSONObject | None = None
     throttle: str | None = None
     precheck: Callable[..., object] | None = None
+    # The names of those that are written in the mark.
+    given: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, (kind, wanted) in _TYPES.items():
@@ -113,6 +118,25 @@ class ToolOptions:
         if not fulfilled:
             given = getattr(self, name)
             raise TypeError(f"mcp_tool({name}={given!r}): {name} must be {wanted}.")
+
+    def under(self, shared: ToolOptions) -> ToolOptions:
+        """
+        Return these options where a class or a namespace has some for all of its tools.
+
+        Permissions and scopes add up; any other option that is given here wins. A tool that is
+        public itself asks for none, and one that asks for some is not public. Raises ValueError
+        where the two contradict each other.
+        """
+        both = {
+            name: getattr(self if name in self.given else shared, name)
+            for name in self.given | shared.given
+        }
+        for name in ("permissions", "scopes"):
+            needed = dict.fromkeys((*getattr(shared, name), *getattr(self, name)))
+            both[name] = () if self.public else tuple(needed)
+        if both["permissions"] or both["scopes"]:
+            both["public"] = False
+        return ToolOptions(**both)
 
     @property
     def annotations(self) -> dict[str, bool]:
@@ -168,19 +192,12 @@ def mcp_tool(
     Raises TypeError for an unknown option or a wrong type, and ValueError for an illegal name, of
     a scope too, or options that contradict each other.
     """
-    known = ToolOptions.__dataclass_fields__
-    for name in (each for each in options if each not in known):
-        raise TypeError(f"mcp_tool() has no option {name!r}. Its options are: {', '.join(known)}.")
-    for name in ("permissions", "scopes", "icons"):
-        value = options.get(name, ())
-        if not isinstance(value, Iterable):
-            wanted = "one value or a list of them"
-            raise TypeError(f"mcp_tool({name}={value!r}): {name} must be {wanted}.")
-        options[name] = (value,) if isinstance(value, str | Mapping) else tuple(value)
-    checked = ToolOptions(**options)
+    known = [name for name, each in ToolOptions.__dataclass_fields__.items() if each.init]
+    checked = _checked("mcp_tool", known, options)
 
     def mark(function: Callable[..., object]) -> Callable[..., object]:
-        if not callable(function):
+        # A static method is callable, and a class method is not.
+        if not callable(function) and not isinstance(function, classmethod):
             raise TypeError(f"mcp_tool() marks functions, and {function!r} is not one.")
         setattr(function, MARK, checked)
         return function
@@ -188,7 +205,121 @@ def mcp_tool(
     return mark if function is None else mark(function)
 
 
+class SharedOptions(TypedDict, total=False):
+    """The options of ``mcp_tool`` that several tools may have in common."""
+
+    read_only: bool | None
+    destructive: bool | None
+    idempotent: bool | None
+    open_world: bool | None
+    permissions: str | Iterable[str]
+    scopes: str | Iterable[str]
+    public: bool
+    confirm: bool
+    exposed: bool
+    deprecated: bool
+    icons: JSONObject | Iterable[JSONObject]
+    meta: JSONObject | None
+    throttle: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Toolset:
+    """The mark of a class: what stands before its tools' names, and their shared options."""
+
+    prefix: str
+    options: ToolOptions
+
+
+@overload
+def mcp_toolset(kind: C, /) -> C: ...
+
+
+@overload
+def mcp_toolset(
+    *, prefix: str | None = None, **options: Unpack[SharedOptions]
+) -> Callable[[C], C]: ...
+
+
+def mcp_toolset(
+    kind: type | None = None, /, *, prefix: str | None = None, **options: Any
+) -> Callable[..., object]:
+    """
+    Mark a class whose methods with ``@mcp_tool`` are tools, and return that very class.
+
+    ``prefix`` (default: the class's name as ``snake_case``; "" for none) and the method's name make
+    the tool's. ``options`` are those of ``mcp_tool`` that the tools have in common: permissions and
+    scopes add up with those of a method's own mark, and of any other option the method's wins. A
+    subclass is no toolset by the mark of its base. Raises TypeError and ValueError as ``mcp_tool``
+    does.
+    """
+    shared = _checked("mcp_toolset", [*SharedOptions.__annotations__], options)
+    if not isinstance(prefix, str | None):
+        raise TypeError(f"mcp_toolset(prefix={prefix!r}): prefix must be a string.")
+
+    def mark(kind: type) -> type:
+        if not isinstance(kind, type):
+            raise TypeError(f"mcp_toolset() marks classes, and {kind!r} is not one.")
+        own = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=.)(?=[A-Z][a-z])", "_", kind.__name__).lower()
+        setattr(kind, _TOOLSET, Toolset(own if prefix is None else prefix, shared))
+        return kind
+
+    return mark if kind is None else mark(kind)
+
+
+def mcp_namespace(namespace: object, /, **options: Unpack[SharedOptions]) -> None:
+    """
+    Make tools of all procedures of a namespace of django-modern-rpc, with shared options.
+
+    A procedure's own mark is under these options as a method's is under those of its class
+    (``mcp_toolset``). Procedures that are registered later count as well. Raises TypeError for what
+    is no namespace, and TypeError and ValueError as ``mcp_tool`` does.
+    """
+    shared = _checked("mcp_namespace", [*SharedOptions.__annotations__], {**options})
+    if not isinstance(getattr(namespace, "procedures", None), Mapping):
+        raise TypeError(f"mcp_namespace() marks an RpcNamespace, and {namespace!r} is not one.")
+    _namespaces[namespace] = shared
+
+
+# Not on the namespace itself, which nothing leads to once a server has taken its procedures.
+_namespaces: WeakKeyDictionary[Any, ToolOptions] = WeakKeyDictionary()
+
+
+def _checked(mark: str, known: Iterable[str], options: dict[str, Any]) -> ToolOptions:
+    """Return the options of a mark. Raises TypeError and ValueError, as ``mcp_tool`` says."""
+    for name in (each for each in options if each not in known):
+        raise TypeError(f"{mark}() has no option {name!r}. Its options are: {', '.join(known)}.")
+    given = frozenset(options)
+    for name in ("permissions", "scopes", "icons"):
+        value = options.get(name, ())
+        if not isinstance(value, Iterable):
+            wanted = "one value or a list of them"
+            raise TypeError(f"{mark}({name}={value!r}): {name} must be {wanted}.")
+        options[name] = (value,) if isinstance(value, str | Mapping) else tuple(value)
+    try:
+        checked = ToolOptions(**options)
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("mcp_tool(", f"{mark}(")) from None
+    object.__setattr__(checked, "given", given)
+    return checked
+
+
 def options_of(function: object) -> ToolOptions | None:
     """Return the options of a marked function, or None where there is no mark."""
     options = getattr(function, MARK, None)
     return options if isinstance(options, ToolOptions) else None
+
+
+def toolset_of(kind: type) -> Toolset | None:
+    """Return the mark of a class itself, or None: that of a base does not count."""
+    toolset = vars(kind).get(_TOOLSET)
+    return toolset if isinstance(toolset, Toolset) else None
+
+
+def options_by_namespace() -> dict[object, ToolOptions]:
+    """Return the options of marked namespaces by each procedure's function."""
+    return {
+        wrapper.func_or_coro: options
+        for namespace, options in _namespaces.items()
+        for wrapper in namespace.procedures.values()
+    }

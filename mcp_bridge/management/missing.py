@@ -15,7 +15,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import AccessRule
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
-from mcp_bridge.sources.functions import location
+from mcp_bridge.sources.marked import location
 
 _WITHHELD: Final = {
     ToolStatus.DISABLED: "It is switched off in the admin.",

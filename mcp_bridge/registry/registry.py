@@ -321,6 +321,8 @@ def build() -> Snapshot:
     """Read every source of the setting SOURCES; an error in one is among the messages."""
     found: dict[str, list[Tool]] = {}
     messages: list[checks.CheckMessage] = []
+    # What sources without tools say of that.
+    nothing: list[checks.CheckMessage] = []
     for alias, config in conf.SOURCES.items():
         try:
             for key in config.keys() - {"BACKEND", "OPTIONS"}:
@@ -340,9 +342,14 @@ def build() -> Snapshot:
                 )
             )
             continue
-        for tool in source.tools():
+        tools = source.tools()
+        for tool in tools:
             found.setdefault(tool.name, []).append(tool)
         messages += source.messages
+        if not tools:
+            nothing += source.check_no_tools()
+    if "SOURCES" in getattr(settings, "MCP_BRIDGE", {}) or not found:
+        messages += nothing
     for name, tools in found.items():
         if len(tools) > 1:
             functions = " and ".join(
@@ -351,7 +358,7 @@ def build() -> Snapshot:
             )
             messages.append(
                 checks.Error(
-                    f"{len(tools)} procedures would be the tool {name!r}, so none of them is: "
+                    f"{len(tools)} functions would be the tool {name!r}, so none of them is: "
                     f"{functions}.",
                     hint="Give one of them another name: mcp_tool(name=...), or a prefix in "
                     "SOURCES.",

@@ -67,7 +67,9 @@ class Signature:
         extra = [name for name, each in parameters.items() if each.kind is each.VAR_KEYWORD]
         unknown = [] if extra else [name for name in skip if name not in parameters]
         if unknown:
-            raise UnsupportedSignature(f"it has no parameter {unknown[0]!r} to put the context in")
+            raise UnsupportedSignature(
+                f"it has no parameter {unknown[0]!r}, which the server would fill"
+            )
         hints, errors = _hints(function)
         text, documented, returns_text = _read_docstring(function)
         kept = {name: each for name, each in parameters.items() if name not in skip}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from django.conf import settings
 from django.core import checks
 
 from mcp_bridge.features import Tool
@@ -32,11 +33,31 @@ class Source(ABC):
     def tools(self) -> Sequence[Tool]:
         """Return the tools, in any order. Must not raise for a broken tool, but leave it out."""
 
+    def no_tools(self) -> tuple[str, str] | None:
+        """Return why ``tools()`` has found none, and what to do; None where that is no finding."""
+        return None
+
     def check(self) -> Sequence[checks.CheckMessage]:
         """Return the messages of ``tools()`` for Django's system check framework."""
         self.messages = []
-        self.tools()
+        if not self.tools():
+            self.messages += self.check_no_tools()
         return self.messages
+
+    def check_no_tools(self) -> Sequence[checks.CheckMessage]:
+        """Return the message of a source that has found no tools and said nothing, if any."""
+        finding = None if self.messages else self.no_tools()
+        if finding is None:
+            return []
+        why, hint = finding
+        default = "" if "SOURCES" in getattr(settings, "MCP_BRIDGE", {}) else " (the default)"
+        return [
+            checks.Warning(
+                f"MCP_BRIDGE['SOURCES'][{self.alias!r}]{default} has no tools: {why}.",
+                hint=hint,
+                id="mcp_bridge.W012",
+            )
+        ]
 
 
 def first_line(text: Exception | str) -> str:

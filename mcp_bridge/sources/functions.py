@@ -1,201 +1,199 @@
-"""Tools made of marked Python functions, for any source that finds such functions."""
+"""Functions and methods in the modules ``mcp_tools`` of the apps."""
 
 from __future__ import annotations
 
 import inspect
-import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
-from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from traceback import extract_tb
+from types import FunctionType, ModuleType
+from typing import Any, Final
 
+from django.apps import apps
 from django.core import checks
+from django.utils.module_loading import module_has_submodule
 
-from mcp_bridge.calls.arguments import typed_checker
-from mcp_bridge.calls.results import encoder
 from mcp_bridge.conf import conf
-from mcp_bridge.features import AccessRule, Tool, ToolCall, ToolOptions
-from mcp_bridge.protocol import LATEST
-from mcp_bridge.protocol.jsonrpc import encode
-from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters, is_plain
-from mcp_bridge.schemas.adapters import TRANSIENT
+from mcp_bridge.features import AccessRule, Context, Tool, ToolOptions
+from mcp_bridge.features.marks import Toolset, options_of, toolset_of
+from mcp_bridge.protocol.jsonrpc import JSONObject
+from mcp_bridge.schemas import Signature
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.sources.base import NotYet, Source, first_line
+from mcp_bridge.sources.base import Source, first_line
+from mcp_bridge.sources.marked import MarkedFunction, is_exposed, withhold
+
+# The module of an app in which tools are looked for.
+MODULE: Final = "mcp_tools"
 
 
-class MarkedFunction(ABC):
-    """
-    A function with a mark: subclass it with the parts of its tool that only a source knows.
-
-    ``skip`` names the parameters that the source fills itself.
-    """
-
-    access: AccessRule
-    skip: Collection[str] = ()
+class Function(MarkedFunction):
+    """A function of a module, or a static method: nothing of it is filled but the Context."""
 
     def __init__(self, name: str, function: Callable[..., object], options: ToolOptions) -> None:
-        self.name = name
-        self.function = function
-        self.options = options
+        super().__init__(name, function, options)
+        self.access = AccessRule.of(options.public, options.permissions, None, None, options.scopes)
 
-    @abstractmethod
-    def invoker(
-        self, function: Callable[..., Any], signature: Signature
-    ) -> Callable[[ToolCall], Any]:
-        """Return what runs this function, or its precheck; a coroutine function where it is one."""
 
-    @abstractmethod
-    def convert_error(self, exception: Exception, call: ToolCall) -> Exception:
-        """Return the exception to report, in place of the one raised."""
+class Method(Function):
+    """A method of a class, whose first parameter is what ``owner`` returns for a call."""
 
-    def tool(self, source: Source) -> Tool | None:
-        """Return the tool, or None where there can be none: ``source.messages`` has the reason."""
-        where, options = f"{self.name} ({location(self.function)})", self.options
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., object],
+        options: ToolOptions,
+        owner: Callable[[Context], object],
+    ) -> None:
+        super().__init__(name, function, options)
+        self.filled = next(iter(inspect.signature(function).parameters), "self")
+        self._owner = owner
+
+    def fill(self, context: Context) -> object:
+        return self._owner(context)
+
+
+class FunctionSource(Source):
+    """
+    Tools from the modules ``mcp_tools`` of the installed apps.
+
+    Marked functions, and marked methods of classes with ``@mcp_toolset``, that are defined there
+    or, where it is a package, below it. OPTIONS: ``modules``, a list of dotted paths of further
+    modules, and ``prefix``, put before every name.
+    """
+
+    def __init__(self, alias: str, options: JSONObject) -> None:
+        super().__init__(alias, options)
+        for name in options.keys() - {"modules", "prefix"}:
+            raise TypeError(f"it has no option {name!r}, only 'modules' and 'prefix'")
+        if not isinstance(options.get("modules", []), list | tuple):
+            raise TypeError("its option 'modules' is no list of dotted paths")
+
+    def tools(self) -> Sequence[Tool]:
+        marked = [each for module in self._modules() for each in self._marked_in(module)]
+        return [tool for each in marked if (tool := each.tool(self)) is not None]
+
+    def no_tools(self) -> tuple[str, str] | None:
+        modules = self.options.get("modules")
+        if modules is None:
+            # As with admin.py, an app has such a module or none.
+            return None
+        hint = "Put @mcp_tool on what models may call, where it is defined."
+        return f"no function in {', '.join(modules) or 'its modules'} is marked", hint
+
+    def _modules(self) -> Iterator[ModuleType]:
+        named = [
+            f"{config.name}.{MODULE}"
+            for config in apps.get_app_configs()
+            if config.module is not None and module_has_submodule(config.module, MODULE)
+        ]
+        for path in dict.fromkeys((*named, *self.options.get("modules", []))):
+            try:
+                yield import_module(path)
+            except Exception as exception:
+                # The modules that were being imported, of which the last one raised.
+                frames = [
+                    f"{frame.filename}:{frame.lineno}"
+                    for frame in extract_tb(exception.__traceback__)
+                    if frame.name == "<module>"
+                ]
+                self.messages.append(
+                    checks.Error(
+                        f"The module {path} cannot be imported, so none of its functions is a "
+                        f"tool: {first_line(exception)}.",
+                        hint=f"Mend {frames[-1]}, which raises when it is imported."
+                        if frames
+                        else f"Name modules in MCP_BRIDGE['SOURCES'][{self.alias!r}] that exist.",
+                        id="mcp_bridge.E010",
+                    )
+                )
+
+    def _marked_in(self, module: ModuleType) -> Iterator[MarkedFunction]:
+        """Yield what is marked and defined in a module, in the order of its names there."""
+        own = re.compile(rf"{re.escape(module.__name__)}(\.|$)")
+        prefix = self.options.get("prefix", "")
+        # No isinstance(), which has lazy objects do their work; and each once, however many names
+        # it has.
+        defined = {
+            id(value): value
+            for value in list(vars(module).values())
+            if issubclass(type(value), type | FunctionType) and own.match(value.__module__ or "")
+        }
+        toolsets: list[type] = []
+        for value in defined.values():
+            if not issubclass(type(value), type):
+                options = options_of(value)
+                if options is not None and is_exposed(value, options):
+                    yield Function(prefix + (options.name or value.__name__), value, options)
+            elif (toolset := toolset_of(value)) is not None:
+                toolsets.append(value)
+                yield from self._methods(value, toolset, prefix)
+        for value in defined.values():
+            if not issubclass(type(value), type) or any(
+                issubclass(each, value) for each in toolsets
+            ):
+                continue
+            if any(options_of(getattr(each, "__func__", each)) for each in vars(value).values()):
+                self.messages.append(
+                    checks.Warning(
+                        f"{value.__qualname__} ({value.__module__}) has methods with @mcp_tool, "
+                        "which are no tools: the class has no @mcp_toolset.",
+                        hint="Put @mcp_toolset on the class, or take the marks off.",
+                        id="mcp_bridge.W036",
+                    )
+                )
+
+    def _methods(self, kind: type, toolset: Toolset, prefix: str) -> Iterator[MarkedFunction]:
+        """Yield the marked methods of a class, those of its bases included."""
+        where = f"{kind.__qualname__} ({kind.__module__})"
         try:
-            signature = Signature.of(self.function, skip=self.skip)
-            inputs = Inputs(signature)
-            outputs = Outputs(signature.returns, signature.returns_description)
-            tool = self._tool(signature, inputs, outputs)
-            # A definition that cannot be written would take the whole list with it.
-            encode(tool.definition(LATEST))
-            if conf.BUILD == "eager":
-                # Else each is made when the first call needs it.
-                _ = inputs.validator, outputs.serializer, outputs.check
-        except tuple(TRANSIENT) as exception:
-            source.messages.append(
-                NotYet(
-                    f"{where} is marked as a tool but not served yet, since its types read from "
-                    f"the database: {first_line(exception)}.",
-                    hint="Run manage.py migrate and add the rows that are missing: a process that "
-                    "runs already tries again by itself.",
-                    id="mcp_bridge.W019",
-                )
-            )
-            return None
+            make = _maker(kind)
         except Exception as exception:
-            # Types describe themselves with code of the site's own, which may raise anything.
-            self._withhold(source, where, exception)
-            return None
-        unread = [
-            *((text, options.input_schema) for text in (*signature.errors, *inputs.errors)),
-            *(
-                (text, options.output_schema)
-                for text in (*signature.returns_errors, *outputs.errors)
-            ),
-        ]
-        # A schema that is given by hand is enforced whatever the hints are.
-        lost = [text for text, schema in unread if schema is None]
-        for sentence in lost:
-            self._withhold(source, where, sentence)
-        if lost:
-            return None
-        source.messages += [
-            checks.Warning(
-                f"{where}: {first_line(sentence)}.",
-                hint="The schema given by hand is enforced, and the value is passed as it was "
-                "sent. Change the hint to Any, or to one that can be read.",
-                id="mcp_bridge.W001",
+            withhold(self, where, exception)
+            return
+        separator = "." if conf.TOOL_NAME_STYLE == "dotted" else "_"
+        for name in dir(kind):
+            method = inspect.getattr_static(kind, name)
+            is_bound = not isinstance(method, staticmethod)
+            function = getattr(method, "__func__", method)
+            # The mark may stand on either side of @staticmethod and @classmethod.
+            own = options_of(method) or options_of(function)
+            if own is None:
+                continue
+            try:
+                options = own.under(toolset.options)
+            except ValueError as exception:
+                text = f"its mark and that of {kind.__qualname__} disagree: {first_line(exception)}"
+                withhold(self, f"{where}, {name}", text)
+                continue
+            if not is_exposed(function, options):
+                continue
+            parts = [part for part in (toolset.prefix, name) if part]
+            named = prefix + (options.name or separator.join(parts))
+            if not is_bound:
+                yield Function(named, function, options)
+            elif isinstance(method, classmethod):
+                yield Method(named, function, options, lambda context: kind)
+            else:
+                yield Method(named, function, options, make)
+
+
+def _maker(kind: type) -> Callable[[Context], object]:
+    """
+    Return what makes an instance of a toolset's class for a call.
+
+    Raises ValueError where that takes more than the Context, and what reading its hints raises.
+    """
+    initialize: Any = inspect.getattr_static(kind, "__init__")
+    if initialize is object.__init__:
+        return lambda context: kind()
+    own = next(iter(inspect.signature(initialize).parameters), "self")
+    signature = Signature.of(initialize, skip=[own])
+    for parameter in signature.parameters:
+        if parameter.default is MISSING:
+            raise ValueError(
+                f"its __init__ takes {parameter.name!r}, which nobody gives: only a parameter "
+                "annotated Context is filled"
             )
-            for sentence, _ in unread
-        ]
-        if not str(tool.description).strip():
-            source.messages.append(
-                checks.Warning(
-                    f"{where} has no description.",
-                    hint="Write a docstring that tells a model what the tool does and when to use "
-                    "it, or give mcp_tool(description=...).",
-                    id="mcp_bridge.W002",
-                )
-            )
-        return tool
-
-    def _withhold(self, source: Source, where: str, reason: Exception | str) -> None:
-        source.messages.append(
-            checks.Error(
-                f"{where} is marked as a tool but not served: {first_line(reason)}.",
-                hint="Change the function, or take the mark off. A hint has to be one that can be "
-                "read where the function is defined; Any takes any value.",
-                id="mcp_bridge.E006",
-            )
-        )
-
-    def _tool(self, signature: Signature, inputs: Inputs, outputs: Outputs) -> Tool:
-        options = self.options
-        given, promised = options.input_schema, options.output_schema
-        for member, schema in (("input_schema", given), ("output_schema", promised)):
-            if schema is not None and schema.get("type") != "object":
-                raise ValueError(f"its {member} must be of type object at its root")
-        function = inspect.unwrap(self.function)
-        name = getattr(function, "__qualname__", type(function).__qualname__)
-        described = options.description is not None
-        return Tool(
-            name=self.name,
-            title=options.title,
-            description=options.description if described else signature.description,
-            input_schema=given or inputs.schema,
-            output_schema=promised or outputs.schema,
-            annotations=options.annotations,
-            icons=options.icons,
-            meta=options.meta,
-            check=typed_checker(inputs, given),
-            # A schema given by hand can be work for a while.
-            is_plain=given is None and is_plain(signature),
-            invoke=self.invoker(self.function, signature),
-            encode=encoder(outputs, promised),
-            convert_error=self.convert_error,
-            precheck=self._precheck(signature),
-            access=self.access,
-            headers=header_parameters(given or inputs.schema),
-            may_elicit=bool(signature.context),
-            # Django has no public way to read the mark of transaction.non_atomic_requests.
-            non_atomic=frozenset(getattr(self.function, "_non_atomic_requests", ())),
-            source=location(function),
-            function=f"{function.__module__}.{name}",
-            code=getattr(function, "__code__", None),
-            options=options,
-        )
-
-    def _precheck(self, signature: Signature) -> Callable[[ToolCall], object] | None:
-        """Return the precheck, run as the function is, with those arguments that it takes."""
-        function = self.options.precheck
-        if function is None:
-            return None
-        skip = set(self.skip) & inspect.signature(function).parameters.keys()
-        own = Signature.of(function, skip=skip)
-        defaults = {each.name: each.default for each in signature.parameters}
-        missing = [
-            each.name
-            for each in own.parameters
-            if each.default is MISSING and each.name not in defaults
-        ]
-        if missing:
-            raise ValueError(f"its precheck takes {missing[0]!r}, which the tool does not")
-        defaults = {name: each for name, each in defaults.items() if each is not MISSING}
-        names = {each.name for each in own.parameters}
-        invoke = self.invoker(function, own)
-
-        def precheck(call: ToolCall) -> object:
-            values = {**defaults, **call.arguments}
-            if own.extra is MISSING:
-                values = {name: values[name] for name in names & values.keys()}
-            return invoke(replace(call, arguments=values))
-
-        return precheck
-
-
-def location(function: Callable[..., object]) -> str:
-    """Return where a function is defined, as "path/from/here.py:12"."""
-    function = inspect.unwrap(function)
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return getattr(function, "__module__", None) or repr(function)
-    return f"{_shown(code.co_filename, os.getcwd())}:{code.co_firstlineno}"
-
-
-# Many functions stand in one file.
-@lru_cache(maxsize=64)
-def _shown(filename: str, directory: str) -> Path:
-    path = Path(filename)
-    return path.relative_to(directory) if path.is_relative_to(directory) else path
+    given = signature.context
+    return (lambda context: kind(**{given: context})) if given else lambda context: kind()

@@ -18,8 +18,6 @@ from traceback import extract_tb
 from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
-from asgiref.sync import iscoroutinefunction
-from django.conf import settings
 from django.core import checks
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils.module_loading import import_string
@@ -32,15 +30,12 @@ from modernrpc.server import RpcNamespace, RpcServer
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import AccessRule, Context, Tool, ToolCall, ToolOptions
-from mcp_bridge.features.marks import options_of
+from mcp_bridge.features.marks import options_by_namespace, options_of
 from mcp_bridge.protocol import ProtocolError
 from mcp_bridge.protocol.jsonrpc import JSONObject
-from mcp_bridge.schemas import Signature
 from mcp_bridge.sources.base import Source, first_line
-from mcp_bridge.sources.functions import MarkedFunction, location
+from mcp_bridge.sources.marked import MarkedFunction, is_exposed, location, withhold
 
-# The names that the large clients accept; a dot only where the site asked for dotted names.
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 # For hints: the setting of a server that stands at no address of its own.
 NAME_SERVER: Final = (
     'MCP_BRIDGE = {"SOURCES": {"rpc": {"OPTIONS": {"servers": ["library.procedures.server"]}}}}'
@@ -63,30 +58,29 @@ class ModernRPCSource(Source):
             raise TypeError(f"it has no option {name!r}, only 'servers' and 'prefix'")
 
     def tools(self) -> Sequence[Tool]:
-        servers = self._servers()
-        # Each procedure once, also where a synchronous and an asynchronous server share it.
+        procedures = self._procedures(self._servers())
+        tools = []
+        for wrapper, options in _marked(procedures):
+            if isinstance(options, ValueError):
+                where = f"{wrapper.name} ({location(wrapper.func_or_coro)})"
+                text = f"its mark and that of its namespace disagree: {first_line(options)}"
+                withhold(self, where, text)
+            elif (
+                is_exposed(wrapper.func_or_coro, options)
+                and wrapper.is_available_in_json_rpc
+                and not wrapper.name.startswith("system.")
+            ):
+                tools.append(self._tool(procedures[wrapper], wrapper, options))
+        return [tool for tool in tools if tool is not None]
+
+    def _procedures(self, servers: Iterable[RpcServer]) -> dict[ProcedureWrapper, RpcServer]:
+        """Return each procedure once, also where two servers share it."""
         procedures: dict[ProcedureWrapper, RpcServer] = {}
         for server in servers:
             if Protocol.JSON_RPC in (handler.protocol for handler in server.handlers):
                 for wrapper in server.procedures.values():
                     procedures.setdefault(wrapper, server)
-        marked = [
-            (server, wrapper, options)
-            for wrapper, server in procedures.items()
-            if (options := options_of(wrapper.func_or_coro)) is not None
-        ]
-        if not marked and not self.messages:
-            self._warn_of_no_tools(len(servers))
-        return [
-            tool
-            for server, wrapper, options in marked
-            if options.exposed
-            and not options.deprecated
-            and not hasattr(wrapper.func_or_coro, "__deprecated__")
-            and wrapper.is_available_in_json_rpc
-            and not wrapper.name.startswith("system.")
-            and (tool := self._tool(server, wrapper, options)) is not None
-        ]
+        return procedures
 
     def _servers(self) -> list[RpcServer]:
         paths = self.options.get("servers")
@@ -120,9 +114,13 @@ class ModernRPCSource(Source):
                 )
         return servers
 
-    def _warn_of_no_tools(self, servers: int) -> None:
+    def no_tools(self) -> tuple[str, str] | None:
+        servers = self._servers()
+        if any(_marked(self._procedures(servers))):
+            # None of them is exposed, which somebody has written.
+            return None
         if servers:
-            count = f"{servers} RpcServer{'s' * (servers > 1)}"
+            count = f"{len(servers)} RpcServer{'s' * (len(servers) > 1)}"
             why = f"it found {count}, and no procedure of JSON-RPC there is marked"
             hint = "Put @mcp_tool under @server.register_procedure on what models may call."
         elif self.options.get("servers") is None:
@@ -130,19 +128,13 @@ class ModernRPCSource(Source):
             hint = (
                 f"Name a server: {NAME_SERVER}; or add its view to the URLconf, as "
                 'path("rpc", server.view), which serves its procedures to whom their own `auth` '
-                "lets pass. Then mark procedures with @mcp_tool."
+                "lets pass. Then mark procedures with @mcp_tool. Plain functions need no server: "
+                "those marked in a module mcp_tools of an app are tools."
             )
         else:
             why = "its option 'servers' names 0 RpcServers"
             hint = "Name a server there, or take the option away to use those in the URLconf."
-        default = "" if "SOURCES" in getattr(settings, "MCP_BRIDGE", {}) else " (the default)"
-        self.messages.append(
-            checks.Warning(
-                f"MCP_BRIDGE['SOURCES'][{self.alias!r}]{default} has no tools: {why}.",
-                hint=hint,
-                id="mcp_bridge.W012",
-            )
-        )
+        return why, hint
 
     def _tool(
         self, server: RpcServer, wrapper: ProcedureWrapper, options: ToolOptions
@@ -150,17 +142,6 @@ class ModernRPCSource(Source):
         is_dotted = conf.TOOL_NAME_STYLE == "dotted"
         own = wrapper.name if is_dotted else wrapper.name.replace(".", "_")
         name = self.options.get("prefix", "") + (options.name or own)
-        if not _NAME.fullmatch(name) or ("." in name and not is_dotted):
-            self.messages.append(
-                checks.Error(
-                    f"{name!r} ({location(wrapper.func_or_coro)}) is no name for a tool, so the "
-                    "procedure is not served.",
-                    hint="Clients accept 1 to 64 of the characters A-Z a-z 0-9 _ and -: give "
-                    "mcp_tool(name=...).",
-                    id="mcp_bridge.E005",
-                )
-            )
-            return None
         return Procedure(name, server, wrapper, options).tool(self)
 
 
@@ -173,7 +154,7 @@ class Procedure(MarkedFunction):
         super().__init__(name, wrapper.func_or_coro, options)
         self.server = server
         self.wrapper = wrapper
-        self.skip = [wrapper.context_target] if wrapper.context_target else []
+        self.filled = wrapper.context_target or None
         predicate = None if _is_open(wrapper) else self._is_permitted
         self.access = AccessRule.of(
             options.public, options.permissions, predicate, None, options.scopes
@@ -189,26 +170,7 @@ class Procedure(MarkedFunction):
         context.scratch[self] = result
         return result
 
-    def invoker(
-        self, function: Callable[..., Any], signature: Signature
-    ) -> Callable[[ToolCall], Any]:
-        def invoke(call: ToolCall) -> Any:
-            values = dict(call.arguments)
-            if signature.context:
-                values[signature.context] = call.context
-            if self.wrapper.context_target in signature.hidden:
-                values[self.wrapper.context_target] = self._rpc_context(call.context)
-            if not signature.positional_only:
-                return function(**values)
-            positional, keywords = signature.bind(values)
-            return function(*positional, **keywords)
-
-        async def ainvoke(call: ToolCall) -> object:
-            return await invoke(call)
-
-        return ainvoke if iscoroutinefunction(function) else invoke
-
-    def _rpc_context(self, context: Context) -> RpcRequestContext:
+    def fill(self, context: Context) -> RpcRequestContext:
         # A server without a handler of JSON-RPC has no tools.
         kind = Protocol.JSON_RPC
         handler = next(each for each in self.server.handlers if each.protocol == kind)
@@ -220,12 +182,28 @@ class Procedure(MarkedFunction):
             return exception
         reported = exception
         if self.server.error_handler is not None:
-            reported = self.server.on_error(exception, self._rpc_context(call.context))
+            reported = self.server.on_error(exception, self.fill(call.context))
         if type(reported) is RPCInternalError:
             # What django-modern-rpc makes of any other exception, with its text, which is not
             # meant for callers as that of an RPCException is.
             reported = exception
         return ToolError(reported.message) if isinstance(reported, RPCException) else reported
+
+
+def _marked(
+    wrappers: Iterable[ProcedureWrapper],
+) -> Iterator[tuple[ProcedureWrapper, ToolOptions | ValueError]]:
+    """Yield procedures that are marked, or in a marked namespace; an error where both disagree."""
+    shared = options_by_namespace()
+    for wrapper in wrappers:
+        own, others = options_of(wrapper.func_or_coro), shared.get(wrapper.func_or_coro)
+        try:
+            options = own.under(others) if own and others else own or others
+        except ValueError as error:
+            yield wrapper, error
+            continue
+        if options is not None:
+            yield wrapper, options
 
 
 def _is_open(wrapper: ProcedureWrapper) -> bool:
@@ -273,9 +251,8 @@ def served_procedures() -> Iterator[ServedProcedure]:
         addresses.setdefault(server, []).append(repr(address))
     for server, served in addresses.items():
         at = " and ".join(served)
-        for each in server.procedures.values():
-            options = options_of(each.func_or_coro)
-            if options is not None:
+        for each, options in _marked(server.procedures.values()):
+            if isinstance(options, ToolOptions):
                 yield ServedProcedure(each.func_or_coro, options, each.name, at, _is_open(each))
 
 

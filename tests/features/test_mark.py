@@ -71,7 +71,8 @@ def test_option_is_kept_as_given(option: str, given: Any, kept: Any) -> None:
 
 
 def test_every_option_of_the_contract_exists() -> None:
-    assert ", ".join(sorted(ToolOptions.__dataclass_fields__)) == (
+    fields = ToolOptions.__dataclass_fields__
+    assert ", ".join(sorted(name for name, each in fields.items() if each.init)) == (
         "confirm, deprecated, description, destructive, exposed, icons, idempotent, input_schema, "
         "meta, name, open_world, output_schema, permissions, precheck, public, read_only, scopes, "
         "throttle, title"

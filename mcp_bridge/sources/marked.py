@@ -1,0 +1,249 @@
+"""Tools made of marked Python functions, for any source that finds such functions."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from abc import ABC
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from asgiref.sync import iscoroutinefunction
+from django.core import checks
+
+from mcp_bridge.calls.arguments import typed_checker
+from mcp_bridge.calls.results import encoder
+from mcp_bridge.conf import conf
+from mcp_bridge.features import AccessRule, Context, Tool, ToolCall, ToolOptions
+from mcp_bridge.protocol import LATEST
+from mcp_bridge.protocol.jsonrpc import encode
+from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters, is_plain
+from mcp_bridge.schemas.adapters import TRANSIENT
+from mcp_bridge.schemas.signatures import MISSING
+from mcp_bridge.sources.base import NotYet, Source, first_line
+
+# The names that the large clients accept; a dot only where the site asked for dotted names.
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+class MarkedFunction(ABC):
+    """
+    A function with a mark: subclass it with the parts of its tool that only a source knows.
+
+    ``filled`` names the parameter that the source fills itself, with what ``fill`` returns.
+    """
+
+    access: AccessRule
+    filled: str | None = None
+
+    def __init__(self, name: str, function: Callable[..., object], options: ToolOptions) -> None:
+        self.name = name
+        self.function = function
+        self.options = options
+
+    def fill(self, context: Context) -> object:
+        """Return the value of the parameter that the source fills, for one call."""
+        raise NotImplementedError
+
+    def convert_error(self, exception: Exception, call: ToolCall) -> Exception:
+        """Return the exception to report, in place of the one raised."""
+        return exception
+
+    def invoker(
+        self, function: Callable[..., Any], signature: Signature
+    ) -> Callable[[ToolCall], Any]:
+        """Return what runs this function, or its precheck; a coroutine function where it is one."""
+        filled = self.filled if self.filled in signature.hidden else None
+
+        def invoke(call: ToolCall) -> Any:
+            values = dict(call.arguments)
+            if signature.context:
+                values[signature.context] = call.context
+            if filled is not None:
+                values[filled] = self.fill(call.context)
+            if not signature.positional_only:
+                return function(**values)
+            positional, keywords = signature.bind(values)
+            return function(*positional, **keywords)
+
+        async def ainvoke(call: ToolCall) -> object:
+            return await invoke(call)
+
+        return ainvoke if iscoroutinefunction(function) else invoke
+
+    def tool(self, source: Source) -> Tool | None:
+        """Return the tool, or None where there can be none: ``source.messages`` has the reason."""
+        where, options = f"{self.name} ({location(self.function)})", self.options
+        is_dotted = conf.TOOL_NAME_STYLE == "dotted"
+        if not _NAME.fullmatch(self.name) or ("." in self.name and not is_dotted):
+            source.messages.append(
+                checks.Error(
+                    f"{self.name!r} ({location(self.function)}) is no name for a tool, so the "
+                    "function is not served.",
+                    hint="Clients accept 1 to 64 of the characters A-Z a-z 0-9 _ and -: give "
+                    "mcp_tool(name=...).",
+                    id="mcp_bridge.E005",
+                )
+            )
+            return None
+        try:
+            signature = Signature.of(self.function, skip=self._skip)
+            inputs = Inputs(signature)
+            outputs = Outputs(signature.returns, signature.returns_description)
+            tool = self._tool(signature, inputs, outputs)
+            # A definition that cannot be written would take the whole list with it.
+            encode(tool.definition(LATEST))
+            if conf.BUILD == "eager":
+                # Else each is made when the first call needs it.
+                _ = inputs.validator, outputs.serializer, outputs.check
+        except tuple(TRANSIENT) as exception:
+            source.messages.append(
+                NotYet(
+                    f"{where} is marked as a tool but not served yet, since its types read from "
+                    f"the database: {first_line(exception)}.",
+                    hint="Run manage.py migrate and add the rows that are missing: a process that "
+                    "runs already tries again by itself.",
+                    id="mcp_bridge.W019",
+                )
+            )
+            return None
+        except Exception as exception:
+            # Types describe themselves with code of the site's own, which may raise anything.
+            withhold(source, where, exception)
+            return None
+        unread = [
+            *((text, options.input_schema) for text in (*signature.errors, *inputs.errors)),
+            *(
+                (text, options.output_schema)
+                for text in (*signature.returns_errors, *outputs.errors)
+            ),
+        ]
+        # A schema that is given by hand is enforced whatever the hints are.
+        lost = [text for text, schema in unread if schema is None]
+        for sentence in lost:
+            withhold(source, where, sentence)
+        if lost:
+            return None
+        source.messages += [
+            checks.Warning(
+                f"{where}: {first_line(sentence)}.",
+                hint="The schema given by hand is enforced, and the value is passed as it was "
+                "sent. Change the hint to Any, or to one that can be read.",
+                id="mcp_bridge.W001",
+            )
+            for sentence, _ in unread
+        ]
+        if not str(tool.description).strip():
+            source.messages.append(
+                checks.Warning(
+                    f"{where} has no description.",
+                    hint="Write a docstring that tells a model what the tool does and when to use "
+                    "it, or give mcp_tool(description=...).",
+                    id="mcp_bridge.W002",
+                )
+            )
+        return tool
+
+    @property
+    def _skip(self) -> tuple[str, ...]:
+        return () if self.filled is None else (self.filled,)
+
+    def _tool(self, signature: Signature, inputs: Inputs, outputs: Outputs) -> Tool:
+        options = self.options
+        given, promised = options.input_schema, options.output_schema
+        for member, schema in (("input_schema", given), ("output_schema", promised)):
+            if schema is not None and schema.get("type") != "object":
+                raise ValueError(f"its {member} must be of type object at its root")
+        function = inspect.unwrap(self.function)
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        described = options.description is not None
+        return Tool(
+            name=self.name,
+            title=options.title,
+            description=options.description if described else signature.description,
+            input_schema=given or inputs.schema,
+            output_schema=promised or outputs.schema,
+            annotations=options.annotations,
+            icons=options.icons,
+            meta=options.meta,
+            check=typed_checker(inputs, given),
+            # A schema given by hand can be work for a while.
+            is_plain=given is None and is_plain(signature),
+            invoke=self.invoker(self.function, signature),
+            encode=encoder(outputs, promised),
+            convert_error=self.convert_error,
+            precheck=self._precheck(signature),
+            access=self.access,
+            headers=header_parameters(given or inputs.schema),
+            may_elicit=bool(signature.context),
+            # Django has no public way to read the mark of transaction.non_atomic_requests.
+            non_atomic=frozenset(getattr(self.function, "_non_atomic_requests", ())),
+            source=location(function),
+            function=f"{function.__module__}.{name}",
+            code=getattr(function, "__code__", None),
+            options=options,
+        )
+
+    def _precheck(self, signature: Signature) -> Callable[[ToolCall], object] | None:
+        """Return the precheck, run as the function is, with those arguments that it takes."""
+        function = self.options.precheck
+        if function is None:
+            return None
+        skip = set(self._skip) & inspect.signature(function).parameters.keys()
+        own = Signature.of(function, skip=skip)
+        defaults = {each.name: each.default for each in signature.parameters}
+        missing = [
+            each.name
+            for each in own.parameters
+            if each.default is MISSING and each.name not in defaults
+        ]
+        if missing:
+            raise ValueError(f"its precheck takes {missing[0]!r}, which the tool does not")
+        defaults = {name: each for name, each in defaults.items() if each is not MISSING}
+        names = {each.name for each in own.parameters}
+        invoke = self.invoker(function, own)
+
+        def precheck(call: ToolCall) -> object:
+            values = {**defaults, **call.arguments}
+            if own.extra is MISSING:
+                values = {name: values[name] for name in names & values.keys()}
+            return invoke(replace(call, arguments=values))
+
+        return precheck
+
+
+def is_exposed(function: Callable[..., object], options: ToolOptions) -> bool:
+    """Return whether a marked function is to be a tool: it may say that it is none any more."""
+    return options.exposed and not options.deprecated and not hasattr(function, "__deprecated__")
+
+
+def withhold(source: Source, where: str, reason: Exception | str) -> None:
+    """Add the error of a marked function that can be no tool to the source's messages."""
+    source.messages.append(
+        checks.Error(
+            f"{where} is marked as a tool but not served: {first_line(reason)}.",
+            hint="Change the function, or take the mark off. A hint has to be one that can be "
+            "read where the function is defined; Any takes any value.",
+            id="mcp_bridge.E006",
+        )
+    )
+
+
+def location(function: Callable[..., object]) -> str:
+    """Return where a function is defined, as "path/from/here.py:12"."""
+    function = inspect.unwrap(function)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return getattr(function, "__module__", None) or repr(function)
+    return f"{_shown(code.co_filename, os.getcwd())}:{code.co_firstlineno}"
+
+
+# Many functions stand in one file.
+@lru_cache(maxsize=64)
+def _shown(filename: str, directory: str) -> Path:
+    path = Path(filename)
+    return path.relative_to(directory) if path.is_relative_to(directory) else path
