@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+# Without bytecode each process of the tests would compile them anew, which takes it 7 seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test lane fuzz stress records browser services lint conformance sites clients
 .PHONY: bench bench-quick bench-page tox clean

@@ -11,8 +11,10 @@ import pytest
 from _pytest import runner
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.db import connection
+from django.contrib.contenttypes.models import ContentType
+from django.db import connection, transaction
 from django.db.backends.signals import connection_created
+from django.test import TransactionTestCase
 from django.test.utils import override_settings
 
 from mcp_bridge.access import throttling
@@ -54,8 +56,10 @@ def pytest_configure() -> None:
     On SQLite: elsewhere the tables of users, to which those refer, have to be there before.
     MCP_BRIDGE_TEST_WRITE is another default of AUDIT["WRITE"], with which all holds as well.
     With LANE, the test clients go the direct lane.
+    Passwords and secrets of clients are hashed at once: Django's hasher is slow on purpose.
     Tests clear their cache: in a shared Redis each worker of xdist has a database of its own.
     """
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     Audit.WRITE = os.environ.get("MCP_BRIDGE_TEST_WRITE", Audit.WRITE)  # type: ignore[assignment]
     if settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         settings.MIGRATION_MODULES = {"oauth2_provider": None}
@@ -129,6 +133,38 @@ def no_records_left(
             if not connection.in_atomic_block:
                 flush()
                 assert not ToolCallRecord.objects.exists()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def first_rows(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """
+    Have a test with transactions of its own leave the rows that the migrations made, on SQLite.
+
+    Django empties all tables after it, and makes each permission anew: 25 times the work.
+    """
+    if connection.vendor != "sqlite":
+        yield
+        return
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        names = connection.introspection.django_table_names(only_existing=True, include_views=False)
+        first = {name: cursor.execute(f'SELECT * FROM "{name}"').fetchall() for name in names}
+
+    def restore(test: TransactionTestCase) -> None:
+        if test._databases_names(include_mirrors=False) != ["default"]:
+            return flush_all(test)
+        with transaction.atomic(), connection.cursor() as cursor:
+            for name, rows in first.items():
+                if cursor.execute(f'SELECT * FROM "{name}"').fetchall() != rows:
+                    cursor.execute(f'DELETE FROM "{name}"')
+                    for row in rows:
+                        marks = ", ".join(["%s"] * len(row))
+                        cursor.execute(f'INSERT INTO "{name}" VALUES ({marks})', row)
+        ContentType.objects.clear_cache()
+
+    flush_all = TransactionTestCase._fixture_teardown
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", restore)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.support.processes import ROOT, run_python, variables
+
 README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"```python\n# (?P<name>[\w/.]+)\n(?P<code>.*?)```", re.DOTALL)
 
@@ -77,16 +75,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def python(site: Path, *arguments: str) -> str:
-    env = {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "settings",
-        "PYTHONPATH": f"{site}{os.pathsep}{ROOT}",
-    }
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=site, env=env, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_python(*arguments, cwd=site, env=variables(site))
 
 
 def test_readme_site_works_as_told(site: Path) -> None:

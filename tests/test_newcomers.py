@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ from django.test import Client
 from mcp_bridge.management.base import TablesCommand
 from mcp_bridge.testing.serving import route
 from mcp_bridge.views import AsyncMCPView, MCPView, ToolListView
+from tests.support.processes import try_python
 
 UNMIGRATED = """
 from django.conf import settings
@@ -53,15 +52,13 @@ print(response.status_code, response.json()["error"]["message"])
 
 
 def test_who_forgot_to_migrate_is_told_so() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", UNMIGRATED], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "503 The server cannot reach its database just now" in done.stdout
-    output, log = done.stdout.split("commands done")
+    status, out, err = try_python("-c", UNMIGRATED)
+    assert status == 0, err
+    assert "503 The server cannot reach its database just now" in out
+    output, log = out.split("commands done")
     # Nothing in the output of a command that others read but its error, on the other stream.
     assert output == "exit 1\n"
-    assert done.stderr.strip().endswith("run `manage.py migrate` first.")
+    assert err.strip().endswith("run `manage.py migrate` first.")
     assert "ERROR:mcp_bridge.calls:The database could not be asked" in log
     assert "no such table" in log
 

@@ -27,10 +27,8 @@ def whoami(context: Context) -> list[str]:
 
 
 @pytest.fixture
-def ada(db: None, settings: Any) -> Any:
+def ada(db: None) -> Any:
     CALLS.clear()
-    # The default hasher is slow, as it should be, and only Basic authentication needs one here.
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     return get_user_model().objects.create_user("ada", password="correct horse")
 
 

@@ -139,7 +139,6 @@ def test_arguments_that_are_no_json_are_not_sent(user: Any) -> None:
 @pytest.fixture
 def newsroom(db: None, settings: Any) -> None:
     settings.ROOT_URLCONF = "testproject.urls"
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     call_command("seed_newsroom", verbosity=0)
 
 

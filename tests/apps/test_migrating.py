@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.processes import try_python, variables
+
 SETTINGS = """
 SECRET_KEY = "x" * 50
 ROOT_URLCONF = "site_urls"
@@ -105,21 +103,9 @@ def site(tmp_path: Path) -> Path:
 
 
 def python(site: Path, *arguments: str, fails: bool = False) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", *arguments],
-        cwd=site,
-        env={
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "settings",
-            "PYTHONPATH": f"{site}{os.pathsep}{ROOT}",
-        },
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode != 0) is fails, done.stderr
-    return done.stdout
+    status, out, err = try_python("-W", "error", *arguments, cwd=site, env=variables(site))
+    assert (status != 0) is fails, err
+    return out
 
 
 def migrate(site: Path, *arguments: str) -> str:

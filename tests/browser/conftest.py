@@ -40,8 +40,7 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def newsroom(transactional_db: None, settings: Any) -> None:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+def newsroom(transactional_db: None) -> None:
     call_command("seed_newsroom", verbosity=0)
 
 

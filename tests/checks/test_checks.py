@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route, serve
 from tests.calls.test_arguments import errors_of
+from tests.support.processes import run_python
 from tests.support.serving import giving, names, taking
 
 RPC = "mcp_bridge.sources.modernrpc.ModernRPCSource"
@@ -272,9 +271,9 @@ def test_e008_default_authentication_of_a_site_that_never_had_its_app() -> None:
         "django.setup(); from mcp_bridge.checks.settings import check_settings; "
         "(message,) = check_settings(); print(message.msg, message.hint)"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "mcp_bridge.tokens is not in INSTALLED_APPS" in run.stdout
-    assert 'Add "mcp_bridge.tokens" to INSTALLED_APPS.' in run.stdout
+    found = run_python("-c", code)
+    assert "mcp_bridge.tokens is not in INSTALLED_APPS" in found
+    assert 'Add "mcp_bridge.tokens" to INSTALLED_APPS.' in found
 
 
 @dataclass

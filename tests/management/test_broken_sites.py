@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import shutil
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.processes import ROOT, try_python
+
 SITE = """
 import os, sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -52,32 +52,31 @@ class Migration(migrations.Migration):
 """
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site with one app of its own, whose tables are made."""
-    (tmp_path / "manage.py").write_text(SITE)
-    (tmp_path / "site_urls.py").write_text(URLS)
-    folder = tmp_path / "shelf" / "migrations"
+    site = tmp_path_factory.mktemp("site")
+    (site / "manage.py").write_text(SITE)
+    (site / "site_urls.py").write_text(URLS)
+    folder = site / "shelf" / "migrations"
     folder.mkdir(parents=True)
     for package in (folder, folder.parent):
         (package / "__init__.py").touch()
-    status, _, err = manage(tmp_path, "migrate", "-v", "0")
+    status, _, err = manage(site, "migrate", "-v", "0")
     assert (status, err) == (0, "")
-    return tmp_path
+    return site
 
 
-def manage(site: Path, *arguments: str, database: str | None = None) -> tuple[int, str, str]:
+@pytest.fixture
+def site(migrated: Path, tmp_path: Path) -> Path:
+    """A copy of that site, which a test breaks."""
+    return shutil.copytree(migrated, tmp_path / "site")
+
+
+def manage(site: Path, *arguments: str, database: str | None = None) -> tuple[int | None, str, str]:
     """The exit status, the output and the errors of a command."""
-    done = subprocess.run(
-        [sys.executable, str(site / "manage.py"), *arguments],
-        cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT), "SITE_DATABASE": database or str(site / "db.sqlite3")},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
+    env = {"PYTHONPATH": str(ROOT), "SITE_DATABASE": database or str(site / "db.sqlite3")}
+    return try_python(str(site / "manage.py"), *arguments, env=env)
 
 
 def test_a_broken_migration_graph_is_an_error_of_one_line(site: Path) -> None:
@@ -112,7 +111,7 @@ def test_a_database_that_is_away_is_an_error_of_one_line(site: Path) -> None:
     assert err.count("\n") == 1
 
 
-def examine(site: Path, database: str | None = None) -> tuple[int, dict[str, list[str]]]:
+def examine(site: Path, database: str | None = None) -> tuple[int | None, dict[str, list[str]]]:
     """The exit status of mcp_doctor, and its errors and warnings by area."""
     status, out, err = manage(site, "mcp_doctor", "--json", database=database)
     assert "Traceback" not in err

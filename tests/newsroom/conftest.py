@@ -10,7 +10,6 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import transaction
 from django.test import Client
-from django.test.utils import override_settings
 from django.utils import timezone
 
 from mcp_bridge.models import PendingCall
@@ -62,10 +61,6 @@ def test_site() -> None:
     """These tests need no other site: the newsroom is the one of the settings."""
 
 
-# The default one is slow on purpose.
-HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-
 @pytest.fixture(scope="package")
 def seeded(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """
@@ -76,8 +71,7 @@ def seeded(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     with ExitStack() as stack:
         with django_db_blocker.unblock():
             stack.enter_context(transaction.atomic())
-            with override_settings(PASSWORD_HASHERS=HASHERS):
-                call_command("seed_newsroom", verbosity=0)
+            call_command("seed_newsroom", verbosity=0)
         yield
         with django_db_blocker.unblock():
             transaction.set_rollback(True)
@@ -85,8 +79,8 @@ def seeded(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
 
 
 @pytest.fixture
-def newsroom(seeded: None, db: None, settings: Any) -> None:
-    settings.PASSWORD_HASHERS = HASHERS
+def newsroom(seeded: None, db: None) -> None:
+    """The newsroom as it was seeded."""
 
 
 @pytest.fixture

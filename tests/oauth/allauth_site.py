@@ -6,9 +6,8 @@ import asyncio
 import json
 import os
 import re
+import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from html.parser import HTMLParser
@@ -24,9 +23,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientMetadata
 
 from tests.support.issuer import private_key
+from tests.support.processes import ROOT, Python, run_python, variables
 from tests.test_docs import SETTINGS
 
-ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(
     r"^( *)```\w+\n *(?:#|\{#) ([\w/.]+)[^\n]*\n(.*?)^ *```$", re.DOTALL | re.MULTILINE
 )
@@ -100,7 +99,7 @@ class Site:
     those of the page.
     """
 
-    process: subprocess.Popen[bytes] | None = None
+    process: Python | None = None
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -125,50 +124,36 @@ class Site:
         self.run("-c", USERS)
 
     def environment(self, settings: Mapping[str, Any]) -> dict[str, str]:
-        return {
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "settings",
-            "PYTHONPATH": f"{self.folder}{os.pathsep}{ROOT}",
-            "SITE_SETTINGS": json.dumps(settings),
-        }
+        return {**variables(self.folder), "SITE_SETTINGS": json.dumps(settings)}
 
     def run(self, *arguments: str, **settings: Any) -> str:
         """Run Python in the site; what it printed."""
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=self.folder,
-            env=self.environment(settings),
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return run_python(*arguments, cwd=self.folder, env=self.environment(settings))
 
     def serve(self, **settings: Any) -> None:
         if self.process is not None and self.settings == settings:
             return
         self.stop()
         self.settings = settings
-        with (self.folder / "log").open("a") as log:
-            self.process = subprocess.Popen(
-                [*(sys.executable, "-m", "django", "runserver"), "--noreload", str(self.port)],
-                cwd=self.folder,
-                env=self.environment(settings),
-                stdout=log,
-                stderr=log,
-            )
-        for _ in range(300):
+        self.process = Python(
+            *("-m", "django", "runserver", "--noreload", str(self.port)),
+            out=self.folder / "log",
+            err=self.folder / "log",
+            cwd=self.folder,
+            env=self.environment(settings),
+        )
+        for _ in range(600):
             with socket.socket() as there:
                 if there.connect_ex(("127.0.0.1", self.port)) == 0:
                     return
-            assert self.process.poll() is None, self.log()
-            time.sleep(0.1)
+            assert self.process.wait(os.WNOHANG) is None, self.log()
+            time.sleep(0.05)
         raise AssertionError(self.log())
 
     def stop(self) -> None:
         if self.process is not None:
-            self.process.terminate()
-            self.process.wait(30)
+            os.kill(self.process.pid, signal.SIGTERM)
+            self.process.wait()
             self.process = None
 
     def log(self) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +17,7 @@ from mcp_bridge import oauth
 from mcp_bridge.testing.serving import addresses
 from tests.oauth.conftest import ISSUER, MCP_BRIDGE, OAUTH2_PROVIDER, RESOURCE
 from tests.oauth.tools import server
+from tests.support.processes import try_python
 
 PROXY = {"SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https")}
 TOOLKIT = path("", include("oauth2_provider.urls"))
@@ -232,6 +231,6 @@ django.setup()
 from django.core.management import call_command
 call_command("check")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode != 0
-    assert told in done.stderr
+    status, _, err = try_python("-c", code)
+    assert status != 0
+    assert told in err

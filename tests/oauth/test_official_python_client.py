@@ -46,7 +46,6 @@ def url(transactional_db: None, live_server: Any, settings: Any) -> Any:
     """The newsroom's endpoint, which is really served."""
     for name, value in authorization(live_server.url, MCP_BRIDGE).items():
         setattr(settings, name, value)
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     seed_users()
     Section.objects.create(name="Local", slug="local")
     yield f"{live_server.url}/mcp"

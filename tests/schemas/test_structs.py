@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import attrs
@@ -15,6 +13,7 @@ from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from tests.schemas import structures as st
+from tests.support.processes import run_python
 
 # The hint, what is sent, and the lines that refuse it.
 REFUSED: list[tuple[Any, Any, list[str]]] = [
@@ -93,24 +92,17 @@ def test_a_class_that_cannot_be_read_is_no_empty_object_inside_another() -> None
     assert box == shelf
 
 
-def printed(program: str) -> str:
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    return run.stdout
-
-
 def test_the_tools_are_the_same_where_msgspec_is_missing() -> None:
     tools = (
         "import sys, django; django.setup()\n"
         "from mcp_bridge.registry.registry import registry\n"
         "print([tool.name for tool in registry.discovered])\n"
     )
-    found = printed(tools)
+    found = run_python("-c", tools)
     assert len(found) > 20
-    assert printed(f"import sys; sys.modules['msgspec'] = None\n{tools}") == found
+    assert run_python("-c", f"import sys; sys.modules['msgspec'] = None\n{tools}") == found
 
 
 def test_msgspec_is_not_imported_before_the_site_does() -> None:
-    assert (
-        printed("import sys, django; django.setup(); print('msgspec' in sys.modules)") == "False\n"
-    )
+    program = "import sys, django; django.setup(); print('msgspec' in sys.modules)"
+    assert run_python("-c", program) == "False\n"
