@@ -55,9 +55,12 @@ class RequestThread(ThreadPoolExecutor):
             _restore_context(context)
             function()
 
-        handle = partial(_HANDLER.thread_handler, loop, _NO_ERROR, tasks, context.run, run)
+        def then(error: BaseException | None) -> None:
+            loop.call_soon_threadsafe(_end_waiting, ended, error)
+
         self._given += 1
-        super().submit(self._run, handle, partial(loop.call_soon_threadsafe, _end_waiting, ended))
+        handle = partial(_HANDLER.thread_handler, loop, _NO_ERROR, tasks, context.run, run)
+        super().submit(self._run, handle, then)
         try:
             await ended
         except asyncio.CancelledError:
