@@ -55,9 +55,12 @@ class RequestThread(ThreadPoolExecutor):
             _restore_context(context)
             function()
 
-        handle = partial(_HANDLER.thread_handler, loop, _NO_ERROR, tasks, context.run, run)
+        def then(error: BaseException | None) -> None:
+            loop.call_soon_threadsafe(_end_waiting, ended, error)
+
         self._given += 1
-        super().submit(self._run, handle, partial(loop.call_soon_threadsafe, _end_waiting, ended))
+        handle = partial(_HANDLER.thread_handler, loop, _NO_ERROR, tasks, context.run, run)
+        super().submit(self._run, handle, then)
         try:
             await ended
         except asyncio.CancelledError:
@@ -67,15 +70,23 @@ class RequestThread(ThreadPoolExecutor):
         finally:
             _restore_context(context)
 
-    def _run(self, function: Callable[[], T], then: Callable[[], object] | None = None) -> T:
-        if self._is_fresh:
-            self._is_fresh = False
-            # What Django does when a request starts.
-            for each in _connections():
-                each.queries_log.clear()
-                each.close_if_unusable_or_obsolete()
+    def _run(
+        self,
+        function: Callable[[], T],
+        then: Callable[[BaseException | None], object] | None = None,
+    ) -> T:
+        error: BaseException | None = None
         try:
+            if self._is_fresh:
+                self._is_fresh = False
+                # What Django does when a request starts.
+                for each in _connections():
+                    each.queries_log.clear()
+                    each.close_if_unusable_or_obsolete()
             return function()
+        except BaseException as raised:
+            error = raised
+            raise
         finally:
             # By CONN_MAX_AGE; what is to be closed later, the next request closes.
             self._must_end = any(
@@ -85,7 +96,7 @@ class RequestThread(ThreadPoolExecutor):
             # Before anybody hears that it has: the next request may have the thread then.
             self._done += 1
             if then is not None:
-                then()
+                then(error)
 
     def end_request(self, closes_caches: bool) -> bool:
         """Have it end the request. Returns False where something of the request still runs."""
@@ -161,9 +172,13 @@ def _connections() -> list[BaseDatabaseWrapper]:
     return [each for each in found if each is not None]
 
 
-def _end_waiting(ended: asyncio.Future[None]) -> None:
-    if not ended.done():
+def _end_waiting(ended: asyncio.Future[None], error: BaseException | None) -> None:
+    if ended.done():
+        return
+    if error is None:
         ended.set_result(None)
+    else:
+        ended.set_exception(error)
 
 
 def _end() -> None:

@@ -71,3 +71,44 @@ class Departing:
         assert self.task.done()
         if not self.task.cancelled():
             self.task.exception()
+
+
+class Exchange:
+    """One request to an application, as a server hands it over, and what came back."""
+
+    def __init__(self, scope: dict[str, Any], *chunks: bytes, leaves: bool = False) -> None:
+        self.scope, self.leaves = scope, leaves
+        last = len(chunks) - 1
+        self.events: list[Any] = [
+            {"type": "http.request", "body": each, "more_body": leaves or number < last}
+            for number, each in enumerate(chunks)
+        ]
+        self.received = 0
+        self.sent: list[Any] = []
+
+    async def receive(self) -> Any:
+        self.received += 1
+        if self.events:
+            return self.events.pop(0)
+        if self.leaves:
+            return {"type": "http.disconnect"}
+        return await asyncio.get_running_loop().create_future()
+
+    async def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    async def run(self, application: Any) -> Exchange:
+        await application(self.scope, self.receive, self.send)
+        return self
+
+    @property
+    def status(self) -> int:
+        return int(self.sent[0]["status"])
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(each["body"] for each in self.sent[1:])
+
+
+def exchange(application: Any, scope: dict[str, Any], *chunks: bytes, **more: Any) -> Exchange:
+    return asyncio.run(Exchange(scope, *chunks, **more).run(application))

@@ -33,7 +33,7 @@ from mcp_bridge.testing import MCPClient
 from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token
 from mcp_bridge.views import MCPView
-from tests.support.asgi import scope_of, scope_with
+from tests.support.asgi import Exchange, exchange, scope_of, scope_with
 from tests.support.wire import strict
 
 # Threads of requests have connections of their own, which no test's transaction holds.
@@ -80,47 +80,6 @@ def where() -> int:
 async def awhere() -> int:
     """Say which thread this is, in a coroutine."""
     return threading.get_ident()
-
-
-class Exchange:
-    """One request to an application, as a server hands it over, and what came back."""
-
-    def __init__(self, scope: dict[str, Any], *chunks: bytes, leaves: bool = False) -> None:
-        self.scope, self.leaves = scope, leaves
-        last = len(chunks) - 1
-        self.events: list[Any] = [
-            {"type": "http.request", "body": each, "more_body": leaves or number < last}
-            for number, each in enumerate(chunks)
-        ]
-        self.received = 0
-        self.sent: list[Any] = []
-
-    async def receive(self) -> Any:
-        self.received += 1
-        if self.events:
-            return self.events.pop(0)
-        if self.leaves:
-            return {"type": "http.disconnect"}
-        return await asyncio.get_running_loop().create_future()
-
-    async def send(self, message: Any) -> None:
-        self.sent.append(message)
-
-    async def run(self, application: Any) -> Exchange:
-        await application(self.scope, self.receive, self.send)
-        return self
-
-    @property
-    def status(self) -> int:
-        return int(self.sent[0]["status"])
-
-    @property
-    def body(self) -> bytes:
-        return b"".join(each["body"] for each in self.sent[1:])
-
-
-def exchange(application: Any, scope: dict[str, Any], *chunks: bytes, **more: Any) -> Exchange:
-    return asyncio.run(Exchange(scope, *chunks, **more).run(application))
 
 
 def direct(**options: Any) -> MCPApplication:
@@ -505,6 +464,22 @@ def test_a_connection_is_kept_as_long_as_the_site_says(
     assert {name.startswith("mcp_bridge") for name in closed} == ({True} if max_age == 0 else set())
     monkeypatch.undo()
     application.threads.stop()
+
+
+def test_a_connection_that_cannot_be_looked_at_is_an_error_of_the_request(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def query() -> int:
+        """Query the database."""
+        return Group.objects.count()
+
+    serve(settings, query, public=True, read_only=True)
+    application, (scope, body) = direct(), scope_of("query")
+    assert b'"isError":false' in exchange(application, scope, body).body
+    with monkeypatch.context() as patched:
+        patched.setattr(type(connections["default"]), "close_if_unusable_or_obsolete", None)
+        assert b"-32603" in exchange(application, scope, body).body
+    assert b'"isError":false' in exchange(application, scope, body).body
 
 
 # Signals.
