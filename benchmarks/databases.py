@@ -137,8 +137,10 @@ def durability(url: str) -> str:
 
 
 def inherited() -> dict[str, str]:
-    # Options of somebody's own would make one gunicorn differ from another.
-    return {name: os.environ[name] for name in os.environ if name != "GUNICORN_CMD_ARGS"}
+    # Options of somebody's own would make one gunicorn differ from another, and what runs from a
+    # checkout would be compiled at each start, as nothing is that is installed.
+    own = {"GUNICORN_CMD_ARGS", "PYTHONDONTWRITEBYTECODE"}
+    return {name: value for name, value in os.environ.items() if name not in own}
 
 
 def prepare(variables: dict[str, str], place: str) -> str:
