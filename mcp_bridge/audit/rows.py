@@ -25,7 +25,7 @@ from django.db import (
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_bridge.audit.writer import PATIENCE, Writer
-from mcp_bridge.calls.threads import made_connection
+from mcp_bridge.calls.running import is_in_transaction
 from mcp_bridge.conf import conf
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol.text import storable
@@ -140,9 +140,8 @@ def flush() -> None:
 
 def _may_wait(using: str) -> bool:
     """Return whether another connection can write to the database what this one would write now."""
-    connection = made_connection(using)
-    if connection is not None and connection.in_atomic_block:
-        # In somebody else's transaction.
+    # Not where that would be in somebody else's transaction.
+    if is_in_transaction(using):
         return False
     return _is_for_all(using, str(connections.settings[using]["NAME"]))
 

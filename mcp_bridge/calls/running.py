@@ -49,7 +49,7 @@ def run(call: ToolCall, before_commit: BeforeCommit) -> CallToolResult:
     TransactionManagementError where the tool went on after an error of the database.
     """
     databases = _databases(call.tool, bool(call.context.client.capabilities))
-    if not any(databases) and not _is_in_transaction():
+    if not any(databases) and not any(map(is_in_transaction, connections.settings)):
         return encode_result(call, _returned(call, call.tool.invoke))
     with CallTransactions(*databases) as transactions:
         transactions.begin()
@@ -179,15 +179,11 @@ async def _awaited(value: Any) -> Any:
         raise ToolExit(f"The tool raised {exit_!r}.") from exit_
 
 
-def _is_in_transaction() -> bool:
-    """Return whether a transaction of somebody else's is open in this thread."""
-    # As ``connections.all(initialized_only=True)`` has them, at a quarter of its cost.
-    initialized: Any = connections._connections  # type: ignore[attr-defined]
-    for alias in connections.settings:
-        connection = getattr(initialized, alias, None)
-        if connection is not None and connection.in_atomic_block:
-            return True
-    return False
+def is_in_transaction(alias: str) -> bool:
+    """Return whether a transaction is open in this thread, or this task on an event loop."""
+    # ``connections[alias]`` would make a connection where there is none, in each task anew.
+    made = getattr(connections._connections, alias, None)  # type: ignore[attr-defined]
+    return made is not None and made.in_atomic_block
 
 
 @lru_cache(maxsize=4096)
