@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from traceback import extract_tb
 
 from django.conf import settings
 from django.core import checks
@@ -63,3 +64,12 @@ class Source(ABC):
 def first_line(text: Exception | str) -> str:
     """Return the first line of a text without its full stop; of an empty one its class's name."""
     return (str(text).splitlines() or [type(text).__name__])[0].rstrip(".")
+
+
+def mend_import(exception: Exception) -> str | None:
+    """Return what to do about a module that raised when it was imported; None where none did."""
+    # The modules that were being imported, of which the last one raised.
+    frames = [each for each in extract_tb(exception.__traceback__) if each.name == "<module>"]
+    if not frames:
+        return None
+    return f"Mend {frames[-1].filename}:{frames[-1].lineno}, which raises when it is imported."

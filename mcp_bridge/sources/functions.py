@@ -6,7 +6,6 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
-from traceback import extract_tb
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
@@ -15,27 +14,19 @@ from django.core import checks
 from django.utils.module_loading import module_has_submodule
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features import AccessRule, Context, Tool, ToolOptions
+from mcp_bridge.features import Context, Tool, ToolOptions
 from mcp_bridge.features.marks import Toolset, options_of, toolset_of
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.schemas import Signature
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.sources.base import Source, first_line
+from mcp_bridge.sources.base import Source, first_line, mend_import
 from mcp_bridge.sources.marked import MarkedFunction, is_exposed, withhold
 
 # The module of an app in which tools are looked for.
 MODULE: Final = "mcp_tools"
 
 
-class Function(MarkedFunction):
-    """A function of a module, or a static method: nothing of it is filled but the Context."""
-
-    def __init__(self, name: str, function: Callable[..., object], options: ToolOptions) -> None:
-        super().__init__(name, function, options)
-        self.access = AccessRule.of(options.public, options.permissions, None, None, options.scopes)
-
-
-class Method(Function):
+class Method(MarkedFunction):
     """A method of a class, whose first parameter is what ``owner`` returns for a call."""
 
     def __init__(
@@ -91,19 +82,12 @@ class FunctionSource(Source):
             try:
                 yield import_module(path)
             except Exception as exception:
-                # The modules that were being imported, of which the last one raised.
-                frames = [
-                    f"{frame.filename}:{frame.lineno}"
-                    for frame in extract_tb(exception.__traceback__)
-                    if frame.name == "<module>"
-                ]
+                hint = f"Name modules in MCP_BRIDGE['SOURCES'][{self.alias!r}] that exist."
                 self.messages.append(
                     checks.Error(
                         f"The module {path} cannot be imported, so none of its functions is a "
                         f"tool: {first_line(exception)}.",
-                        hint=f"Mend {frames[-1]}, which raises when it is imported."
-                        if frames
-                        else f"Name modules in MCP_BRIDGE['SOURCES'][{self.alias!r}] that exist.",
+                        hint=mend_import(exception) or hint,
                         id="mcp_bridge.E010",
                     )
                 )
@@ -124,7 +108,8 @@ class FunctionSource(Source):
             if not issubclass(type(value), type):
                 options = options_of(value)
                 if options is not None and is_exposed(value, options):
-                    yield Function(prefix + (options.name or value.__name__), value, options)
+                    named = prefix + (options.name or value.__name__)
+                    yield MarkedFunction(named, value, options)
             elif (toolset := toolset_of(value)) is not None:
                 toolsets.append(value)
                 yield from self._methods(value, toolset, prefix)
@@ -154,7 +139,6 @@ class FunctionSource(Source):
         separator = "." if conf.TOOL_NAME_STYLE == "dotted" else "_"
         for name in dir(kind):
             method = inspect.getattr_static(kind, name)
-            is_bound = not isinstance(method, staticmethod)
             function = getattr(method, "__func__", method)
             # The mark may stand on either side of @staticmethod and @classmethod.
             own = options_of(method) or options_of(function)
@@ -170,12 +154,11 @@ class FunctionSource(Source):
                 continue
             parts = [part for part in (toolset.prefix, name) if part]
             named = prefix + (options.name or separator.join(parts))
-            if not is_bound:
-                yield Function(named, function, options)
-            elif isinstance(method, classmethod):
-                yield Method(named, function, options, lambda context: kind)
+            if isinstance(method, staticmethod):
+                yield MarkedFunction(named, function, options)
             else:
-                yield Method(named, function, options, make)
+                owner = (lambda context: kind) if isinstance(method, classmethod) else make
+                yield Method(named, function, options, owner)
 
 
 def _maker(kind: type) -> Callable[[Context], object]:

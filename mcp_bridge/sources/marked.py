@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from abc import ABC
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -30,20 +29,29 @@ from mcp_bridge.sources.base import NotYet, Source, first_line
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
-class MarkedFunction(ABC):
+class MarkedFunction:
     """
-    A function with a mark: subclass it with the parts of its tool that only a source knows.
+    A function with a mark: subclass it where only a source knows parts of its tool.
 
-    ``filled`` names the parameter that the source fills itself, with what ``fill`` returns.
+    ``predicate`` is the source's own condition for who may call. ``filled`` names the parameter
+    that the source fills itself, with what ``fill`` returns.
     """
 
-    access: AccessRule
     filled: str | None = None
 
-    def __init__(self, name: str, function: Callable[..., object], options: ToolOptions) -> None:
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., object],
+        options: ToolOptions,
+        predicate: Callable[[Context], object] | None = None,
+    ) -> None:
         self.name = name
         self.function = function
         self.options = options
+        self.access = AccessRule.of(
+            options.public, options.permissions, predicate, None, options.scopes
+        )
 
     def fill(self, context: Context) -> object:
         """Return the value of the parameter that the source fills, for one call."""

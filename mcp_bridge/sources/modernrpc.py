@@ -14,7 +14,6 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from traceback import extract_tb
 from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
@@ -29,11 +28,11 @@ from modernrpc.server import RpcNamespace, RpcServer
 
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError
-from mcp_bridge.features import AccessRule, Context, Tool, ToolCall, ToolOptions
+from mcp_bridge.features import Context, Tool, ToolCall, ToolOptions
 from mcp_bridge.features.marks import options_by_namespace, options_of
 from mcp_bridge.protocol import ProtocolError
 from mcp_bridge.protocol.jsonrpc import JSONObject
-from mcp_bridge.sources.base import Source, first_line
+from mcp_bridge.sources.base import Source, first_line, mend_import
 from mcp_bridge.sources.marked import MarkedFunction, is_exposed, location, withhold
 
 # For hints: the setting of a server that stands at no address of its own.
@@ -98,17 +97,11 @@ class ModernRPCSource(Source):
                 servers.append(server)
             except Exception as exception:
                 hint = "Give the dotted path of a modernrpc.server.RpcServer."
-                # The modules that were being imported, of which the last one raised.
-                frames = extract_tb(exception.__traceback__)
-                for frame in [each for each in frames if each.name == "<module>"][-1:]:
-                    hint = (
-                        f"Mend {frame.filename}:{frame.lineno}, which raises when it is imported."
-                    )
                 self.messages.append(
                     checks.Error(
                         f"MCP_BRIDGE['SOURCES'][{self.alias!r}] names the server {path!r}: "
                         f"{first_line(exception)}.",
-                        hint=hint,
+                        hint=mend_import(exception) or hint,
                         id="mcp_bridge.E004",
                     )
                 )
@@ -151,14 +144,11 @@ class Procedure(MarkedFunction):
     def __init__(
         self, name: str, server: RpcServer, wrapper: ProcedureWrapper, options: ToolOptions
     ) -> None:
-        super().__init__(name, wrapper.func_or_coro, options)
+        predicate = None if _is_open(wrapper) else self._is_permitted
+        super().__init__(name, wrapper.func_or_coro, options, predicate)
         self.server = server
         self.wrapper = wrapper
         self.filled = wrapper.context_target or None
-        predicate = None if _is_open(wrapper) else self._is_permitted
-        self.access = AccessRule.of(
-            options.public, options.permissions, predicate, None, options.scopes
-        )
 
     def _is_permitted(self, context: Context) -> object:
         """Return what the procedure's own ``auth`` says."""
