@@ -100,6 +100,9 @@ LOGGING = {
 # The results of procedures are dataclasses and content blocks, which plain JSON does not know.
 MODERNRPC_JSON_SERIALIZER = {"class": "testproject.newsroom.encoding.RpcJsonSerializer"}
 
+# So that what @extend_schema says of a view is told.
+REST_FRAMEWORK = {"DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
+
 MCP_BRIDGE = {
     "SERVER_INFO": {"name": "newsroom", "version": "1.0"},
     "AUDIT": {"ARGUMENTS": "redacted"},

@@ -80,7 +80,7 @@ class ViewCaller:
             body=wanted.body,
             content_type=wanted.content_type or "",
         )
-        match = in_process.resolve(request, route.callback, route.pattern, self._urlconf)
+        match = in_process.resolve(request, route.callback, route.route, self._urlconf)
         log_in(self._endpoint, request)
         return request, match
 

@@ -98,7 +98,7 @@ class Endpoint:
         return f"_{self.method.lower()}" if is_shared else ""
 
     def __str__(self) -> str:
-        return f"{self.method} {self.route.template} ({self.place})"
+        return f"{self.method} {self.route} ({self.place})"
 
 
 def plain_name(name: str) -> str:
