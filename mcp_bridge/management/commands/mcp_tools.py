@@ -76,12 +76,8 @@ class Command(TablesCommand):
             self.stdout.write(dumps(described, indent=2))
             return
         for tool, status in listed:
-            rule = tool.access
-            needs = ["everybody"] if rule.public else [*rule.permissions] or ["authenticated users"]
-            if rule.predicate is not None:
-                needs.append("the procedure's own auth")
             self.stdout.write(self.style.MIGRATE_HEADING(tool.name))
-            self.stdout.write(f"    source: {tool.source}\n    access: {' + '.join(needs)}")
+            self.stdout.write(f"    source: {tool.source}\n    access: {tool.access.words}")
             hints = ", ".join(name for name, is_so in tool.annotations.items() if is_so)
             if hints:
                 self.stdout.write(f"    hints:  {hints}")
