@@ -41,7 +41,8 @@ def why_missing(name: str, user: AbstractBaseUser | AnonymousUser) -> str | None
     if name in discovered.tools:
         return _WITHHELD[registry.statuses[name]]
     if name in discovered.candidates:
-        return discovered.candidates.errors.get(name) or _CANDIDATE
+        reason = discovered.candidates.errors.get(name)
+        return f"It is a candidate that can be no tool now: {reason}." if reason else _CANDIDATE
     for message in discovered.messages:
         # The name as a word of its own, with or without quotation marks.
         is_named = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", message.msg)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from io import StringIO
 from typing import Any
 
 import pytest
 from django.core import checks
-from django.db import OperationalError
+from django.core.management import call_command
+from django.db import OperationalError, connection
+from django.db.models import QuerySet
+from django.test.utils import CaptureQueriesContext
 from django.urls import path
 from modernrpc import RpcRequestContext
 from modernrpc.server import RpcServer
 
 from mcp_bridge import mcp_tool
 from mcp_bridge.features import Candidate, Tool
-from mcp_bridge.models import ToolSetting
+from mcp_bridge.management.missing import why_missing
+from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.sources.base import Source
 from mcp_bridge.testing import MCPError, text_of
@@ -292,3 +298,96 @@ def test_a_source_that_cannot_list_its_candidates_serves_its_tools(
     assert listed(modern) == ["marked"]
     (message,) = messages("mcp_bridge.W093")
     assert "['own'] cannot be listed: list index out of range." in message
+
+
+# The command.
+
+
+def printed(*arguments: str) -> str:
+    out = StringIO()
+    call_command("mcp_tools", *arguments, stdout=out, stderr=out, no_color=True)
+    return out.getvalue()
+
+
+def test_the_command_prints_candidates_and_builds_none(own: type[OwnSource]) -> None:
+    assert printed("--candidates") == (
+        "one\n    source: own\n    access: not known yet\n"
+        "two\n    source: own\n    access: not known yet\n"
+        "\n2 candidates, 0 of them switched on in the admin.\n"
+    )
+    assert own.built == []
+    set_tool("two", chosen=True)
+    text = printed("--candidates")
+    assert "two\n    source: own\n    access: not known yet\n    state:  switched on\n" in text
+    assert "2 candidates, 1 of them switched on in the admin." in text
+
+
+def test_the_command_gives_them_as_json(settings: Any) -> None:
+    serve(settings, double)
+    (described,) = json.loads(printed("--candidates", "--json"))
+    assert described.pop("source").startswith("tests/sources/test_candidates.py:")
+    assert described == {
+        "name": "double",
+        "summary": "Double a number.",
+        "offered_by": "rpc",
+        "app": "tests",
+        "access": "authenticated users",
+        "annotations": {},
+        "status": "off",
+    }
+
+
+def test_a_person_who_asks_why_a_tool_is_missing_is_told_of_candidates(
+    own: type[OwnSource], user: Any
+) -> None:
+    assert (why_missing("one", user) or "").startswith("It is a candidate, off until")
+    own.raises.append(ValueError("It has no table."))
+    set_tool("one", chosen=True)
+    assert why_missing("one", user) == (
+        "It is a candidate that can be no tool now: It has no table."
+    )
+
+
+# Several processes, and databases that are not there.
+
+
+def test_a_switch_in_another_process_takes_effect(
+    own: type[OwnSource], modern: CheckedClient
+) -> None:
+    assert listed(modern) == ["marked"]
+    # Without the signals of this process, as another one has written it.
+    rows = QuerySet(ToolSetting)
+    rows.bulk_create([ToolSetting(name="one", chosen=True)])
+    QuerySet(Generation).filter(pk=1).update(value="another")
+    assert listed(modern) == ["marked", "one"]
+    rows.filter(name="one").update(enabled=False)
+    QuerySet(Generation).filter(pk=1).update(value="a third")
+    assert listed(modern) == ["marked"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_checks_without_the_tables_warn_and_do_not_fail(own: type[OwnSource]) -> None:
+    def rename(old: str, new: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER TABLE {old} RENAME TO {new}")
+
+    table = ToolSetting._meta.db_table
+    rename(table, "elsewhere")
+    try:
+        registry.forget()
+        assert names() == ["marked"]
+        (message,) = messages("mcp_bridge.W094")
+        assert message.startswith("The candidates that are switched on cannot be read: ")
+        assert table in message
+    finally:
+        rename("elsewhere", table)
+
+
+def test_sites_without_candidates_ask_no_more_of_the_database(
+    settings: Any, modern: CheckedClient
+) -> None:
+    serve(settings, mcp_tool(_marked()), EXPOSE="marked")
+    modern.list_tools()
+    with CaptureQueriesContext(connection) as queries:
+        _ = registry.discovered
+    assert len(queries) == 0
