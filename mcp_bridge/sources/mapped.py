@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
-
-from django.core import checks
+from typing import Any
 
 from mcp_bridge.calls.arguments import plain_checker
 from mcp_bridge.calls.results import encoder
@@ -15,16 +12,12 @@ from mcp_bridge.features import Tool, ToolCall, ToolOptions
 from mcp_bridge.protocol import CallToolResult, JSONSchema
 from mcp_bridge.schemas import Outputs, Signature
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.sources.base import Source
 from mcp_bridge.sources.marked import MarkedFunction
+from mcp_bridge.sources.messages import check_name
 from mcp_bridge.sources.operations.mapping import MappedOperation
-
-# The names that the large clients accept.
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def operation_tool(
-    source: Source,
     name: str,
     mapped: MappedOperation,
     options: ToolOptions,
@@ -34,45 +27,23 @@ def operation_tool(
     invoke: Callable[[ToolCall], Any],
     hints: Mapping[str, bool],
     **others: Any,
-) -> Tool | None:
+) -> Tool:
     """
-    Return the tool of an operation, or None where there can be none: ``source.messages`` says why.
+    Return the tool of an operation, under the options of its mark.
 
     ``invoke`` returns a CallToolResult. ``hints`` are those of the source, under those of the mark;
-    ``others`` are further fields of Tool. Raises ValueError for a precheck that takes what the tool
-    does not.
+    ``others`` are further fields of Tool. Raises IllegalName, and ValueError for a precheck that
+    takes what the tool does not.
     """
-    if not _NAME.fullmatch(name):
-        source.messages.append(
-            checks.Error(
-                f"{name!r} ({where}) is no name for a tool, so the view is not served.",
-                hint="Clients accept 1 to 64 of the characters A-Z a-z 0-9 _ and -: give a name.",
-                id="mcp_bridge.E005",
-            )
-        )
-        return None
-    schema = options.input_schema or mapped.input_schema
-    annotations = {**mapped.annotations, **hints}
-    if options.read_only:
-        annotations = {"readOnlyHint": True}
-    description = mapped.description if options.description is None else options.description
-    if not str(description).strip():
-        source.messages.append(
-            checks.Warning(
-                f"{name} ({where}) has no description.",
-                hint="Write a docstring that tells a model what the tool does and when to use it, "
-                "or give a description.",
-                id="mcp_bridge.W002",
-            )
-        )
-    promised = options.output_schema
+    check_name(name, where)
+    schema, promised = options.input_schema or mapped.input_schema, options.output_schema
     return Tool(
         name=name,
         title=mapped.title if options.title is None else options.title,
-        description=description,
+        description=mapped.description if options.description is None else options.description,
         input_schema=schema,
         output_schema=promised or mapped.output_schema,
-        annotations={**annotations, **options.annotations},
+        annotations={**({} if options.read_only else hints), **options.annotations},
         icons=options.icons,
         meta={**(mapped.meta or {}), **(options.meta or {})} or None,
         check=plain_checker(schema),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from asgiref.sync import iscoroutinefunction
 from django.apps import apps
@@ -24,15 +23,15 @@ from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters, is_plain
 from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.sources.base import NotYet, Source, first_line
+from mcp_bridge.sources.base import Source, first_line
+from mcp_bridge.sources.messages import (
+    IllegalName,
+    check_name,
+    illegal_name,
+    no_description,
+    not_yet,
+)
 from mcp_bridge.sources.secrets import member_names
-
-# The names that the large clients accept; a dot only where the site asked for dotted names.
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-
-
-class IllegalName(ValueError):
-    """A name that clients refuse for a tool."""
 
 
 class UnreadHints(ValueError):
@@ -103,25 +102,11 @@ class MarkedFunction:
         try:
             tool = self.build()
         except IllegalName as exception:
-            source.messages.append(
-                checks.Error(
-                    f"{exception}, so the function is not served.",
-                    hint="Clients accept 1 to 64 of the characters A-Z a-z 0-9 _ and -: give "
-                    "mcp_tool(name=...).",
-                    id="mcp_bridge.E005",
-                )
-            )
+            source.messages.append(illegal_name(exception))
             return None
         except tuple(TRANSIENT) as exception:
-            source.messages.append(
-                NotYet(
-                    f"{where} is marked as a tool but not served yet, since its types read from "
-                    f"the database: {first_line(exception)}.",
-                    hint="Run manage.py migrate and add the rows that are missing: a process that "
-                    "runs already tries again by itself.",
-                    id="mcp_bridge.W019",
-                )
-            )
+            why = "its types read from the database"
+            source.messages.append(not_yet(where, why, exception))
             return None
         except Exception as exception:
             # Types describe themselves with code of the site's own, which may raise anything.
@@ -139,14 +124,7 @@ class MarkedFunction:
             for sentence in self.unread
         ]
         if not str(tool.description).strip():
-            source.messages.append(
-                checks.Warning(
-                    f"{where} has no description.",
-                    hint="Write a docstring that tells a model what the tool does and when to use "
-                    "it, or give mcp_tool(description=...).",
-                    id="mcp_bridge.W002",
-                )
-            )
+            source.messages.append(no_description(where))
         return tool
 
     def build(self) -> Tool:
@@ -157,8 +135,7 @@ class MarkedFunction:
         """
         options = self.options
         is_dotted = conf.TOOL_NAME_STYLE == "dotted"
-        if not _NAME.fullmatch(self.name) or ("." in self.name and not is_dotted):
-            raise IllegalName(f"{self.name!r} ({location(self.function)}) is no name for a tool")
+        check_name(self.name, location(self.function), is_dotted=is_dotted)
         signature = Signature.of(self.function, skip=self._skip)
         inputs = Inputs(signature)
         outputs = Outputs(signature.returns, signature.returns_description)

@@ -36,9 +36,14 @@ class Endpoint:
     others: list[Endpoint] = field(repr=False)
 
     @property
+    def handler(self) -> Any:
+        """The method of the class that answers."""
+        return getattr(self.route.kind, self.action)
+
+    @property
     def function(self) -> Callable[..., Any]:
-        """What answers: a method of the class, or the function that ``@api_view`` stands around."""
-        function: Any = getattr(self.route.kind, self.action)
+        """The same, or the function that ``@api_view`` stands around."""
+        function = self.handler
         if self.is_function_view:
             for cell in function.__closure__ or ():
                 if callable(cell.cell_contents):

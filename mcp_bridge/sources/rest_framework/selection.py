@@ -9,12 +9,13 @@ from typing import Any, Final
 
 from mcp_bridge.features import ToolOptions
 from mcp_bridge.features.marks import options_in, toolset_of
+from mcp_bridge.sources.operations.mapping import HINTS
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
 
 # Apps whose views make, change or return secrets: none of theirs is offered by itself.
 NEVER: Final = frozenset(
     (
-        *("allauth", "dj_rest_auth", "djoser", "knox", "oauth2_provider"),
+        *("allauth", "dj_rest_auth", "djoser", "knox", "mcp_bridge", "oauth2_provider"),
         *("rest_framework.authtoken", "rest_framework_simplejwt", "two_factor"),
     )
 )
@@ -87,10 +88,6 @@ class Selected:
     stem: str | None = None
     is_named: bool = True
 
-    @property
-    def where(self) -> str:
-        return str(self.endpoint)
-
 
 def select(endpoint: Endpoint, lines: Iterable[Line]) -> Selected | None:
     """
@@ -121,6 +118,12 @@ def select(endpoint: Endpoint, lines: Iterable[Line]) -> Selected | None:
         stem=None if toolset is None else toolset.prefix,
         is_named=is_named or mark is not None,
     )
+
+
+def hints_of(endpoint: Endpoint) -> Mapping[str, bool]:
+    """Return what an endpoint promises by its method, and by the action that DRF has for it."""
+    hints = HINTS.get(endpoint.method.lower(), {})
+    return {**hints, "destructiveHint": False} if endpoint.action == "create" else hints
 
 
 def is_never_offered(endpoint: Endpoint) -> bool:
