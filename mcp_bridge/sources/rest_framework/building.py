@@ -86,7 +86,7 @@ class Builder:
             # Django has no public way to read the mark of transaction.non_atomic_requests.
             non_atomic=frozenset(getattr(endpoint.route.callback, "_non_atomic_requests", ())),
             source=location(endpoint.function),
-            function=f"{endpoint.place}.{endpoint.action}",
+            function=endpoint.path,
         )
         return Made(tool, _warnings(f"{name} ({endpoint})", selected, description, mapped))
 

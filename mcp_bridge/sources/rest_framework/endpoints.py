@@ -80,6 +80,11 @@ class Endpoint:
         return f"{kind.__module__}.{name}"
 
     @property
+    def path(self) -> str:
+        """The dotted path of what answers."""
+        return self.place if self.is_function_view else f"{self.place}.{self.action}"
+
+    @property
     def own_name(self) -> str:
         """The name where nobody has given one."""
         basename = self.route.initkwargs.get("basename")

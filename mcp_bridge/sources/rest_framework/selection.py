@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from mcp_bridge.features import ToolOptions
 from mcp_bridge.features.marks import options_in, toolset_of
+from mcp_bridge.features.secrets import names_secret, names_session
 from mcp_bridge.sources.operations.mapping import HINTS
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
 
@@ -127,6 +128,9 @@ def hints_of(endpoint: Endpoint) -> Mapping[str, bool]:
 
 
 def is_never_offered(endpoint: Endpoint) -> bool:
-    """Return whether a view is of an app that handles credentials, or made of one of its views."""
-    modules = (base.__module__ for base in endpoint.route.kind.__mro__)
-    return any(f"{module}.".startswith(f"{app}.") for module in modules for app in NEVER)
+    """Return whether a view handles credentials: by its app or a base's, its name or its path."""
+    kind, route = endpoint.route.kind, endpoint.route
+    if any(f"{base.__module__}.".startswith(f"{app}.") for base in kind.__mro__ for app in NEVER):
+        return True
+    names = (kind.__name__, route.full_name, str(route))
+    return any(names_secret(name) or names_session(name) for name in names)

@@ -201,7 +201,7 @@ class RESTFrameworkSource(Source):
             who=rule.words,
             members=_member_names(endpoint),
             source=location(endpoint.function),
-            function=f"{endpoint.place}.{endpoint.action}",
+            function=endpoint.path,
         )
 
     def _build(self, name: str, chosen: Selected) -> Tool:
