@@ -137,6 +137,9 @@ def login(user: str) -> bool: ...
 def reset_token(user: str) -> str: ...
 
 
+def pin_article(number: int) -> int: ...
+
+
 def of_the_site(vat_number: str) -> str: ...
 
 
@@ -146,7 +149,7 @@ def with_context(number: int, *, rpc: RpcRequestContext) -> int: ...
 def test_what_takes_or_gives_secrets_and_what_is_put_aside_is_no_candidate(settings: Any) -> None:
     server = serve(
         settings,
-        *(takes_password, gives_token, login, reset_token, of_the_site, double),
+        *(takes_password, gives_token, login, reset_token, of_the_site, double, pin_article),
         mcp_tool(exposed=False)(_marked()),
         AUDIT={"SENSITIVE_NAMES": ["VAT-number"]},
     )
@@ -156,7 +159,7 @@ def test_what_takes_or_gives_secrets_and_what_is_put_aside_is_no_candidate(setti
     server.register_procedure(name="system.double")(double)
     server.register_procedure(context_target="rpc")(with_context)
     registry.reload()
-    assert candidates() == ["double", "with_context"]
+    assert candidates() == ["double", "pin_article", "with_context"]
 
 
 # Off and on.
