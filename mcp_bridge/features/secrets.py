@@ -15,8 +15,10 @@ SENSITIVE: Final = (
 )
 # Too short for that: words of their own.
 SENSITIVE_WORDS: Final = frozenset({"auth", "cvc", "cvv", "otp", "pass", "pin", "pwd", "ssn"})
-# Words of operations that begin or end a session, whatever their arguments are called.
-_SESSIONS: Final = frozenset({"hijack", "impersonate", "login", "logout", "signin", "signup"})
+# Words of operations that deal with credentials or sessions, whatever their arguments are called.
+_ACTS: Final = frozenset(
+    {"auth", "hijack", "impersonate", "login", "logout", "otp", "pwd", "signin", "signup"}
+)
 _DIVIDERS: Final = re.compile(r"[\W_]+")
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
@@ -28,14 +30,16 @@ def plain(name: str) -> str:
 
 def names_secret(text: str, parts: Iterable[str] = SENSITIVE) -> bool:
     """Return whether a name, or any name in a text, is that of a secret; ``parts`` are plain."""
+    return _holds(text, parts, SENSITIVE_WORDS)
+
+
+def deals_with_secrets(name: str, parts: Iterable[str] = SENSITIVE) -> bool:
+    """Return whether the name of an operation says that it makes, changes or reads secrets."""
+    return _holds(name, parts, _ACTS)
+
+
+def _holds(text: str, parts: Iterable[str], words: frozenset[str]) -> bool:
     whole = plain(text)
-    return any(part in whole for part in parts) or not SENSITIVE_WORDS.isdisjoint(_words(text))
-
-
-def names_session(text: str) -> bool:
-    """Return whether the name of an operation says that it begins or ends a session."""
-    return not _SESSIONS.isdisjoint(_words(text))
-
-
-def _words(text: str) -> set[str]:
-    return {word.lower() for word in _WORDS.findall(text)}
+    return any(part in whole for part in parts) or any(
+        word.lower() in words for word in _WORDS.findall(text)
+    )

@@ -107,7 +107,7 @@ class AccessRule:
     def words(self) -> str:
         """What the code asks of a caller, in a few words."""
         needs = ["everybody"] if self.public else [*self.permissions] or ["authenticated users"]
-        return " + ".join([*needs, *["the procedure's own auth"] * (self.predicate is not None)])
+        return " + ".join([*needs, *["the code's own rule"] * (self.predicate is not None)])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

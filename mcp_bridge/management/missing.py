@@ -76,7 +76,7 @@ def _words(need: Need | None, rule: AccessRule, user: AbstractBaseUser | Anonymo
         case "scopes":
             return f"The credential lacks one of the scopes {' '.join(rule.scopes)}."
         case "predicate":
-            return f"The procedure's own auth refuses {name}."
+            return f"The code's own rule refuses {name}."
 
 
 def _listed(noun: str, names: list[str]) -> str:

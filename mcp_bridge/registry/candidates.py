@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from time import monotonic
 from typing import Final, NamedTuple
 
@@ -12,7 +12,7 @@ from django.core import checks
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Candidate, Tool
-from mcp_bridge.features.secrets import names_session
+from mcp_bridge.features.secrets import deals_with_secrets
 from mcp_bridge.sources.base import NotYet, first_line
 from mcp_bridge.sources.secrets import secret_among, secret_member
 
@@ -45,7 +45,9 @@ class Candidates(Mapping[str, Offered]):
     A tool is built once, and again after a failure.
     """
 
-    def __init__(self, offered: Mapping[str, Offered]) -> None:
+    def __init__(self, offered: Mapping[str, Offered], taken: Iterable[str] = ()) -> None:
+        # The names of tools of the code, which an administrator may have switched on before.
+        self._taken = frozenset(taken)
         self._offered = {name: offered[name] for name in sorted(offered)}
         self.errors: dict[str, str] = {}
         self._built: dict[str, Tool] = {}
@@ -86,10 +88,11 @@ class Candidates(Mapping[str, Offered]):
         """
         with self._building:
             began = monotonic()
-            if names == self._names and began < self._again:
+            # Mostly the same object, since it is asked for each row of the admin's list.
+            if (names is self._names or names == self._names) and began < self._again:
                 return self._chosen
             tools, messages = [], []
-            for name in sorted(names):
+            for name in sorted(names - self._taken):
                 try:
                     tools.append(self.build(name))
                 except KeyError:
@@ -155,18 +158,23 @@ def where(candidate: Candidate) -> str:
 
 
 def choose(
-    offers: Iterable[Offered], tools: Container[str]
+    offers: Iterable[Offered], tools: Collection[str]
 ) -> tuple[Candidates, list[checks.CheckMessage]]:
     """
     Return what may be switched on: without secrets, and under names that nothing else has.
 
     ``tools`` are the names of the tools of the code. The messages are on names that are taken.
     """
+    offers = list(offers)
+    # Many candidates have the same members.
+    members = frozenset().union(*(each.candidate.members for each in offers))
+    secret = {name for name in members if secret_among([name])}
     by_name: dict[str, list[Offered]] = {}
     for offer in offers:
         candidate = offer.candidate
-        own = (candidate.name, candidate.function.rpartition(".")[2])
-        if not any(map(names_session, own)) and not secret_among((*own, *candidate.members)):
+        own = f"{candidate.name} {candidate.function.rpartition('.')[2]}"
+        is_secret = deals_with_secrets(own, conf.sensitive_names)
+        if not is_secret and secret.isdisjoint(candidate.members):
             by_name.setdefault(candidate.name, []).append(offer)
     messages: list[checks.CheckMessage] = []
     for name, found in by_name.items():
@@ -187,4 +195,4 @@ def choose(
     free = {
         name: found[0] for name, found in by_name.items() if len(found) == 1 and name not in tools
     }
-    return Candidates(free), messages
+    return Candidates(free, tools), messages

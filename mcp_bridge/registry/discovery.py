@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from traceback import extract_tb
 from typing import Final, NamedTuple
 
 from django.conf import settings
 from django.core import checks
+from django.db import DatabaseError
 from django.utils.module_loading import import_string
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.registry.candidates import Candidates, Offered, choose
 from mcp_bridge.schemas import forget_hints
-from mcp_bridge.sources.base import NotYet, Source, first_line
+from mcp_bridge.sources.base import NotYet, Source, first_line, mend_import
 
 # The source of an entry of SOURCES that names none.
 _BACKEND: Final = "mcp_bridge.sources.modernrpc.ModernRPCSource"
@@ -58,7 +60,11 @@ def read_sources() -> Found:
                 )
             )
             continue
-        tools = source.tools()
+        try:
+            tools = source.tools()
+        except Exception as exception:
+            messages.append(_unread(alias, exception))
+            continue
         for tool in tools:
             found.setdefault(tool.name, []).append(tool)
         try:
@@ -97,3 +103,25 @@ def read_sources() -> Found:
     # Of two tools with one name neither is served: a caller could not know which it would get.
     tools = [tools[0] for tools in found.values() if len(tools) == 1]
     return Found(tools, [*messages, *taken], candidates)
+
+
+def _unread(alias: str, exception: Exception) -> checks.CheckMessage:
+    """Return the message of a source whose tools cannot be read at all, now or ever."""
+    where = f"MCP_BRIDGE['SOURCES'][{alias!r}]"
+    if isinstance(exception, DatabaseError):
+        # An error would stop "manage.py migrate", which may be what is missing.
+        return NotYet(
+            f"{where} has no tools yet, since they are read from the database: "
+            f"{first_line(exception)}.",
+            hint="Run manage.py migrate: a process that runs already tries again by itself.",
+            id="mcp_bridge.W018",
+        )
+    last = extract_tb(exception.__traceback__)[-1]
+    return checks.Error(
+        f"{where} has no tools, since reading them failed: {type(exception).__name__}: "
+        f"{first_line(exception)}.",
+        hint=mend_import(exception)
+        or f"It was raised at {last.filename}:{last.lineno}: mend "
+        "what is wrong there, or take the source out of SOURCES.",
+        id="mcp_bridge.E011",
+    )

@@ -246,7 +246,7 @@ class Registry:
         """Return the tools of the code with those of the named candidates, if there are any."""
         if not of_code.candidates:
             return of_code
-        chosen = of_code.candidates.chosen(names - of_code.tools.keys())
+        chosen = of_code.candidates.chosen(names)
         if chosen == Chosen():
             return of_code
         joined = self._joined

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from io import StringIO
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -31,6 +33,7 @@ from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route
 from tests.sources.offers.own import count, tool
 from tests.support.serving import messages, names, set_tool
+from tests.test_docs_code import run
 
 OWN = {"own": {"BACKEND": f"{__name__}.OwnSource"}}
 
@@ -134,6 +137,9 @@ def login(user: str) -> bool: ...
 def reset_token(user: str) -> str: ...
 
 
+def pin_article(number: int) -> int: ...
+
+
 def of_the_site(vat_number: str) -> str: ...
 
 
@@ -143,7 +149,7 @@ def with_context(number: int, *, rpc: RpcRequestContext) -> int: ...
 def test_what_takes_or_gives_secrets_and_what_is_put_aside_is_no_candidate(settings: Any) -> None:
     server = serve(
         settings,
-        *(takes_password, gives_token, login, reset_token, of_the_site, double),
+        *(takes_password, gives_token, login, reset_token, of_the_site, double, pin_article),
         mcp_tool(exposed=False)(_marked()),
         AUDIT={"SENSITIVE_NAMES": ["VAT-number"]},
     )
@@ -153,7 +159,7 @@ def test_what_takes_or_gives_secrets_and_what_is_put_aside_is_no_candidate(setti
     server.register_procedure(name="system.double")(double)
     server.register_procedure(context_target="rpc")(with_context)
     registry.reload()
-    assert candidates() == ["double", "with_context"]
+    assert candidates() == ["double", "pin_article", "with_context"]
 
 
 # Off and on.
@@ -346,6 +352,20 @@ def test_a_person_who_asks_why_a_tool_is_missing_is_told_of_candidates(
     assert why_missing("one", user) == (
         "It is a candidate that can be no tool now: It has no table."
     )
+
+
+def test_the_source_of_the_page_gives_candidates(
+    settings: Any, modern: CheckedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("mysite")
+    vars(module).update(run("sources/candidates", "class ReportSource"))
+    monkeypatch.setitem(sys.modules, "mysite", module)
+    serve(settings, SOURCES={"reports": {"BACKEND": "mysite.ReportSource"}})
+    assert candidates() == ["report_returns", "report_sales"]
+    set_tool("report_sales", chosen=True)
+    assert text_of(modern.call_tool("report_sales", {"year": 2026})) == "sales of 2026"
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "EXPOSE": "marked"}
+    assert (candidates(), listed(modern)) == ([], [])
 
 
 # Several processes, and databases that are not there.
