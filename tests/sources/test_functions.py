@@ -296,6 +296,34 @@ def test_what_can_be_no_tool_is_an_error_that_says_why(app: MakeApp, text: str, 
     assert names() == ["stock"]
 
 
+def test_classes_that_take_no_questions_may_stand_beside_toolsets(app: MakeApp) -> None:
+    app(
+        mcp_tools=dedent(STOCK)
+        + dedent(
+            """
+            @mcp_toolset
+            class Desk:
+                @mcp_tool
+                def hours(self) -> str:
+                    '''Say when it is open.'''
+                    return "9 to 5"
+
+            from typing import Protocol, TypedDict
+
+            class Row(TypedDict):
+                number: int
+
+            class Shy(type):
+                def __subclasscheck__(cls, other: type) -> bool:
+                    raise TypeError("no questions")
+
+            class Closed(metaclass=Shy): ...
+            """
+        )
+    )
+    assert names() == ["desk_hours", "stock"]
+
+
 def test_marked_methods_of_a_class_without_a_mark_are_warned_of(app: MakeApp) -> None:
     app(
         mcp_tools="""
