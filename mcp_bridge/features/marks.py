@@ -225,10 +225,16 @@ class SharedOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
-    """The mark of a class: what stands before its tools' names, and their shared options."""
+    """
+    The mark of a class: what stands before its tools' names, and their shared options.
 
-    prefix: str
+    ``prefix`` is None where it is not given. ``actions`` name methods that are tools without a mark
+    of their own, of a view of Django REST framework.
+    """
+
+    prefix: str | None
     options: ToolOptions
+    actions: tuple[str, ...] = ()
 
 
 @overload
@@ -237,12 +243,20 @@ def mcp_toolset(kind: C, /) -> C: ...
 
 @overload
 def mcp_toolset(
-    *, prefix: str | None = None, **options: Unpack[SharedOptions]
+    *,
+    prefix: str | None = None,
+    actions: Iterable[str] = (),
+    **options: Unpack[SharedOptions],
 ) -> Callable[[C], C]: ...
 
 
 def mcp_toolset(
-    kind: type | None = None, /, *, prefix: str | None = None, **options: Any
+    kind: type | None = None,
+    /,
+    *,
+    prefix: str | None = None,
+    actions: Iterable[str] = (),
+    **options: Any,
 ) -> Callable[..., object]:
     """
     Mark a class whose methods with ``@mcp_tool`` are tools, and return that very class.
@@ -250,18 +264,20 @@ def mcp_toolset(
     ``prefix`` (default: the class's name as ``snake_case``; "" for none) and the method's name make
     the tool's. ``options`` are those of ``mcp_tool`` that the tools have in common: permissions and
     scopes add up with those of a method's own mark, and of any other option the method's wins. A
-    subclass is no toolset by the mark of its base. Raises TypeError and ValueError as ``mcp_tool``
-    does.
+    subclass is no toolset by the mark of its base. ``actions`` are for a view of Django REST
+    framework: names of its actions, or of HTTP methods ("get"), that are tools without a mark.
+    Raises TypeError and ValueError as ``mcp_tool`` does.
     """
     shared = _checked("mcp_toolset", [*SharedOptions.__annotations__], options)
     if not isinstance(prefix, str | None):
         raise TypeError(f"mcp_toolset(prefix={prefix!r}): prefix must be a string.")
+    if isinstance(actions, str) or not all(isinstance(each, str) for each in (*actions,)):
+        raise TypeError(f"mcp_toolset(actions={actions!r}): actions must be a list of names.")
 
     def mark(kind: type) -> type:
         if not isinstance(kind, type):
             raise TypeError(f"mcp_toolset() marks classes, and {kind!r} is not one.")
-        own = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=.)(?=[A-Z][a-z])", "_", kind.__name__).lower()
-        setattr(kind, _TOOLSET, Toolset(own if prefix is None else prefix, shared))
+        setattr(kind, _TOOLSET, Toolset(prefix, shared, (*actions,)))
         return kind
 
     return mark if kind is None else mark(kind)
@@ -283,6 +299,17 @@ def mcp_namespace(namespace: object, /, **options: Unpack[SharedOptions]) -> Non
 
 # Not on the namespace itself, which nothing leads to once a server has taken its procedures.
 _namespaces: WeakKeyDictionary[Any, ToolOptions] = WeakKeyDictionary()
+
+
+def snake_case(name: str) -> str:
+    """Return the name of a class as a tool's name has it: ``OrderTools`` as "order_tools"."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=.)(?=[A-Z][a-z])", "_", name).lower()
+
+
+def options_in(where: str, given: Mapping[str, Any]) -> ToolOptions:
+    """Return options of ``mcp_tool`` that stand in a setting. Raises TypeError and ValueError."""
+    known = [name for name, each in ToolOptions.__dataclass_fields__.items() if each.init]
+    return _checked(where, known, dict(given))
 
 
 def _checked(mark: str, known: Iterable[str], options: dict[str, Any]) -> ToolOptions:

@@ -15,7 +15,7 @@ from django.utils.module_loading import module_has_submodule
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context, Tool, ToolOptions
-from mcp_bridge.features.marks import Toolset, options_of, toolset_of
+from mcp_bridge.features.marks import Toolset, options_of, snake_case, toolset_of
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.schemas import Signature
 from mcp_bridge.schemas.signatures import MISSING
@@ -151,7 +151,8 @@ class FunctionSource(Source):
                 continue
             if not is_exposed(function, options):
                 continue
-            parts = [part for part in (toolset.prefix, name) if part]
+            shared = snake_case(kind.__name__) if toolset.prefix is None else toolset.prefix
+            parts = [part for part in (shared, name) if part]
             named = prefix + (options.name or separator.join(parts))
             if isinstance(method, staticmethod):
                 yield MarkedFunction(named, function, options)

@@ -414,12 +414,12 @@ def test_marks_on_functions_elsewhere_are_said_to_be_lost(app: MakeApp) -> None:
 
 
 def test_the_example_of_the_page_is_served_as_it_stands(app: MakeApp, user: Any) -> None:
-    app(mcp_tools=block("functions", "class OrderTools").replace("from __future__", ""))
+    app(mcp_tools=block("sources/functions", "class OrderTools").replace("from __future__", ""))
     client = CheckedClient(user=may(user, "view_user", "change_user"))
     named = [each["name"] for each in client.list_tools()]
     assert named == ["order_cancel", "order_status", "stock"]
     for name in named:
-        assert f"`{name}`" in PAGES["docs/functions.md"]
+        assert f"`{name}`" in PAGES["docs/sources/functions.md"]
     result = client.call_tool("stock", {"sku": "lamp-1"})
     assert result["structuredContent"] == {"sku": "lamp-1", "pieces": 7}
     assert text_of(client.call_tool("stock", {"sku": "x"})) == "There is no article 'x'."
@@ -430,7 +430,7 @@ def test_the_example_of_the_page_is_served_as_it_stands(app: MakeApp, user: Any)
 
 
 def test_the_namespace_of_the_page_is_served_as_it_stands(settings: Any) -> None:
-    names_there = run("functions", "RpcNamespace()")
+    names_there = run("sources/functions", "RpcNamespace()")
     server = RpcServer()
     server.register_namespace(names_there["articles"], "articles")
     route(settings, path("rpc", server.view))

@@ -45,7 +45,7 @@ def override_hint(field: object, direction: Direction) -> TypeHint | None:
     described = has_override(field, "field")
     whole = isinstance(field, serializers.Serializer) and not described
     kind = "OpenApiSerializerExtension" if whole else "OpenApiSerializerFieldExtension"
-    with _collected_warnings():
+    with collected_warnings():
         extension = getattr(extensions, kind).get_match(field)
     if whole:
         return extension and inferred_hint(field, direction, extension)
@@ -77,7 +77,7 @@ def inferred_hint(field: object, direction: Direction, extension: Any = None) ->
     auto_schema.view = APIView(request=None)
     auto_schema.registry = ComponentRegistry()
     auto_schema.path, auto_schema.method = "/", "POST"
-    with _collected_warnings() as warnings:
+    with collected_warnings() as warnings:
         if extension:
             schema = extension.map_serializer(auto_schema, direction)
         else:
@@ -86,15 +86,19 @@ def inferred_hint(field: object, direction: Direction, extension: Any = None) ->
     if warnings or not schema:
         return None
     whole = {**schema, "$defs": auto_schema.registry.build({}).get("schemas", {})}
-    # As JSON has it: decimals as numbers, and texts that are translated when they are read.
+    return _hint(as_json(whole), direction)
+
+
+def as_json(described: object) -> Any:
+    """Return what drf-spectacular made as JSON has it: decimals as numbers, lazy texts as texts."""
     text = json.dumps(
-        whole, default=lambda each: float(each) if isinstance(each, Decimal) else str(each)
+        described, default=lambda each: float(each) if isinstance(each, Decimal) else str(each)
     )
-    return _hint(json.loads(text), direction)
+    return json.loads(text)
 
 
 @contextmanager
-def _collected_warnings() -> Iterator[list[str]]:
+def collected_warnings() -> Iterator[list[str]]:
     """Collect drf-spectacular's warnings and errors, which are then neither printed nor counted."""
     from drf_spectacular.drainage import GENERATOR_STATS
 

@@ -1,0 +1,116 @@
+"""Tools made of mapped operations, for any source whose views OpenAPI describes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from django.core import checks
+
+from mcp_bridge.calls.arguments import plain_checker
+from mcp_bridge.calls.results import encoder
+from mcp_bridge.features import Tool, ToolCall, ToolOptions
+from mcp_bridge.protocol import CallToolResult, JSONSchema
+from mcp_bridge.schemas import Outputs, Signature
+from mcp_bridge.schemas.signatures import MISSING
+from mcp_bridge.sources.base import Source
+from mcp_bridge.sources.marked import MarkedFunction
+from mcp_bridge.sources.operations.mapping import MappedOperation
+
+# The names that the large clients accept.
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def operation_tool(
+    source: Source,
+    name: str,
+    mapped: MappedOperation,
+    options: ToolOptions,
+    /,
+    *,
+    where: str,
+    invoke: Callable[[ToolCall], Any],
+    hints: Mapping[str, bool],
+    **others: Any,
+) -> Tool | None:
+    """
+    Return the tool of an operation, or None where there can be none: ``source.messages`` says why.
+
+    ``invoke`` returns a CallToolResult. ``hints`` are those of the source, under those of the mark;
+    ``others`` are further fields of Tool. Raises ValueError for a precheck that takes what the tool
+    does not.
+    """
+    if not _NAME.fullmatch(name):
+        source.messages.append(
+            checks.Error(
+                f"{name!r} ({where}) is no name for a tool, so the view is not served.",
+                hint="Clients accept 1 to 64 of the characters A-Z a-z 0-9 _ and -: give a name.",
+                id="mcp_bridge.E005",
+            )
+        )
+        return None
+    schema = options.input_schema or mapped.input_schema
+    annotations = {**mapped.annotations, **hints}
+    if options.read_only:
+        annotations = {"readOnlyHint": True}
+    description = mapped.description if options.description is None else options.description
+    if not str(description).strip():
+        source.messages.append(
+            checks.Warning(
+                f"{name} ({where}) has no description.",
+                hint="Write a docstring that tells a model what the tool does and when to use it, "
+                "or give a description.",
+                id="mcp_bridge.W002",
+            )
+        )
+    promised = options.output_schema
+    return Tool(
+        name=name,
+        title=mapped.title if options.title is None else options.title,
+        description=description,
+        input_schema=schema,
+        output_schema=promised or mapped.output_schema,
+        annotations={**annotations, **options.annotations},
+        icons=options.icons,
+        meta={**(mapped.meta or {}), **(options.meta or {})} or None,
+        check=plain_checker(schema),
+        invoke=invoke,
+        encode=_same if promised is None else encoder(Outputs(CallToolResult), promised),
+        precheck=_precheck(options, schema),
+        # A view may ask by request.mcp_context.
+        may_elicit=True,
+        options=options,
+        **others,
+    )
+
+
+def _same(result: CallToolResult) -> CallToolResult:
+    return result
+
+
+def _precheck(options: ToolOptions, schema: JSONSchema) -> Callable[[ToolCall], object] | None:
+    """Return the precheck of a mark, which is given those arguments that it takes."""
+    function = options.precheck
+    if function is None:
+        return None
+    own, members = Signature.of(function), schema.get("properties", {})
+    for each in own.parameters:
+        if each.default is MISSING and each.name not in members:
+            raise ValueError(f"its precheck takes {each.name!r}, which the tool does not")
+    names = {each.name for each in own.parameters}
+    defaults = {
+        each.name: members[each.name].get("default")
+        for each in own.parameters
+        if each.default is MISSING
+    }
+    invoke = MarkedFunction("precheck", function, ToolOptions()).invoker(function, own)
+
+    def precheck(call: ToolCall) -> object:
+        values = {**defaults, **call.arguments}
+        if own.extra is MISSING:
+            values = {name: values[name] for name in names & values.keys()}
+        return invoke(replace(call, arguments=values))
+
+    return precheck

@@ -1,0 +1,129 @@
+"""One endpoint for each route and method, its marks, and its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from rest_framework.routers import APIRootView
+from rest_framework.schemas.views import SchemaView
+
+from mcp_bridge.features import ToolOptions
+from mcp_bridge.features.marks import options_of, snake_case
+from mcp_bridge.sources.rest_framework.routes import Route
+
+# Methods that are no operations.
+_OTHERS: Final = frozenset({"head", "options", "trace", "connect"})
+_DIVIDERS: Final = re.compile(r"[^A-Za-z0-9_]+")
+# What api_view() calls the class that it makes of a function.
+_OF_FUNCTION: Final = "WrappedAPIView"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Endpoint:
+    """
+    One method of a view at one address.
+
+    ``action`` is the name of the method of the class that answers: of a view set its action, else
+    the HTTP method in lower case. ``others`` are the endpoints of the same route, this one too.
+    """
+
+    route: Route
+    method: str
+    action: str
+    others: list[Endpoint] = field(repr=False)
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """What answers: a method of the class, or the function that ``@api_view`` stands around."""
+        function: Any = getattr(self.route.kind, self.action)
+        if self.is_function_view:
+            for cell in function.__closure__ or ():
+                if callable(cell.cell_contents):
+                    function = cell.cell_contents
+        return function  # type: ignore[no-any-return]
+
+    @property
+    def is_function_view(self) -> bool:
+        """Whether the class is one that ``@api_view`` has made."""
+        return self.route.kind.__qualname__ == _OF_FUNCTION
+
+    @property
+    def is_extra_action(self) -> bool:
+        """Whether it is an ``@action`` of a view set."""
+        return hasattr(self.function, "mapping")
+
+    @property
+    def mark(self) -> ToolOptions | None:
+        """The options of ``@mcp_tool`` on what answers, or around it in the URLconf."""
+        if (options := options_of(self.function)) is not None:
+            return options
+        callback: Any = self.route.callback
+        while callback is not None:
+            if (options := options_of(callback)) is not None:
+                return options
+            callback = getattr(callback, "__wrapped__", None)
+        return None
+
+    @property
+    def place(self) -> str:
+        """The dotted path of the class, or of the function of a function view."""
+        kind = self.route.kind
+        name = kind.__name__ if self.is_function_view else kind.__qualname__
+        return f"{kind.__module__}.{name}"
+
+    @property
+    def own_name(self) -> str:
+        """The name where nobody has given one."""
+        basename = self.route.initkwargs.get("basename")
+        if basename and self.route.actions is not None:
+            parts = [*self.route.namespaces, basename, self.action]
+            return plain_name("_".join(parts)) + self.of_method
+        named = self.route.full_name or snake_case(self.route.kind.__name__)
+        return plain_name(named) + self.suffix
+
+    @property
+    def suffix(self) -> str:
+        """What tells the endpoints of one route apart, or "" where there is one."""
+        if len(self.others) == 1:
+            return ""
+        return f"_{self.action}" + self.of_method
+
+    @property
+    def of_method(self) -> str:
+        """What tells endpoints apart that have one action, as ``me`` with four methods."""
+        is_shared = sum(each.action == self.action for each in self.others) > 1
+        return f"_{self.method.lower()}" if is_shared else ""
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.route.template} ({self.place})"
+
+
+def plain_name(name: str) -> str:
+    """Return a name as one of a tool, in lower case and without ``-``, ``:`` and dots."""
+    return _DIVIDERS.sub("_", name).strip("_").lower()
+
+
+def endpoints(route: Route) -> list[Endpoint]:
+    """Return the endpoints of a route: none of lists of addresses and of schemas, nor suffixes."""
+    if issubclass(route.kind, APIRootView | SchemaView) or route.has_suffix:
+        return []
+    if "drf_spectacular" in {base.__module__.split(".")[0] for base in route.kind.__mro__}:
+        return []
+    found: list[Endpoint] = []
+    for method, action in _methods(route):
+        if callable(getattr(route.kind, action, None)):
+            found.append(Endpoint(route=route, method=method.upper(), action=action, others=found))
+    return found
+
+
+def _methods(route: Route) -> Iterator[tuple[str, str]]:
+    """Yield the methods of a view in lower case, each with what answers."""
+    allowed = route.initkwargs.get("http_method_names", route.kind.http_method_names)
+    names = {name.lower() for name in allowed} - _OTHERS
+    if route.actions is not None:
+        yield from ((name, action) for name, action in route.actions.items() if name in names)
+    else:
+        yield from ((name, name) for name in sorted(names))

@@ -1,0 +1,304 @@
+"""The operations of endpoints, as drf-spectacular describes them."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from django.db import DatabaseError, InterfaceError, connections
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import modify_for_versioning
+from drf_spectacular.settings import patched_settings, spectacular_settings
+from rest_framework.fields import empty
+from rest_framework.filters import OrderingFilter
+
+from mcp_bridge.schemas.django.spectacular import as_json, collected_warnings
+from mcp_bridge.sources.rest_framework.endpoints import Endpoint
+from mcp_bridge.sources.rest_framework.versions import Version, version_of
+
+# Without the split a file in a body is described by the address that an answer has for it.
+_SETTINGS: Final = {
+    "COMPONENT_SPLIT_REQUEST": True,
+    "OAS_VERSION": "3.1.1",
+    "SCHEMA_PATH_PREFIX": "/",
+}
+# The settings of drf-spectacular, its messages and for a moment a view's class are the process's.
+_lock = threading.RLock()
+# What a function reads of a request that is not its body.
+_BESIDE_BODY: Final = frozenset(
+    (
+        *("user", "auth", "query_params", "GET", "META", "headers", "COOKIES", "session"),
+        *("method", "version", "path", "resolver_match", "build_absolute_uri", "mcp_context"),
+        *("accepted_renderer", "get_full_path", "get_host", "scheme"),
+    )
+)
+# What the actions of DRF's mixins do.
+_VERBS: Final = {
+    "list": "List",
+    "retrieve": "Read one",
+    "create": "Create one",
+    "update": "Replace one",
+    "partial_update": "Change one",
+    "destroy": "Delete one",
+}
+
+
+class Excluded(ValueError):
+    """The site says that an endpoint is in no schema."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """
+    The operation of an endpoint, as OpenAPI 3.1 has it.
+
+    ``warnings`` are those of drf-spectacular. ``is_lost`` says that an ``@extend_schema`` of the
+    site does nothing, since its views have another kind of schema, and ``inherits_body`` that the
+    body is that of the view set, which an extra action inherits.
+    """
+
+    endpoint: Endpoint
+    path: str
+    operation: dict[str, Any]
+    version: Version | None
+    warnings: list[str] = field(default_factory=list)
+    is_lost: bool = False
+    inherits_body: bool = False
+
+
+class Describer(SchemaGenerator):
+    """Describes endpoints, one by one, with one registry of components for all of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def coerce_path(self, path: str, method: str, view: Any) -> str:
+        # Arguments have the names that the URLconf has.
+        return path
+
+    def create_view(self, callback: Any, method: str, request: Any = None) -> Any:
+        view = super().create_view(callback, method, request)
+        if not isinstance(view.schema, AutoSchema):
+            view.is_schema_lost = _has_extension(view.schema)
+            self._set_schema_to_view(view, AutoSchema())
+        return view
+
+    def operation_id(self, endpoint: Endpoint) -> str | None:
+        """Return the name that ``@extend_schema(operation_id=...)`` gives, or None."""
+        with described_quietly():
+            view = self._view(endpoint, None)
+            schema = view.schema
+            schema.path, schema.method = endpoint.route.template, endpoint.method
+            given = _given(schema, "operation_id")
+            return given if given and schema.get_operation_id() == given else None
+
+    def describe(self, endpoint: Endpoint, wanted: str | None) -> Description:
+        """
+        Return the operation of an endpoint, of the version that is wanted where it has that.
+
+        Raises what the view raises when it is described, and DatabaseError where that has asked a
+        database in vain.
+        """
+        with described_quietly() as warnings:
+            version = version_of(endpoint, wanted)
+            view = self._view(endpoint, version)
+            path = endpoint.route.template
+            if version and (version.in_path or version.in_accept):
+                path = modify_for_versioning(None, endpoint.method, path, view, version.value)
+            operation = view.schema.get_operation(
+                path, endpoint.route.pattern, "^/", endpoint.method, self.registry
+            )
+            if operation is None:
+                raise Excluded("its @extend_schema excludes it from schemas")
+            inherits_body = False
+            if "requestBody" in operation and _may_inherit(endpoint, view.schema):
+                inherits_body = reads_body(endpoint.function)
+                if not inherits_body:
+                    del operation["requestBody"]
+            _add_orderings(operation, view)
+            _add_action(operation, endpoint)
+            return Description(
+                endpoint=endpoint,
+                path=path,
+                operation=operation,
+                version=version,
+                warnings=list(warnings),
+                is_lost=getattr(view, "is_schema_lost", False),
+                inherits_body=inherits_body,
+            )
+
+    def documents(self, descriptions: list[Description]) -> list[dict[str, Any]]:
+        """
+        Return OpenAPI documents in which the operations are, one for each, in their order.
+
+        It is the same one for all of them, but where two have the same path and method.
+        """
+        with described_quietly():
+            components = as_json(self.registry.build({}))
+        made: list[dict[str, Any]] = []
+        places = []
+        for each in descriptions:
+            method, operation = each.endpoint.method.lower(), as_json(each.operation)
+            free = (one for one in made if method not in one["paths"].get(each.path, {}))
+            document = next(free, None)
+            if document is None:
+                document = {"openapi": "3.1.1", "components": components, "paths": {}}
+                made.append(document)
+            document["paths"].setdefault(each.path, {})[method] = operation
+            places.append(document)
+        return places
+
+    def _view(self, endpoint: Endpoint, version: Version | None) -> Any:
+        route = endpoint.route
+        view = self.create_view(route.view, endpoint.method)
+        mock = spectacular_settings.GET_MOCK_REQUEST
+        view.request = mock(endpoint.method, route.template, view, None)
+        view.request._request.resolver_match = route.match()
+        if version is not None:
+            view.request.version = version.value
+            view.request.versioning_scheme = view.versioning_class()
+        return view
+
+
+@contextmanager
+def described_quietly() -> Iterator[list[str]]:
+    """
+    Have drf-spectacular describe views; yield the warnings that it would print.
+
+    At the end, raises the error of a database that was asked meanwhile: drf-spectacular takes it
+    for one of the view, and goes on without what the view has said.
+    """
+    raised: list[Exception] = []
+
+    def note(execute: Callable[..., Any], *query: Any) -> Any:
+        try:
+            return execute(*query)
+        except (DatabaseError, InterfaceError) as error:
+            raised.append(error)
+            raise
+
+    with _lock, patched_settings(_SETTINGS), collected_warnings() as warnings, ExitStack() as stack:
+        for connection in connections.all():
+            stack.enter_context(connection.execute_wrapper(note))
+        yield warnings
+        if raised:
+            raise raised[0]
+
+
+def with_arguments(description: Description, schema: Mapping[str, Any]) -> None:
+    """Have an operation take the members of a schema given by hand, which it may not know."""
+    operation = description.operation
+    known = {each["name"] for each in operation.get("parameters", ())}
+    members = {
+        name: each for name, each in schema.get("properties", {}).items() if name not in known
+    }
+    required = [name for name in schema.get("required", ()) if name in members]
+    if description.endpoint.method in ("POST", "PUT", "PATCH"):
+        body = {"type": "object", "properties": members, "required": required}
+        content = operation.get("requestBody", {}).get("content") or {"application/json": {}}
+        content = {name: {"schema": body} for name in content}
+        operation["requestBody"] = {"content": content, "required": bool(required)}
+        return
+    operation.setdefault("parameters", []).extend(
+        {"name": name, "in": "query", "required": name in required, "schema": each}
+        for name, each in members.items()
+    )
+
+
+def reads_body(function: Callable[..., Any]) -> bool:
+    """
+    Return whether a method of a view may read the body of its request, by its bytecode.
+
+    It does where it hands the request on, reads of it more than what is beside the body, or asks
+    for a serializer.
+    """
+    function = inspect.unwrap(function)
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_argcount < 2:
+        return True
+    name = code.co_varnames[1]
+    if {name, "self"} & set(code.co_cellvars):
+        return True
+    is_request = False
+    for each in dis.get_instructions(code):
+        if is_request and not (
+            each.opname in ("LOAD_ATTR", "LOAD_METHOD") and each.argval in _BESIDE_BODY
+        ):
+            return True
+        # One instruction may load two variables, of which an attribute is that of the last one.
+        loaded = each.argval if isinstance(each.argval, tuple) else (each.argval,)
+        is_load = each.opname.startswith(("LOAD_FAST", "LOAD_ATTR", "LOAD_METHOD"))
+        if is_load and name in loaded[:-1]:
+            return True
+        is_request = is_load and loaded[-1] in (name, "request")
+        if is_load and str(loaded[-1]).startswith("get_serializer"):
+            return True
+    return is_request
+
+
+def _may_inherit(endpoint: Endpoint, schema: Any) -> bool:
+    """Return whether an action has no serializer of its own, and so that of its view set."""
+    if not endpoint.is_extra_action:
+        return False
+    given = getattr(endpoint.function, "kwargs", {})
+    return "serializer_class" not in given and _given(schema, "request") is None
+
+
+def _given(schema: Any, name: str) -> Any:
+    """Return an argument of the ``@extend_schema`` that made a schema class, or None."""
+    for kind in schema.__class__.__mro__:
+        if _is_extension(kind):
+            for method in vars(kind).values():
+                if inspect.isfunction(method):
+                    value = inspect.getclosurevars(method).nonlocals.get(name, empty)
+                    if value is not empty:
+                        return value
+    return None
+
+
+def _has_extension(schema: Any) -> bool:
+    return any(_is_extension(kind) for kind in schema.__class__.__mro__)
+
+
+def _is_extension(kind: type) -> bool:
+    return kind.__qualname__.startswith("extend_schema.")
+
+
+def _add_action(operation: dict[str, Any], endpoint: Endpoint) -> None:
+    """Say what an action does that DRF gives a view set: the text is the same for all of them."""
+    verb = _VERBS.get(endpoint.action)
+    about = operation.get("description", "")
+    if verb and about and "summary" not in operation and not endpoint.function.__doc__:
+        operation["description"] = f"{verb}: {about}"
+
+
+def _add_orderings(operation: Mapping[str, Any], view: Any) -> None:
+    """Say by which fields a list may be ordered."""
+    for backend in getattr(view, "filter_backends", ()):
+        if not (isinstance(backend, type) and issubclass(backend, OrderingFilter)):
+            continue
+        fields = _orderings(backend(), view)
+        for each in operation.get("parameters", ()) if fields else ():
+            if each["name"] == backend.ordering_param and each["in"] == "query":
+                both = [name for field in fields for name in (field, f"-{field}")]
+                each["schema"] = {"type": "string", "enum": both}
+                each["description"] = "What to order by: with '-' before it from the last on."
+
+
+def _orderings(backend: Any, view: Any) -> list[str]:
+    try:
+        get_queryset = partial(getattr, view, "queryset", None)
+        if getattr(view, "ordering_fields", backend.ordering_fields) in (None, "__all__"):
+            get_queryset = view.get_queryset
+        context = {"request": view.request}
+        return [name for name, _ in backend.get_valid_fields(get_queryset(), view, context)]
+    except Exception:
+        # Code of the view's own, that cannot say it without a real request.
+        return []

@@ -1,0 +1,1 @@
+"""Views of Django REST framework as tools."""
