@@ -158,7 +158,7 @@ def simplify(schema: JSONSchema) -> JsonSchemaValue:
         elif name:
             del result["$ref"]
             result = {**inline(definitions[name]), **result}
-        return _with_null_apart(result)
+        return with_null_apart(result)
 
     inlined = inline(root)
     if used:
@@ -194,7 +194,7 @@ def _reached(graph: Mapping[str, set[str]], names: Iterable[str]) -> set[str]:
     return found
 
 
-def _with_null_apart(schema: JsonSchemaValue) -> JsonSchemaValue:
+def with_null_apart(schema: JsonSchemaValue) -> JsonSchemaValue:
     """Make null the last branch of an ``anyOf``, in place of lists of types and of values."""
     kinds, values = schema.get("type"), schema.get("enum", ())
     if isinstance(kinds, list) or (None in values and len(values) > 1):

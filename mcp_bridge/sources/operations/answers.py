@@ -1,0 +1,267 @@
+"""What a service answered, as a CallToolResult or as an error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from email.message import Message
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+from mcp_bridge.calls.media import block
+from mcp_bridge.exceptions import ArgumentError, InvalidArguments, ToolError
+from mcp_bridge.protocol import CallToolResult, JSONObject, ProtocolError, TextContent, jsonrpc
+from mcp_bridge.protocol.text import cut
+from mcp_bridge.sources.operations.mapping import MappedOperation
+from mcp_bridge.sources.operations.parameters import json_text
+
+# Space outside strings, which are kept as they are. Possessive, as no string is read twice.
+_SPACE: Final = re.compile(rb'("(?:[^"\\]++|\\.)*+")|[ \t\r\n]+', re.DOTALL)
+_IS_JSON: Final = re.compile(r"[^/]+/([^/]+\+)?json")
+_IS_TEXT: Final = re.compile(r"text/.*|application/(.*\+)?(xml|yaml|x-yaml|javascript)")
+_NEXT_LINK: Final = re.compile(r'<([^<>]*)>[^<>,]*;\s*rel="?next"?')
+# Members of an error that say what is wrong, the better ones first (RFC 9457; DRF; many others).
+_SAYING: Final = ("detail", "message", "error_description", "error", "title")
+# Members that are no field of a form: what they say is of the whole (DRF).
+_OF_ALL: Final = ("non_field_errors", "__all__")
+_LONGEST: Final = 2000
+_MAX_FIELDS: Final = 25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """An answer over HTTP, or one like it; the names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    @property
+    def media_type(self) -> str:
+        """The media type, without its parameters; "" where none is named."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def reason(self) -> str:
+        """The status with its name: "404 Not Found"."""
+        known = {each.value: f" {each.phrase}" for each in HTTPStatus}
+        return f"{self.status}{known.get(self.status, '')}"
+
+    def text(self) -> str:
+        """Return the body as text, in the character set that the answer names."""
+        header = Message()
+        header["Content-Type"] = self.headers.get("content-type", "")
+        try:
+            return self.body.decode(header.get_content_charset("utf-8"), "replace")
+        except LookupError:
+            return self.body.decode("utf-8", "replace")
+
+
+def read_answer(
+    answer: Answer, mapped: MappedOperation, arguments: JSONObject | None = None
+) -> CallToolResult:
+    """
+    Return the result of a call: the JSON of an answer as it came, but for its indentation.
+
+    ``arguments`` are those that were sent: what they say already is not said again of the next
+    page. Raises InvalidArguments for an error that names arguments, and ToolError for any other.
+    """
+    if answer.status >= 400:
+        raise read_error(answer, mapped)
+    if answer.status >= 300:
+        raise ToolError(f"The service answered with a redirect ({answer.reason}): not followed.")
+    if not answer.body:
+        return CallToolResult(content=[TextContent(f"Done ({answer.reason}).")])
+    media_type = answer.media_type
+    if _IS_JSON.fullmatch(media_type) or (
+        not media_type and answer.body.lstrip()[:1] in (b"{", b"[")
+    ):
+        return _read_json(answer, mapped, arguments or {})
+    if media_type == "text/html" and not _promises(mapped, "text/html"):
+        raise ToolError(
+            f"The service answered with a page of HTML ({answer.reason}), and not with data."
+        )
+    if _IS_TEXT.fullmatch(media_type):
+        return CallToolResult(content=[TextContent(answer.text())])
+    header = Message()
+    header["Content-Disposition"] = answer.headers.get("content-disposition", "")
+    media = (answer.body, media_type, header.get_filename() or "")
+    return CallToolResult(content=[block(media, 1)])
+
+
+def read_error(answer: Answer, mapped: MappedOperation) -> ToolError:
+    """Return what a model reads of an answer whose status is 400 or more."""
+    if answer.status >= 500:
+        return ToolError(f"The service could not do that ({answer.reason}); it may work later.")
+    data: object = None
+    if _IS_JSON.fullmatch(answer.media_type):
+        try:
+            data = jsonrpc.decode(answer.body)
+        except ProtocolError:
+            data = None
+    if answer.status in (400, 422):
+        errors = list(_argument_errors(data, mapped))
+        if any(each.path for each in errors):
+            return InvalidArguments(errors[:_MAX_FIELDS])
+    text = _said(data)
+    if text is None and data is not None:
+        text = json_text(data)
+    if text is None and answer.media_type == "text/plain":
+        text = answer.text().strip()
+    text = cut(text, _LONGEST) if text else f"The service refused this ({answer.reason})."
+    wait = answer.headers.get("retry-after", "")
+    return ToolError(f"{text} Try again in {wait} seconds." if wait.isdecimal() else text)
+
+
+def _read_json(answer: Answer, mapped: MappedOperation, arguments: JSONObject) -> CallToolResult:
+    written = answer.body.strip()
+    try:
+        value = jsonrpc.decode(written)
+    except ProtocolError as why:
+        raise ToolError(
+            f"The service answered with what is no JSON ({answer.reason}), though it says so."
+        ) from why
+    if any(each in written for each in (b"\n", b"\r", b"\t")):
+        # Indentation is nothing but tokens; numbers and strings stay as they are written.
+        written = _SPACE.sub(rb"\1", written)
+    text = value if isinstance(value, str) else written.decode()
+    structured = written if isinstance(value, dict) else b'{"result":' + written + b"}"
+    more = _more(answer, value, mapped, arguments)
+    if more is None:
+        return CallToolResult.of_json(text, written, structured)
+    content = [TextContent(text), TextContent(f"There is more: call again with {json_text(more)}.")]
+    return CallToolResult(content=content, structured=structured)
+
+
+def _more(
+    answer: Answer, value: object, mapped: MappedOperation, arguments: JSONObject
+) -> dict[str, object] | None:
+    """Return the arguments of the next page, those that are sent now left out; None if none."""
+    link = value.get("next") if isinstance(value, dict) else None
+    if not isinstance(link, str):
+        found = _NEXT_LINK.search(answer.headers.get("link", ""))
+        link = found[1] if found else ""
+    properties = mapped.input_schema["properties"]
+    named = {each.name: each.argument for each in mapped.parameters if each.location == "query"}
+    try:
+        query = dict(parse_qsl(urlsplit(link).query))
+    except ValueError:
+        query = {}
+    more: dict[str, object] = {}
+    for name, text in query.items():
+        if name in named:
+            is_number = properties[named[name]].get("type") == "integer" and text.isdecimal()
+            more[named[name]] = int(text) if is_number and len(text) < 20 else text
+    if not more and isinstance(value, dict):
+        more = _counted(value, named, arguments)
+    more = {name: each for name, each in more.items() if arguments.get(name) != each}
+    return more or None
+
+
+def _counted(
+    value: JSONObject, named: Mapping[str, str], arguments: JSONObject
+) -> dict[str, object]:
+    """Return the arguments of the next page of a list that says how many there are in all."""
+    meta = value.get("meta")
+    total = value.get("count", meta.get("total_count") if isinstance(meta, dict) else None)
+    items = value.get("items", value.get("results"))
+    if not isinstance(total, int) or not isinstance(items, list) or not items:
+        return {}
+    if "offset" in named:
+        offset = arguments.get(named["offset"], 0)
+        last = offset + len(items) if isinstance(offset, int) else total
+        return {named["offset"]: last} if last < total else {}
+    if "page" in named:
+        page = arguments.get(named["page"], 1)
+        sizes = [arguments.get(named[each]) for each in ("page_size", "limit") if each in named]
+        size = next((each for each in sizes if isinstance(each, int)), len(items))
+        if isinstance(page, int) and page * max(size, len(items)) < total:
+            return {named["page"]: page + 1}
+    return {}
+
+
+def _promises(mapped: MappedOperation, media_type: str) -> bool:
+    contents = (each.get("content") for each in mapped.operation.responses.values())
+    return any(isinstance(each, Mapping) and media_type in each for each in contents)
+
+
+def _said(data: object) -> str | None:
+    """Return the text of an error that says what is wrong in one of the usual members."""
+    if isinstance(data, str):
+        return data or None
+    if not isinstance(data, dict):
+        return None
+    for name in _SAYING:
+        found = data.get(name)
+        if isinstance(found, dict):
+            found = _said(found)
+        if isinstance(found, str) and found.strip():
+            return found.strip()
+    return None
+
+
+def _argument_errors(data: object, mapped: MappedOperation) -> Iterator[ArgumentError]:
+    """Yield the errors of an answer by argument; those of no argument have no path."""
+    if isinstance(data, list):
+        yield from _located(data, mapped)
+    if not isinstance(data, dict):
+        return
+    for name in ("detail", "errors", "violations"):
+        found = data.get(name)
+        if isinstance(found, list) and any(isinstance(each, dict) for each in found):
+            # FastAPI and django-ninja; RFC 9457 with pointers; others with fields.
+            yield from _located(found, mapped)
+            return
+    fields = data.get("errors")
+    yield from _by_field(fields if isinstance(fields, dict) else data, (), mapped)
+
+
+def _located(found: list[object], mapped: MappedOperation) -> Iterator[ArgumentError]:
+    """Yield the errors of a list, each of which says where it is."""
+    for each in found:
+        if not isinstance(each, dict):
+            continue
+        text = next((each[name] for name in ("msg", *_SAYING) if each.get(name)), None)
+        place = each.get("loc", each.get("pointer", each.get("field", each.get("name"))))
+        if not isinstance(text, str):
+            continue
+        location, path = None, []
+        if isinstance(place, list):
+            path = [part for part in place if isinstance(part, str | int)]
+            if path and path[0] in ("body", "query", "path", "header", "form", "file"):
+                location = {"form": "body", "file": "body"}.get(str(path[0]), str(path[0]))
+                path = path[1:]
+        elif isinstance(place, str):
+            separator = "/" if place.startswith(("#", "/")) else "."
+            parts = place.removeprefix("#").lstrip("/").split(separator)
+            path = [int(part) if part.isdecimal() else part for part in parts if part]
+        yield _error(location, path, text, mapped)
+
+
+def _by_field(
+    data: object, path: tuple[str | int, ...], mapped: MappedOperation
+) -> Iterator[ArgumentError]:
+    """Yield the errors of an object with a list of texts for each field, nested as the fields."""
+    if isinstance(data, dict):
+        for name, each in data.items():
+            yield from _by_field(each, path if name in _OF_ALL else (*path, name), mapped)
+    elif isinstance(data, list):
+        for number, each in enumerate(data):
+            own = path if isinstance(each, str) else (*path, number)
+            yield from _by_field(each, own, mapped)
+    elif isinstance(data, str) and data:
+        yield _error(None, path, data, mapped)
+
+
+def _error(
+    location: str | None,
+    path: list[str | int] | tuple[str | int, ...],
+    text: str,
+    mapped: MappedOperation,
+) -> ArgumentError:
+    found = mapped.argument_path(location, path) if path else ""
+    if not found and path:
+        text = f"{'.'.join(map(str, path))}: {text}"
+    return ArgumentError(path=found or "", type="service", message=cut(text, 300))

@@ -1,0 +1,383 @@
+"""An operation as a tool: its flat input schema, and requests made of arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from mcp_bridge.protocol import JSONObject, JSONSchema
+from mcp_bridge.protocol.text import pointer, quoted
+from mcp_bridge.sources.operations.bodies import (
+    FILE_NOTE,
+    Body,
+    Media,
+    choose_media,
+    is_file,
+)
+from mcp_bridge.sources.operations.parameters import OWN_HEADERS, Parameter
+from mcp_bridge.sources.operations.read import Document, Operation, Unmappable, tool_name
+from mcp_bridge.sources.operations.schemas import ABOUT, Converter, Schema, Side
+
+TAGS_KEY: Final = "mcp_bridge/tags"
+# What a method promises (RFC 9110, section 9.2), as MCP's ToolAnnotations.
+_HINTS: Final[Mapping[str, Mapping[str, bool]]] = {
+    **dict.fromkeys(("get", "head", "options", "trace"), {"readOnlyHint": True}),
+    "put": {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True},
+    "patch": {"readOnlyHint": False, "destructiveHint": True},
+    "delete": {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True},
+}
+_MAX_TITLE: Final = 100
+_OBJECT_PARTS: Final = ABOUT | {"type", "properties", "required", "additionalProperties"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperationRequest:
+    """
+    A request for an operation, made of arguments.
+
+    ``path`` has the text for each parameter of the path, not yet percent-encoded: encode it with no
+    safe character. ``query`` is a query string that is encoded already (a space as ``%20``), or "".
+    ``content_type`` is None where there is no body.
+    """
+
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    content_type: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MappedOperation:
+    """
+    An operation as a tool has it; ``notes`` are sentences on what of it could not be told.
+
+    ``input_schema`` is flat: parameters and the members of the body stand side by side. It may
+    share parts with that of other operations, so it is not to be changed.
+    """
+
+    operation: Operation
+    input_schema: JSONSchema
+    description: str
+    title: str | None = None
+    output_schema: JSONSchema | None = None
+    annotations: Mapping[str, bool] = field(default_factory=dict)
+    meta: JSONObject | None = None
+    notes: tuple[str, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    body: Body | None = None
+
+    def request(self, arguments: JSONObject) -> OperationRequest:
+        """
+        Return the request that checked arguments mean.
+
+        Raises InvalidArguments for what no schema says: base64 that is none, a path value "..".
+        """
+        path: dict[str, str] = {}
+        headers: dict[str, str] = {}
+        query: list[str] = []
+        for each in self.parameters:
+            if each.argument not in arguments:
+                continue
+            value = arguments[each.argument]
+            if each.location == "query":
+                query += each.query(value)
+            elif each.location == "path":
+                path[each.name] = each.simple(value)
+            elif value is not None:
+                headers[each.name] = each.simple(value)
+        body, content_type = (b"", None) if self.body is None else self.body.write(arguments)
+        return OperationRequest(
+            path=path,
+            query="&".join(query),
+            headers=headers,
+            body=body,
+            content_type=content_type,
+        )
+
+    def argument_path(self, location: str | None, path: Sequence[str | int]) -> str | None:
+        """
+        Return the JSON pointer of the argument that a service means by a place in its request.
+
+        ``location`` is "path", "query", "header" or "body"; None where the service does not say.
+        None where there is no such argument.
+        """
+        parts = tuple(path)
+        body = self.body
+        if body is not None and location in ("body", None):
+            if body.whole is not None:
+                return pointer((body.whole, *parts))
+            arguments = {name: argument for argument, name in body.members.items()}
+            # Some frameworks name the parameter first that has the whole body.
+            for tail in (parts, parts[1:]):
+                if tail and str(tail[0]) in arguments:
+                    return pointer((arguments[str(tail[0])], *tail[1:]))
+        for each in self.parameters:
+            if parts and location in (each.location, None) and each.name == str(parts[0]):
+                return pointer((each.argument, *parts[1:]))
+        return None
+
+
+def map_operation(
+    document: Document,
+    operation: Operation,
+    *,
+    output_schema: bool = False,
+    hidden: Collection[str] = (),
+    is_dotted: bool = False,
+) -> MappedOperation:
+    """
+    Return an operation as a tool has it. Raises Unmappable where it can be none.
+
+    ``hidden`` names parameters that the source fills itself. ``is_dotted`` names nested values of
+    forms as DRF reads them, and not in brackets.
+    """
+    if operation.error is not None:
+        raise Unmappable(operation.error)
+    converter = Converter.of(document)
+    mapping = _Mapping(converter, operation, hidden, is_dotted)
+    try:
+        mapping.read_body()
+        mapping.read_parameters()
+        schema: Schema = {"type": "object", "properties": mapping.properties}
+        if mapping.required:
+            schema["required"] = mapping.required
+        schema["additionalProperties"] = False
+        closed = converter.within_bounds(schema, mapping.side, "its input schema")
+        output = mapping.output() if output_schema else None
+    except RecursionError:
+        raise Unmappable("one of its schemas is too deep") from None
+    summary, description = operation.summary, operation.description
+    starts = description.casefold().startswith(summary.casefold().rstrip(". "))
+    told = description if starts else "\n\n".join(filter(None, (summary, description)))
+    return MappedOperation(
+        operation=operation,
+        input_schema=closed,
+        output_schema=output,
+        title=summary if 0 < len(summary) <= _MAX_TITLE else None,
+        description=told,
+        annotations=_HINTS.get(operation.method, {}),
+        meta={TAGS_KEY: list(operation.tags)} if operation.tags else None,
+        notes=tuple(dict.fromkeys((*mapping.notes, *converter.notes))),
+        parameters=tuple(mapping.parameters),
+        body=mapping.body,
+    )
+
+
+class _Mapping:
+    """The arguments of one operation, as they are found."""
+
+    def __init__(
+        self, converter: Converter, operation: Operation, hidden: Collection[str], is_dotted: bool
+    ) -> None:
+        self.converter = converter
+        self.operation = operation
+        self.hidden = hidden
+        self.is_dotted = is_dotted
+        self.side = Side.PATCH if operation.method == "patch" else Side.INPUT
+        self.properties: dict[str, JSONSchema] = {}
+        self.required: list[str] = []
+        self.parameters: list[Parameter] = []
+        self.body: Body | None = None
+        self.notes: list[str] = []
+
+    def read_body(self) -> None:
+        """Read the body first: its members keep their names."""
+        data = self.operation.body
+        if data is None:
+            return
+        media = choose_media(data.get("content"), self._has_files)
+        is_required = data.get("required") is True
+        schema = self.converter.convert(media.data.get("schema"), self.side)
+        root = self._object(schema) if media.kind not in ("bytes", "text") else None
+        members: Mapping[str, JSONSchema] = {} if root is None else _members(root)
+        wanted = () if root is None or self.side is Side.PATCH else _required(root)
+        is_empty = root is not None and not members and root.get("additionalProperties") is False
+        if root is None or (not members and not is_empty) or (wanted and not is_required):
+            self._read_whole(media, schema if root is None else root, is_required)
+            return
+        names: dict[str, str] = {}
+        files = set()
+        filenames = {}
+        for name, each in members.items():
+            argument = self._add(name, each, name in wanted)
+            names[argument] = name
+            if media.kind == "multipart" and is_file(self._root(each)):
+                files.add(name)
+                self._tell_file(argument)
+                if self._root(each).get("type") != "array":
+                    filenames[argument] = self._add(
+                        f"{argument}_filename", {"type": "string"}, False
+                    )
+        self.body = Body(
+            media=media,
+            is_required=is_required,
+            members=names,
+            files=frozenset(files),
+            filenames=filenames,
+            is_dotted=self.is_dotted,
+        )
+
+    def _read_whole(self, media: Media, schema: JSONSchema, is_required: bool) -> None:
+        """Take the whole body as one argument, where it is no object that could be said flat."""
+        files = frozenset[str]()
+        if media.kind == "bytes":
+            schema = {"type": "string", "description": FILE_NOTE}
+        elif media.kind == "text":
+            schema = {"type": "string"}
+        elif media.kind != "json":
+            if not schema:
+                schema = {"type": "object"}
+            members = _members(self._root(schema))
+            files = frozenset(name for name, each in members.items() if is_file(self._root(each)))
+        if self.side is Side.PATCH:
+            schema = {key: each for key, each in schema.items() if key != "required"}
+        whole = self._add("body", schema, is_required)
+        self.body = Body(
+            media=media,
+            is_required=is_required,
+            whole=whole,
+            files=files,
+            is_dotted=self.is_dotted,
+        )
+
+    def read_parameters(self) -> None:
+        """Read the parameters: those of the path, the query string and the headers."""
+        template = self.operation.path
+        described = set()
+        order = ("path", "query", "header")
+        found = [each for each in self.operation.parameters if self._is_read(each)]
+        for data in sorted(found, key=lambda each: order.index(each["in"])):
+            name, location = str(data["name"]), str(data["in"])
+            if location == "path":
+                if f"{{{name}}}" not in template:
+                    self.notes.append(f"The parameter {quoted(name)} is not in the path.")
+                    continue
+                described.add(name)
+            content = data.get("content")
+            schema = data.get("schema")
+            if schema is None and isinstance(content, Mapping) and content:
+                media = next(iter(content.values()))
+                schema = media.get("schema") if isinstance(media, Mapping) else None
+            converted = self.converter.convert(schema, Side.INPUT)
+            text = data.get("description")
+            if isinstance(text, str) and text.strip():
+                converted = {**converted, "description": text.strip()}
+            if data.get("deprecated") is True:
+                converted = {**converted, "deprecated": True}
+            is_required = data.get("required") is True or location == "path"
+            argument = self._add(name, converted, is_required, location)
+            self.parameters.append(Parameter.read(data, argument))
+        for part in template.split("{")[1:]:
+            name = part.partition("}")[0]
+            if name not in described and name not in self.hidden:
+                raise Unmappable(f"its path has {{{name}}}, which no parameter describes")
+
+    def _is_read(self, data: JSONObject) -> bool:
+        """Return whether a parameter becomes an argument."""
+        name, location = str(data.get("name")), data.get("in")
+        if name in self.hidden:
+            return False
+        if location == "cookie":
+            if data.get("required") is True:
+                raise Unmappable(f"it needs the cookie {quoted(name)}, and none is ever sent")
+            self.notes.append(f"The cookie {quoted(name)} is left out.")
+            return False
+        if location == "header":
+            return name.lower() not in OWN_HEADERS
+        if location not in ("path", "query"):
+            raise Unmappable(f"its parameter {quoted(name)} is in {quoted(str(location))}")
+        return True
+
+    def output(self) -> JSONSchema | None:
+        """Return the schema of every answer that is a success, or None if there is no such one."""
+        schemas = []
+        for status, response in self.operation.responses.items():
+            if not status.startswith("2"):
+                continue
+            content = response.get("content")
+            types = content if isinstance(content, Mapping) else {}
+            found = [each for name, each in types.items() if "json" in name or name == "*/*"]
+            if len(found) != 1 or len(types) > 1 or not isinstance(found[0], Mapping):
+                return None
+            schemas.append(found[0].get("schema"))
+        if len(schemas) != 1:
+            return None
+        try:
+            schema = self.converter.convert(schemas[0], Side.OUTPUT)
+            root = self._root(schema, Side.OUTPUT)
+            kind = root.get("type")
+            if kind is None:
+                return None
+            if kind != "object":
+                properties = {"result": schema}
+                schema = {"type": "object", "properties": properties, "required": ["result"]}
+            elif "type" not in schema:
+                schema = dict(root)
+            return self.converter.within_bounds(schema, Side.OUTPUT, "its output schema")
+        except Unmappable as why:
+            self.notes.append(f"It has no output schema: {why}.")
+            return None
+
+    def _add(self, name: str, schema: JSONSchema, is_required: bool, location: str = "") -> str:
+        """Add an argument under the first name that is free, and return that name."""
+        wanted = legal = argument_name(name)
+        number = 1
+        if location and legal in self.properties:
+            wanted = legal = argument_name(f"{location}_{legal}")
+        while legal in self.properties:
+            number += 1
+            legal = argument_name(f"{wanted}_{number}")
+        self.properties[legal] = schema
+        if is_required:
+            self.required.append(legal)
+        return legal
+
+    def _tell_file(self, argument: str) -> None:
+        """Say of an argument that it is a file, in place of what its bytes would have to be."""
+        schema = self._root(self.properties[argument])
+        told = f"{schema.get('description', '')}\n{FILE_NOTE}".strip()
+        plain: Schema = {"type": "string"}
+        if schema.get("type") == "array":
+            bounds = {key: schema[key] for key in ("minItems", "maxItems") if key in schema}
+            plain = {"type": "array", "items": plain, **bounds}
+        self.properties[argument] = {**plain, "description": told}
+
+    def _has_files(self, schema: object) -> bool:
+        root = self._object(self.converter.convert(schema, self.side))
+        return root is not None and any(
+            is_file(self._root(each)) for each in _members(root).values()
+        )
+
+    def _root(self, schema: JSONSchema, side: Side | None = None) -> JSONSchema:
+        """Return a converted schema with the target of its reference, and its allOf, merged in."""
+        return self.converter.root(schema, side or self.side)
+
+    def _object(self, schema: JSONSchema) -> JSONSchema | None:
+        """Return the root of a body that is a plain object, or None."""
+        root = self._root(schema)
+        if root.get("type", "object" if "properties" in root else None) != "object":
+            return None
+        if root.keys() - _OBJECT_PARTS:
+            return None
+        # Members of any name cannot stand beside the parameters.
+        others = root.get("additionalProperties")
+        return None if isinstance(others, Mapping) and others else root
+
+
+def argument_name(name: str) -> str:
+    """Return a name that clients take for an argument: its own, if it is such a name."""
+    is_legal = re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name, re.ASCII)
+    return name if is_legal else tool_name(name) or "value"
+
+
+def _members(schema: JSONSchema) -> Mapping[str, JSONSchema]:
+    properties = schema.get("properties")
+    return properties if isinstance(properties, Mapping) else {}
+
+
+def _required(schema: JSONSchema) -> Collection[str]:
+    required = schema.get("required")
+    return required if isinstance(required, list) else ()

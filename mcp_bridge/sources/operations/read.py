@@ -1,0 +1,193 @@
+"""OpenAPI documents, as data: their operations, with the references resolved."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from typing import Final
+from urllib.parse import unquote
+
+from mcp_bridge.protocol import JSONObject
+from mcp_bridge.protocol.text import quoted
+
+METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+MAX_NAME: Final = 64
+# No document that people write refers more often from one place to the next.
+_MAX_HOPS: Final = 32
+
+
+class Unmappable(ValueError):
+    """An operation cannot be a tool; the text is a sentence that says why."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Operation:
+    """
+    An operation of a document: ``method`` is in lower case, ``path`` has its parameters in braces.
+
+    The parameters are those of the path and of the operation, the latter winning. ``error`` says
+    why the operation cannot be read, where it cannot: the other fields are empty then.
+    """
+
+    method: str
+    path: str
+    operation_id: str | None = None
+    summary: str = ""
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    deprecated: bool = False
+    parameters: tuple[JSONObject, ...] = ()
+    body: JSONObject | None = None
+    responses: Mapping[str, JSONObject] = field(default_factory=dict)
+    security: tuple[JSONObject, ...] = ()
+    error: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.method.upper()} {self.path}"
+
+
+class Document:
+    """
+    An OpenAPI document of version 3.0 or 3.1 (or later 3.x), as data; do not change it afterwards.
+
+    ``errors`` are sentences on what in it cannot be read. Raises ValueError for anything else.
+    """
+
+    def __init__(self, data: JSONObject) -> None:
+        version = data.get("openapi")
+        if not isinstance(version, str) or not re.match(r"3\.\d", version):
+            found = data.get("swagger", version)
+            raise ValueError(f"it is no OpenAPI document of version 3, but of {quoted(str(found))}")
+        if not isinstance(data.get("paths", {}), Mapping):
+            raise ValueError("its 'paths' is no object")
+        self.data = data
+        self.errors: list[str] = []
+        # What converts its schemas (schemas.Converter), once there is one.
+        self.converter: object = None
+        self._targets: dict[str, object] = {}
+
+    def operations(self) -> Iterator[Operation]:
+        """Yield the operations, in the order of the document."""
+        yield from self._operations.values()
+
+    def operation(self, method: str, path: str) -> Operation:
+        """Return the operation of a method and a path. Raises KeyError if there is none."""
+        return self._operations[method.lower(), path]
+
+    def target(self, reference: object) -> object:
+        """Return what a local reference leads to; raises Unmappable where that is nothing."""
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            text = quoted(str(reference))
+            raise Unmappable(f"it refers to {text}, outside its document, and nothing is fetched")
+        if reference not in self._targets:
+            value: object = self.data
+            for part in unquote(reference[1:]).split("/")[1:]:
+                name = part.replace("~1", "/").replace("~0", "~")
+                if isinstance(value, Mapping) and name in value:
+                    value = value[name]
+                elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+                    value = value[int(name)]
+                else:
+                    raise Unmappable(
+                        f"it refers to {quoted(reference)}, which its document does not hold"
+                    )
+            self._targets[reference] = value
+        return self._targets[reference]
+
+    def resolve(self, value: object) -> JSONObject:
+        """Return an object, or the one that its reference leads to, over any others."""
+        for _ in range(_MAX_HOPS):
+            if not isinstance(value, Mapping):
+                raise Unmappable("its document has no object where there must be one")
+            if "$ref" not in value:
+                return value
+            target = self.target(value["$ref"])
+            if isinstance(target, Mapping):
+                # A path item, and a parameter of 3.1, may have members beside its reference.
+                beside = {name: each for name, each in value.items() if name != "$ref"}
+                target = {**target, **beside} if beside else target
+            value = target
+        raise Unmappable("its references lead round in a circle")
+
+    @cached_property
+    def _operations(self) -> dict[tuple[str, str], Operation]:
+        found = {}
+        for path, entry in self.data.get("paths", {}).items():
+            try:
+                item = self.resolve(entry)
+            except Unmappable as why:
+                self.errors.append(f"The path {quoted(str(path))} cannot be read: {why}.")
+                continue
+            for method in METHODS:
+                if method in item:
+                    found[method, path] = self._read(method, path, item)
+        return found
+
+    def _read(self, method: str, path: str, item: JSONObject) -> Operation:
+        data = item[method]
+        if not isinstance(data, Mapping):
+            return Operation(method=method, path=path, error="it is no object")
+        operation_id = data.get("operationId")
+        try:
+            parameters: dict[tuple[object, object], JSONObject] = {}
+            for each in (*_listed(item, "parameters"), *_listed(data, "parameters")):
+                parameter = self.resolve(each)
+                parameters[parameter.get("in"), parameter.get("name")] = parameter
+            body = self.resolve(data["requestBody"]) if data.get("requestBody") else None
+            responses = data.get("responses")
+            security = data.get("security", self.data.get("security"))
+            return Operation(
+                method=method,
+                path=path,
+                operation_id=operation_id if isinstance(operation_id, str) else None,
+                summary=_text(data, "summary") or _text(item, "summary"),
+                description=_text(data, "description") or _text(item, "description"),
+                tags=tuple(each for each in _listed(data, "tags") if isinstance(each, str)),
+                deprecated=data.get("deprecated") is True,
+                parameters=tuple(parameters.values()),
+                body=body,
+                responses={
+                    str(status): self.resolve(each)
+                    for status, each in (responses or {}).items()
+                    if not str(status).startswith("x-")
+                },
+                security=tuple(security) if isinstance(security, list) else (),
+            )
+        except (Unmappable, AttributeError) as why:
+            text = str(why) if isinstance(why, Unmappable) else "its 'responses' is no object"
+            identity = operation_id if isinstance(operation_id, str) else None
+            return Operation(method=method, path=path, operation_id=identity, error=text)
+
+
+def tool_name(text: str) -> str:
+    """
+    Return a text as the name of a tool or an argument that every large client takes.
+
+    Characters other than A-Z a-z 0-9 _ and - become "_". What has more than 64 is cut, with the
+    beginning of its SHA-256, so that the same text has the same name always.
+    """
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")
+    if len(name) > MAX_NAME:
+        name = f"{name[: MAX_NAME - 9]}_{sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    return name
+
+
+def operation_name(operation: Operation, prefix: str = "") -> str:
+    """Return the name of an operation's tool: that of its id, or of its method and path."""
+    own = re.sub(r"^[^A-Za-z0-9]+", "", operation.operation_id or "")
+    if not own:
+        own = "_".join((operation.method, *re.findall(r"[A-Za-z0-9_-]+", operation.path)))
+    return tool_name(prefix + own)
+
+
+def _listed(data: JSONObject, name: str) -> list[object]:
+    value = data.get(name)
+    return value if isinstance(value, list) else []
+
+
+def _text(data: JSONObject, name: str) -> str:
+    value = data.get(name)
+    return value.strip() if isinstance(value, str) else ""

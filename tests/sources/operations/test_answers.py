@@ -1,0 +1,216 @@
+"""What a service answered, as results and errors."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mcp_bridge.exceptions import InvalidArguments, ToolError
+from mcp_bridge.protocol.content import EmbeddedResource, ImageContent, TextContent
+from mcp_bridge.sources.operations.answers import Answer, read_answer
+from tests.sources.operations.documents import STRING, json_body, mapped, of_object, parameter
+
+TOOL = mapped(
+    {
+        "parameters": [
+            *(parameter(name, schema={"type": "integer"}) for name in ("page", "offset")),
+            parameter("slug", "path", required=True),
+        ],
+        **json_body(of_object(slug=STRING, lines={"type": "array"}, title=STRING)),
+        "responses": {"200": {"content": {"application/json": {}}}},
+    },
+    "/{slug}",
+)
+PAGED = mapped(
+    {"parameters": [parameter("page", schema={"type": "integer"}), parameter("q")]}, method="get"
+)
+
+
+def answer(
+    body: Any = b"", status: int = 200, kind: str = "application/json", **more: str
+) -> Answer:
+    written = body if isinstance(body, bytes) else json.dumps(body).encode()
+    headers = {
+        "content-type": kind,
+        **{name.replace("_", "-"): each for name, each in more.items()},
+    }
+    return Answer(status=status, headers=headers, body=written)
+
+
+def failed(body: Any, status: int, kind: str = "application/json", **more: str) -> str:
+    with pytest.raises(ToolError) as raised:
+        read_answer(answer(body, status, kind, **more), TOOL)
+    return str(raised.value)
+
+
+def texts(found: Any) -> list[str]:
+    return [each.text for each in found.content if isinstance(each, TextContent)]
+
+
+def test_the_json_of_an_answer_is_sent_as_it_came() -> None:
+    written = b'{"a": 1.10, "big": 123456789012345678901234567890, "s": "\\u00e9"}'
+    result = read_answer(answer(written), TOOL)
+    assert result.structured == written
+    assert texts(result) == [written.decode()]
+
+
+def test_indentation_is_taken_out_and_nothing_else() -> None:
+    written = b'{\n    "a":\t1.10,\r\n    "s": "two  spaces \\" \\n and: more",\n    "l": [ ]\n}\n'
+    result = read_answer(answer(written), TOOL)
+    assert result.structured == b'{"a":1.10,"s":"two  spaces \\" \\n and: more","l":[]}'
+
+
+@pytest.mark.parametrize(
+    ("body", "text"), [(b"[1, 2]", "[1, 2]"), (b'"x\\ny"', "x\ny"), (b"null", "null"), (b"3", "3")]
+)
+def test_what_is_no_object_is_wrapped(body: bytes, text: str) -> None:
+    result = read_answer(answer(body), TOOL)
+    assert result.structured == b'{"result":' + body + b"}"
+    assert texts(result) == [text]
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/problem+json", "application/json; charset=utf-8", ""]
+)
+def test_json_is_known_by_its_media_type_or_its_beginning(kind: str) -> None:
+    assert read_answer(answer({"a": 1}, kind=kind), TOOL).structured == b'{"a": 1}'
+
+
+def test_other_answers_become_text_pictures_and_resources() -> None:
+    assert texts(read_answer(answer(b"", 204, ""), TOOL)) == ["Done (204 No Content)."]
+    assert texts(
+        read_answer(answer("é".encode("latin-1"), 200, "text/csv; charset=latin-1"), TOOL)
+    ) == ["é"]
+    [picture] = read_answer(answer(b"\x89PNG", 200, "image/png"), TOOL).content
+    assert picture == ImageContent(b"\x89PNG", "image/png")
+    [file] = read_answer(
+        answer(b"%PDF", 200, "application/pdf", content_disposition='attachment; filename="a.pdf"'),
+        TOOL,
+    ).content
+    assert file == EmbeddedResource("attachment:///a.pdf", b"%PDF", "application/pdf")
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"a": NaN}', b'{"a": 1, "a": 2}', b"\xff", b"[" * 5000])
+def test_what_is_no_json_is_an_error(body: bytes) -> None:
+    assert failed(body, 200) == (
+        "The service answered with what is no JSON (200 OK), though it says so."
+    )
+
+
+def test_html_is_an_error_but_where_it_is_promised() -> None:
+    page = b"<html>Log in</html>"
+    assert failed(page, 200, "text/html") == (
+        "The service answered with a page of HTML (200 OK), and not with data."
+    )
+    tool = mapped({"responses": {"200": {"content": {"text/html": {}}}}}, method="get")
+    assert texts(read_answer(answer(page, kind="text/html"), tool)) == ["<html>Log in</html>"]
+
+
+def test_a_redirect_is_an_error() -> None:
+    assert failed(b"", 302) == "The service answered with a redirect (302 Found): not followed."
+
+
+# More pages
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "more"),
+    [
+        ({"next": "http://x/?page=2&q=a", "results": []}, {}, {"page": 2}),
+        ({"next": "http://x/?page=2&q=b&other=1"}, {}, {"page": 2, "q": "b"}),
+        ({"next": None, "results": []}, {}, None),
+        ({"items": [1, 2], "count": 5}, {}, {"page": 2}),
+        ({"items": [1, 2], "count": 2}, {}, None),
+        (
+            [1],
+            {"link": '<http://x/?page=1>; rel="prev", <http://x/?page=3>; rel="next"'},
+            {"page": 3},
+        ),
+        ({"next": "http://[x"}, {}, None),
+    ],
+)
+def test_the_next_page_is_told_beside_the_json(body: Any, headers: Any, more: Any) -> None:
+    result = read_answer(answer(body, **headers), PAGED, {"q": "a"})
+    told = (
+        []
+        if more is None
+        else [f"There is more: call again with {json.dumps(more, separators=(',', ':'))}."]
+    )
+    assert texts(result) == [json.dumps(body), *told]
+
+
+def test_the_next_offset_is_counted() -> None:
+    body = {"meta": {"total_count": 7}, "items": [1, 2, 3]}
+    [_, told] = texts(read_answer(answer(body), TOOL, {"offset": 3, "slug": "x"}))
+    assert told == 'There is more: call again with {"offset":6}.'
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        (
+            {"title": ["Too long."], "lines": [{}, {"sku": ["Unknown."]}]},
+            ["/title: Too long.", "/lines/1/sku: Unknown."],
+        ),
+        ({"errors": {"title": ["Too long."]}}, ["/title: Too long."]),
+        (
+            {"title": ["Too long."], "non_field_errors": ["Both."]},
+            ["/title: Too long.", "/: Both."],
+        ),
+        ({"title": ["No."], "other": ["Why?"]}, ["/title: No.", "/: other: Why?"]),
+        (
+            {"detail": [{"loc": ["body", "lines", 0, "sku"], "msg": "No.", "type": "x"}]},
+            ["/lines/0/sku: No."],
+        ),
+        ({"detail": [{"loc": ["path", "slug"], "msg": "No."}]}, ["/path_slug: No."]),
+        ({"detail": [{"loc": ["body", "payload", "title"], "msg": "No."}]}, ["/title: No."]),
+        (
+            {"title": "Invalid", "errors": [{"pointer": "#/lines/0", "detail": "No."}]},
+            ["/lines/0: No."],
+        ),
+        ({"errors": [{"field": "title", "message": "No."}]}, ["/title: No."]),
+    ],
+)
+@pytest.mark.parametrize("status", [400, 422])
+def test_errors_of_arguments_are_lines_like_those_of_the_schema(
+    status: int, body: Any, lines: list[str]
+) -> None:
+    with pytest.raises(InvalidArguments) as raised:
+        read_answer(answer(body, status), TOOL)
+    assert str(raised.value).splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "text"),
+    [
+        (404, {"detail": "Not found."}, "Not found."),
+        (409, {"type": "x", "title": "Conflict", "detail": "Taken."}, "Taken."),
+        (400, {"error": {"message": "No such card."}}, "No such card."),
+        (400, {"error": "invalid", "error_description": "Why."}, "Why."),
+        (400, ["a", "b"], '["a","b"]'),
+        (404, b"", "The service refused this (404 Not Found)."),
+        (404, b"<html>", "The service refused this (404 Not Found)."),
+        (400, b"{", "The service refused this (400 Bad Request)."),
+        (418, {"x": "y" * 3000}, '{"x":"' + "y" * 1994 + "…"),
+        (599, b"", "The service could not do that (599); it may work later."),
+        (
+            503,
+            {"detail": "secret"},
+            "The service could not do that (503 Service Unavailable); it may work later.",
+        ),
+    ],
+)
+def test_other_errors_are_their_text(status: int, body: Any, text: str) -> None:
+    assert failed(body, status) == text
+
+
+def test_a_service_that_wants_to_be_left_alone_is_waited_for() -> None:
+    assert failed({"detail": "Slow down."}, 429, retry_after="30") == (
+        "Slow down. Try again in 30 seconds."
+    )
+    assert failed(b"Slow down.", 429, "text/plain", retry_after="soon") == "Slow down."

@@ -1,0 +1,277 @@
+"""Operations of OpenAPI as flat arguments: their names, what is said of them, their bodies."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+
+from mcp_bridge.sources.operations.read import (
+    Operation,
+    operation_name,
+    tool_name,
+)
+from tests.sources.operations.documents import (
+    STRING,
+    components,
+    json_body,
+    mapped,
+    of_object,
+    parameter,
+    sent,
+    unmappable,
+)
+
+# The arguments and their names
+
+
+def test_the_body_keeps_its_names_where_they_collide_with_those_of_parameters() -> None:
+    tool = mapped(
+        {
+            "parameters": [
+                parameter("slug", "path", required=True),
+                parameter("dryRun"),
+                parameter("X-Trace", "header"),
+            ],
+            **json_body(of_object("slug", slug=STRING, dryRun=STRING, **{"X-Trace": STRING})),
+        },
+        "/things/{slug}",
+    )
+    assert set(tool.input_schema["properties"]) == {
+        *("slug", "dryRun", "X-Trace"),
+        *("path_slug", "query_dryRun", "header_X-Trace"),
+    }
+    assert tool.input_schema["required"] == ["slug", "path_slug"]
+    request = tool.request(
+        {"slug": "new", "path_slug": "old", "query_dryRun": "a b", "header_X-Trace": "t"}
+    )
+    assert request.path == {"slug": "old"}
+    assert request.query == "dryRun=a%20b"
+    assert request.headers == {"X-Trace": "t"}
+    assert (request.body, request.content_type) == (b'{"slug":"new"}', "application/json")
+
+
+def test_names_that_clients_refuse_are_replaced_and_kept_for_the_service() -> None:
+    tool = mapped(
+        {
+            "parameters": [
+                parameter("filter[x]"),
+                parameter("$top"),
+                parameter("a.b"),
+                parameter("é"),
+            ]
+        },
+        method="get",
+    )
+    assert list(tool.input_schema["properties"]) == ["filter_x", "top", "a.b", "value"]
+    query = tool.request({"filter_x": "1", "top": "2", "value": "3"}).query
+    assert parse_qsl(query) == [("filter[x]", "1"), ("$top", "2"), ("é", "3")]
+
+
+def test_names_that_become_alike_are_told_apart() -> None:
+    tool = mapped({"parameters": [parameter("a[]"), parameter("a"), parameter("$a")]}, method="get")
+    assert list(tool.input_schema["properties"]) == ["a", "query_a", "query_a_2"]
+    assert tool.request({"a": "1", "query_a": "2"}).query == "a%5B%5D=1&a=2"
+
+
+def test_parameters_of_the_path_item_are_overridden_by_those_of_the_operation() -> None:
+    item = {"parameters": [{"$ref": "#/components/parameters/page"}, parameter("q")]}
+    tool = mapped(
+        {"parameters": [parameter("page", schema={"type": "integer"}, description="Which page")]},
+        method="get",
+        item=item,
+        components={"parameters": {"page": parameter("page")}},
+    )
+    assert tool.input_schema["properties"] == {
+        "page": {"type": "integer", "description": "Which page"},
+        "q": STRING,
+    }
+
+
+def test_hidden_parameters_are_no_arguments() -> None:
+    operation = {"parameters": [parameter("version", "path", required=True), parameter("q")]}
+    tool = mapped(operation, "/{version}/x", method="get", options={"hidden": ["version"]})
+    assert list(tool.input_schema["properties"]) == ["q"]
+
+
+def test_headers_of_the_connection_and_the_caller_are_no_arguments() -> None:
+    names = ("Authorization", "Content-Type", "accept", "Host", "Cookie", "X-Own")
+    tool = mapped({"parameters": [parameter(name, "header") for name in names]}, method="get")
+    assert list(tool.input_schema["properties"]) == ["X-Own"]
+
+
+def test_an_operation_that_needs_a_cookie_is_left_out() -> None:
+    assert "needs the cookie 'session'" in unmappable(
+        {"parameters": [parameter("session", "cookie", required=True)]}
+    )
+    tool = mapped({"parameters": [parameter("session", "cookie")]})
+    assert tool.notes == ("The cookie 'session' is left out.",)
+
+
+@pytest.mark.parametrize(
+    ("operation_id", "name"),
+    [
+        ("repos/get", "repos_get"),
+        ("Users.list:all", "Users_list_all"),
+        (None, "get_v1_things_id"),
+        ("...", "get_v1_things_id"),
+    ],
+)
+def test_an_operation_has_a_legal_name(operation_id: str | None, name: str) -> None:
+    operation = Operation(method="get", path="/v1/things/{id}", operation_id=operation_id)
+    assert operation_name(operation) == name
+    assert operation_name(operation, "x_") == f"x_{name}"
+
+
+def test_a_long_name_is_shortened_to_the_same_one_always() -> None:
+    long = "a" * 70
+    assert tool_name(long) == f"{'a' * 55}_{sha256(long.encode()).hexdigest()[:8]}"
+    assert tool_name(long) != tool_name(long + "b")
+
+
+# What is said of it
+
+
+def test_summary_and_description_are_told_once() -> None:
+    both = mapped({"summary": "List things.", "description": "By name.", "tags": ["things"]})
+    assert both.description == "List things.\n\nBy name."
+    assert both.title == "List things."
+    assert both.meta == {"mcp_bridge/tags": ["things"]}
+    assert mapped({"summary": "List.", "description": "List all."}).description == "List all."
+
+
+@pytest.mark.parametrize(
+    ("method", "hints"),
+    [
+        ("get", {"readOnlyHint": True}),
+        ("post", {}),
+        ("put", {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}),
+        ("patch", {"readOnlyHint": False, "destructiveHint": True}),
+        ("delete", {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}),
+    ],
+)
+def test_the_method_says_what_a_call_does(method: str, hints: dict[str, bool]) -> None:
+    assert mapped({}, method=method).annotations == hints
+
+
+# Bodies
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "items": {"type": "integer"}},
+        {"oneOf": [of_object(a=STRING), of_object(b=STRING)]},
+        {"type": "object", "additionalProperties": STRING},
+        {"type": "object"},
+        {"nullable": True, **of_object(a=STRING)},
+        {"not": {"type": "null"}},
+        {},
+        None,
+    ],
+)
+def test_a_body_that_is_no_plain_object_is_one_argument(schema: Any) -> None:
+    tool = mapped(json_body(schema))
+    assert list(tool.input_schema["properties"]) == ["body"]
+    assert tool.input_schema["required"] == ["body"]
+    assert sent(tool, {"body": [1, 2]}) == [1, 2]
+
+
+def test_a_body_that_may_be_absent_but_has_required_members_is_one_argument() -> None:
+    tool = mapped(json_body(of_object("a", a=STRING), required=False))
+    assert "required" not in tool.input_schema
+    assert tool.input_schema["properties"]["body"]["required"] == ["a"]
+    assert tool.request({}).content_type is None
+    assert sent(tool, {"body": {"a": "x"}}) == {"a": "x"}
+
+
+def test_the_argument_of_a_whole_body_is_told_apart_from_a_parameter_named_body() -> None:
+    tool = mapped({"parameters": [parameter("body")], **json_body({"type": "array"})})
+    request = tool.request({"body": [1], "query_body": "x"})
+    assert (request.query, request.body) == ("body=x", b"[1]")
+
+
+def test_a_body_without_members_is_sent_as_an_empty_object_where_it_is_required() -> None:
+    assert mapped(json_body(of_object(a=STRING))).request({}).body == b"{}"
+    optional = mapped(json_body(of_object(a=STRING), required=False))
+    assert optional.request({}).content_type is None
+
+
+def test_parts_of_an_allof_are_merged() -> None:
+    schema = {
+        "allOf": [
+            {"$ref": "#/components/schemas/Base"},
+            {"allOf": [of_object("b", b=STRING)]},
+            {"required": ["c"]},
+        ],
+        "description": "All of it",
+    }
+    base = {**of_object("a", a=STRING, c=STRING), "additionalProperties": False}
+    tool = mapped(json_body(schema), **components(Base=base))
+    assert set(tool.input_schema["properties"]) == {"a", "b", "c"}
+    assert set(tool.input_schema["required"]) == {"a", "b", "c"}
+
+
+def test_an_allof_with_something_else_than_objects_is_one_argument() -> None:
+    tool = mapped(
+        json_body({"allOf": [of_object(a=STRING), {"anyOf": [{}, {"minProperties": 1}]}]})
+    )
+    assert list(tool.input_schema["properties"]) == ["body"]
+
+
+def test_members_that_only_answers_have_are_left_out_through_references_too() -> None:
+    schemas = {
+        "Id": {"type": "integer", "readOnly": True},
+        "Secret": {"type": "string", "writeOnly": True},
+        "Thing": of_object(
+            "id",
+            "name",
+            "secret",
+            id={"$ref": "#/components/schemas/Id"},
+            wrapped={"allOf": [{"$ref": "#/components/schemas/Id"}]},
+            name=STRING,
+            secret={"$ref": "#/components/schemas/Secret"},
+            inner=of_object("at", at={**STRING, "readOnly": True}, note=STRING),
+        ),
+    }
+    answer = {
+        "200": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Thing"}}}}
+    }
+    tool = mapped(
+        {**json_body({"$ref": "#/components/schemas/Thing"}), "responses": answer},
+        options={"output_schema": True},
+        **components(**schemas),
+    )
+    assert tool.input_schema["required"] == ["name", "secret"]
+    assert set(tool.input_schema["properties"]) == {"name", "secret", "inner"}
+    assert tool.input_schema["properties"]["inner"] == {
+        "type": "object",
+        "properties": {"note": STRING},
+    }
+    assert tool.output_schema is not None
+    assert tool.output_schema["required"] == ["id", "name"]
+    assert "secret" not in tool.output_schema["properties"]
+
+
+def test_a_member_that_another_part_of_an_allof_makes_read_only_is_not_required() -> None:
+    schemas = {"Needs": {"required": ["id", "name"]}}
+    schema = {
+        "allOf": [
+            {"$ref": "#/components/schemas/Needs"},
+            of_object(id={"type": "integer", "readOnly": True}, name=STRING),
+        ]
+    }
+    tool = mapped(json_body(schema), **components(**schemas))
+    assert tool.input_schema["required"] == ["name"]
+
+
+def test_patch_has_no_required_members_and_no_defaults() -> None:
+    inner = {"type": "object", "properties": {"b": {"type": "integer", "default": 1}}}
+    schema = of_object("a", a={"type": "string", "default": "x"}, inner=inner)
+    tool = mapped(json_body(schema), method="patch")
+    assert "required" not in tool.input_schema
+    assert "default" not in json.dumps(tool.input_schema)
+    assert "default" in json.dumps(mapped(json_body(schema), method="put").input_schema)

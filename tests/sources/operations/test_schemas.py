@@ -1,0 +1,242 @@
+"""OpenAPI's schemas as those of JSON Schema 2020-12."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_bridge.sources.operations.mapping import map_operation
+from mcp_bridge.sources.operations.read import (
+    Document,
+    Unmappable,
+)
+from tests.sources.operations.documents import (
+    STRING,
+    components,
+    json_body,
+    mapped,
+    of_object,
+    schema_,
+    sent,
+    unmappable,
+)
+
+# Schemas
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"type": "string", "nullable": True}, {"anyOf": [STRING, {"type": "null"}]}),
+        (
+            {
+                "allOf": [{"$ref": "#/components/schemas/Kind"}],
+                "nullable": True,
+                "description": "K",
+            },
+            {
+                "anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}],
+                "description": "K",
+            },
+        ),
+        (
+            {"type": "string", "nullable": True, "enum": ["a", None]},
+            {"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]},
+        ),
+        ({"type": ["string", "null"]}, {"anyOf": [STRING, {"type": "null"}]}),
+        (
+            {"type": "integer", "minimum": 1, "exclusiveMinimum": True},
+            {"type": "integer", "exclusiveMinimum": 1},
+        ),
+        (
+            {"type": "integer", "exclusiveMaximum": False, "maximum": 3},
+            {"type": "integer", "maximum": 3},
+        ),
+        ({"type": "string", "format": "byte"}, {"type": "string", "contentEncoding": "base64"}),
+        (
+            {"type": "string", "example": "x", "xml": {}, "x-own": 1, "externalDocs": {}, "$id": 3},
+            STRING,
+        ),
+        ({"type": "string", "title": "Member", "minLength": "3", "maxLength": -1}, STRING),
+        ({"type": "any", "multipleOf": 0, "maximum": "9"}, {}),
+        ({"type": "array", "items": [STRING]}, {"type": "array", "prefixItems": [STRING]}),
+        ({"$ref": "#/components/schemas/a~1b%20c"}, {"type": "boolean"}),
+        (
+            {"$ref": "#/components/schemas/Kind", "description": "Beside"},
+            {"type": "string", "enum": ["a"], "description": "Beside"},
+        ),
+        ({"$ref": "#/paths/~1things/post/x-schemas/0"}, {"type": "number"}),
+        (True, {}),
+    ],
+)
+def test_schemas_become_those_of_2020_12(schema: Any, expected: Any) -> None:
+    operation = {"x-schemas": [{"type": "number"}], **json_body(of_object(member=schema))}
+    kind = {"type": "string", "enum": ["a"], "title": "Kind"}
+    tool = mapped(operation, **components(Kind=kind, **{"a/b c": {"type": "boolean"}}))
+    assert tool.input_schema["properties"]["member"] == expected
+
+
+def test_branches_of_which_several_may_fit_are_not_refused() -> None:
+    schema = {
+        "oneOf": [{"$ref": "#/components/schemas/Cat"}, {"$ref": "#/components/schemas/Dog"}],
+        "discriminator": {"propertyName": "kind"},
+    }
+    tool = mapped(
+        json_body(of_object(pet=schema)),
+        **components(Cat=of_object(name=STRING), Dog=of_object(name=STRING)),
+    )
+    assert tool.input_schema["properties"]["pet"] == {
+        "anyOf": [{"type": "object", "properties": {"name": STRING}}] * 2
+    }
+
+
+def test_a_pattern_with_look_around_is_told_and_not_enforced() -> None:
+    tool = mapped(json_body(of_object(code={"type": "string", "pattern": "^(?!x)a"})))
+    assert tool.input_schema["properties"]["code"] == {
+        "type": "string",
+        "description": "It has to match the pattern ^(?!x)a",
+    }
+    assert "told but not enforced" in tool.notes[0]
+
+
+def test_recursive_schemas_stay_references() -> None:
+    node = of_object(
+        name=STRING, children={"type": "array", "items": {"$ref": "#/components/schemas/Node"}}
+    )
+    leaf = {"$ref": "#/components/schemas/Leaf"}
+    tool = mapped(
+        json_body(of_object(tree={"$ref": "#/components/schemas/Node"}, leaf=leaf)),
+        **components(Node=node, Leaf=of_object(x=STRING)),
+    )
+    assert tool.input_schema["properties"]["tree"] == {"$ref": "#/$defs/Node"}
+    assert list(tool.input_schema["$defs"]) == ["Node"]
+    assert tool.input_schema["properties"]["leaf"]["properties"] == {"x": STRING}
+
+
+def test_a_body_that_is_itself_recursive_is_flat() -> None:
+    node = of_object(name=STRING, next={"$ref": "#/components/schemas/Node"})
+    tool = mapped(json_body({"$ref": "#/components/schemas/Node"}), **components(Node=node))
+    assert tool.input_schema["properties"]["next"] == {"$ref": "#/$defs/Node"}
+    assert sent(tool, {"name": "a", "next": {"name": "b"}}) == {"name": "a", "next": {"name": "b"}}
+
+
+def test_what_is_too_large_inlined_keeps_its_definitions() -> None:
+    big = of_object(
+        **{f"member{number}": {**STRING, "description": "x" * 300} for number in range(60)}
+    )
+    used = {f"part{number}": {"$ref": "#/components/schemas/Big"} for number in range(4)}
+    tool = mapped(json_body(of_object(**used)), **components(Big=big))
+    assert tool.input_schema["properties"]["part0"] == {"$ref": "#/$defs/Big"}
+
+
+def test_what_is_too_large_even_so_is_left_out() -> None:
+    big = of_object(
+        **{f"member{number}": {**STRING, "description": "x" * 3000} for number in range(60)}
+    )
+    assert "larger than 65536 bytes" in unmappable(
+        json_body(of_object(a={"$ref": "#/components/schemas/Big"})), **components(Big=big)
+    )
+    assert "bytes, and at most 65536 are allowed" in unmappable(json_body(big))
+
+
+def test_a_schema_of_a_thousand_levels_is_refused_in_a_sentence() -> None:
+    deep: dict[str, Any] = STRING
+    for _ in range(1000):
+        deep = {"type": "array", "items": deep}
+    assert "more than 32 levels deep" in unmappable(json_body(of_object(a=deep)))
+    chain = {
+        f"S{n}": {"type": "array", "items": {"$ref": f"#/components/schemas/S{n + 1}"}}
+        for n in range(450)
+    }
+    tool = mapped(
+        json_body(of_object(a={"$ref": "#/components/schemas/S0"})),
+        **components(**chain, S450=STRING),
+    )
+    assert len(tool.input_schema["$defs"]) == 451
+
+
+@pytest.mark.parametrize(
+    ("reference", "why"),
+    [
+        ("#/components/schemas/Missing", "which its document does not hold"),
+        ("other.json#/Thing", "outside its document, and nothing is fetched"),
+        ("#/components/schemas/Round", "round in a circle"),
+        (3, "outside its document"),
+    ],
+)
+def test_a_broken_reference_is_said(reference: Any, why: str) -> None:
+    round_ = {"$ref": "#/components/schemas/Round"}
+    for body in (json_body({"$ref": reference}), json_body(of_object(a={"$ref": reference}))):
+        assert why in unmappable(body, **components(Round=round_))
+
+
+def test_a_broken_reference_leaves_the_other_operations() -> None:
+    made = Document(
+        {
+            "openapi": "3.1.0",
+            "paths": {
+                "/a": {"$ref": "#/components/pathItems/A"},
+                "/b": {"$ref": "#/nowhere"},
+                "/c": {"get": {"parameters": [{"$ref": "#/nowhere"}]}},
+                "/d": {"get": None},
+            },
+            "components": {"pathItems": {"A": {"get": {"operationId": "a"}}}},
+        }
+    )
+    assert [(each.path, each.error is None) for each in made.operations()] == [
+        ("/a", True),
+        ("/c", False),
+        ("/d", False),
+    ]
+    assert made.operation("GET", "/a").operation_id == "a"
+    assert made.errors == [
+        "The path '/b' cannot be read: it refers to '#/nowhere', which its document does not hold."
+    ]
+    with pytest.raises(Unmappable, match="does not hold"):
+        map_operation(made, made.operation("get", "/c"))
+
+
+@pytest.mark.parametrize(
+    "data", [{}, {"swagger": "2.0"}, {"openapi": 3}, {"openapi": "3.0.0", "paths": []}]
+)
+def test_what_is_no_document_is_refused(data: Any) -> None:
+    with pytest.raises(ValueError, match=r"no OpenAPI document|'paths' is no object"):
+        Document(data)
+
+
+def test_a_path_parameter_that_nothing_describes_leaves_the_operation_out() -> None:
+    assert "{id}, which no parameter describes" in unmappable({}, "/things/{id}")
+
+
+# Output schemas
+
+
+def answers(**content: Any) -> dict[str, Any]:
+    return {"responses": {"200": {"content": content}}}
+
+
+@pytest.mark.parametrize(
+    ("responses", "expected"),
+    [
+        (
+            {"200": {"type": "array", "items": STRING}},
+            {"result": {"type": "array", "items": STRING}},
+        ),
+        ({"200": of_object(a=STRING)}, {"a": STRING}),
+        ({"200": {}}, None),
+        ({"200": of_object(a=STRING), "201": of_object(b=STRING)}, None),
+        ({"200": of_object(a=STRING), "204": None}, None),
+        ({"200": {"anyOf": [of_object(a=STRING), {"type": "string"}]}}, None),
+        ({}, None),
+    ],
+)
+def test_an_output_schema_is_one_that_every_answer_keeps(responses: Any, expected: Any) -> None:
+    given = {
+        status: {"content": {"application/json": schema_(each)} if each is not None else {}}
+        for status, each in responses.items()
+    }
+    tool = mapped({"responses": given}, options={"output_schema": True})
+    found = tool.output_schema
+    assert (found and found["properties"]) == expected
+    assert mapped({"responses": given}).output_schema is None
