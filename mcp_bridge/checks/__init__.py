@@ -24,6 +24,11 @@ System checks of the setting MCP_BRIDGE, of tools and what else is marked, and o
     W034  a mark on what is not registered    W035  a Context that callers of /rpc write
     W036  marked methods of an unmarked class
 
+Of mcp_bridge.sources.ninja:
+
+    E080  an operation that cannot be a tool
+    W080  what no model is told of one        W081  a name that no operation has
+
 Of mcp_bridge.oauth:
 
     E040  a resource that is not RESOURCE     E041  an issuer that is not listed

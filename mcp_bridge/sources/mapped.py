@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
-
-from django.core import checks
+from typing import Any
 
 from mcp_bridge.calls.arguments import plain_checker
 from mcp_bridge.calls.results import encoder
@@ -18,9 +15,6 @@ from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.sources.base import Source
 from mcp_bridge.sources.marked import MarkedFunction
 from mcp_bridge.sources.operations.mapping import MappedOperation
-
-# The names that the large clients accept.
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def operation_tool(
@@ -42,29 +36,14 @@ def operation_tool(
     ``others`` are further fields of Tool. Raises ValueError for a precheck that takes what the tool
     does not.
     """
-    if not _NAME.fullmatch(name):
-        source.messages.append(
-            checks.Error(
-                f"{name!r} ({where}) is no name for a tool, so the view is not served.",
-                hint="Clients accept 1 to 64 of the characters A-Z a-z 0-9 _ and -: give a name.",
-                id="mcp_bridge.E005",
-            )
-        )
+    if not source.takes_name(name, where):
         return None
     schema = options.input_schema or mapped.input_schema
     annotations = {**mapped.annotations, **hints}
     if options.read_only:
         annotations = {"readOnlyHint": True}
     description = mapped.description if options.description is None else options.description
-    if not str(description).strip():
-        source.messages.append(
-            checks.Warning(
-                f"{name} ({where}) has no description.",
-                hint="Write a docstring that tells a model what the tool does and when to use it, "
-                "or give a description.",
-                id="mcp_bridge.W002",
-            )
-        )
+    source.check_description(description, f"{name} ({where})")
     promised = options.output_schema
     return Tool(
         name=name,

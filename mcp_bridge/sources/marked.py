@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from asgiref.sync import iscoroutinefunction
 from django.core import checks
@@ -23,10 +22,7 @@ from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters, is_plain
 from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.sources.base import NotYet, Source, first_line
-
-# The names that the large clients accept; a dot only where the site asked for dotted names.
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+from mcp_bridge.sources.base import Source, first_line, not_yet
 
 
 class MarkedFunction:
@@ -86,17 +82,7 @@ class MarkedFunction:
     def tool(self, source: Source) -> Tool | None:
         """Return the tool, or None where there can be none: ``source.messages`` has the reason."""
         where, options = f"{self.name} ({location(self.function)})", self.options
-        is_dotted = conf.TOOL_NAME_STYLE == "dotted"
-        if not _NAME.fullmatch(self.name) or ("." in self.name and not is_dotted):
-            source.messages.append(
-                checks.Error(
-                    f"{self.name!r} ({location(self.function)}) is no name for a tool, so the "
-                    "function is not served.",
-                    hint="Clients accept 1 to 64 of the characters A-Z a-z 0-9 _ and -: give "
-                    "mcp_tool(name=...).",
-                    id="mcp_bridge.E005",
-                )
-            )
+        if not source.takes_name(self.name, location(self.function)):
             return None
         try:
             signature = Signature.of(self.function, skip=self._skip)
@@ -109,15 +95,7 @@ class MarkedFunction:
                 # Else each is made when the first call needs it.
                 _ = inputs.validator, outputs.serializer, outputs.check
         except tuple(TRANSIENT) as exception:
-            source.messages.append(
-                NotYet(
-                    f"{where} is marked as a tool but not served yet, since its types read from "
-                    f"the database: {first_line(exception)}.",
-                    hint="Run manage.py migrate and add the rows that are missing: a process that "
-                    "runs already tries again by itself.",
-                    id="mcp_bridge.W019",
-                )
-            )
+            source.messages.append(not_yet(where, exception))
             return None
         except Exception as exception:
             # Types describe themselves with code of the site's own, which may raise anything.
@@ -145,15 +123,7 @@ class MarkedFunction:
             )
             for sentence, _ in unread
         ]
-        if not str(tool.description).strip():
-            source.messages.append(
-                checks.Warning(
-                    f"{where} has no description.",
-                    hint="Write a docstring that tells a model what the tool does and when to use "
-                    "it, or give mcp_tool(description=...).",
-                    id="mcp_bridge.W002",
-                )
-            )
+        source.check_description(tool.description, where)
         return tool
 
     @property

@@ -13,13 +13,13 @@ from django.utils.translation import override
 from mcp_bridge.features import Tool
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.schemas.adapters import TRANSIENT
-from mcp_bridge.sources.base import NotYet, Source, first_line, mend_import
+from mcp_bridge.sources.base import Source, first_line, mend_import, not_yet
 from mcp_bridge.sources.mapped import operation_tool
 from mcp_bridge.sources.marked import is_exposed, location
 from mcp_bridge.sources.operations.mapping import map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
 from mcp_bridge.sources.rest_framework.access import access_rule
-from mcp_bridge.sources.rest_framework.calls import ViewCaller
+from mcp_bridge.sources.rest_framework.calls import view_caller
 from mcp_bridge.sources.rest_framework.endpoints import endpoints
 from mcp_bridge.sources.rest_framework.routes import routes
 from mcp_bridge.sources.rest_framework.selection import Line, Selected, select
@@ -158,15 +158,7 @@ class RESTFrameworkSource(Source):
         try:
             found = describer.describe(selected.endpoint, self.options.get("version"))
         except tuple(TRANSIENT) as exception:
-            self.messages.append(
-                NotYet(
-                    f"{selected.where} is not served yet, since it reads from the database when it "
-                    f"is described: {first_line(exception)}.",
-                    hint="Run manage.py migrate and add the rows that are missing: a process that "
-                    "runs already tries again by itself.",
-                    id="mcp_bridge.W019",
-                )
-            )
+            self.messages.append(not_yet(selected.where, exception))
             return None
         except Exception as exception:
             self._withhold(selected.where, first_line(exception))
@@ -192,7 +184,7 @@ class RESTFrameworkSource(Source):
             output_schema=self.options.get("output_schemas", False),
             is_dotted=True,
         )
-        caller = ViewCaller(
+        caller = view_caller(
             endpoint, mapped, description.version, self.options.get("urlconf"), callbacks
         )
         tool = operation_tool(

@@ -284,7 +284,7 @@ class OddView(APIView):
         if kind == "endless":
             return StreamingHttpResponse(iter(lambda: b"x" * 100_000, b""))
         if kind == "file":
-            return FileResponse(open(__file__, "rb"), filename="views.py")  # noqa: SIM115
+            return FileResponse(open(__file__, "rb"), filename="views.py")
         if kind == "error":
             return HttpResponse("Traceback: hidden", status=503)
         if kind == "raise":
