@@ -7,6 +7,7 @@ operations that answer over HTTP are not touched.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -172,6 +173,7 @@ class NinjaSource(Source):
                 non_atomic=frozenset(getattr(function, "_non_atomic_requests", ())),
                 source=location(function),
                 function=f"{function.__module__}.{function.__qualname__}",
+                code=getattr(inspect.unwrap(function), "__code__", None),
             )
         except tuple(TRANSIENT) as exception:
             self.messages.append(not_yet(f"{named} ({endpoint})", exception))
