@@ -112,6 +112,25 @@ MCP_BRIDGE = {
             "BACKEND": "mcp_bridge.sources.functions.FunctionSource",
             "OPTIONS": {"modules": ["testproject.newsroom.style"]},
         },
+        # An API whose code is left as it is.
+        "moderation": {
+            "BACKEND": "mcp_bridge.sources.ninja.NinjaSource",
+            "OPTIONS": {
+                "operations": {
+                    "moderation_comments": {
+                        "title": "Comments to look after",
+                        "permissions": "newsroom.change_comment",
+                        "scopes": "news:read",
+                    },
+                    "moderation_hide": {
+                        "title": "Hide a comment, or show it again",
+                        "destructive": False,
+                        "permissions": "newsroom.change_comment",
+                        "scopes": "news:write",
+                    },
+                }
+            },
+        },
     },
     "INSTRUCTIONS": (
         "The editorial system of a small newspaper. Articles go from draft to review to "

@@ -34,6 +34,11 @@ System checks of the setting MCP_BRIDGE, of tools and what else is marked, and o
     W092  a candidate on, and no tool now     W093  candidates that cannot be listed
     W094  unread settings of candidates
 
+Of mcp_bridge.sources.ninja:
+
+    E080  an operation that cannot be a tool
+    W080  what no model is told of one        W081  a name that no operation has
+
 Of mcp_bridge.oauth:
 
     E040  a resource that is not RESOURCE     E041  an issuer that is not listed

@@ -105,8 +105,7 @@ class MarkedFunction:
             source.messages.append(illegal_name(exception))
             return None
         except tuple(TRANSIENT) as exception:
-            why = "its types read from the database"
-            source.messages.append(not_yet(where, why, exception))
+            source.messages.append(not_yet(where, exception))
             return None
         except Exception as exception:
             # Types describe themselves with code of the site's own, which may raise anything.

@@ -26,9 +26,9 @@ def check_name(name: str, where: str, *, is_dotted: bool = False) -> None:
 def illegal_name(exception: IllegalName) -> checks.CheckMessage:
     """Return the error of a tool that has an illegal name."""
     return checks.Error(
-        f"{exception}, so the function is not served.",
+        f"{exception}, so it is not served.",
         hint="Clients accept 1 to 64 of the characters A-Z a-z 0-9 _ and -: give "
-        "mcp_tool(name=...).",
+        "mcp_tool(name=...), or the name that the source has for that.",
         id="mcp_bridge.E005",
     )
 
@@ -43,10 +43,11 @@ def no_description(where: str) -> checks.CheckMessage:
     )
 
 
-def not_yet(where: str, reason: str, exception: Exception) -> NotYet:
-    """Return the message on a tool that reads what a database has not yet, and why it does."""
+def not_yet(where: str, exception: Exception) -> NotYet:
+    """Return the message of a tool whose description reads from the database what is not there."""
     return NotYet(
-        f"{where} is marked as a tool but not served yet, since {reason}: {first_line(exception)}.",
+        f"{where} is not served yet, since its types read from the database: "
+        f"{first_line(exception)}.",
         hint="Run manage.py migrate and add the rows that are missing: a process that runs already "
         "tries again by itself.",
         id="mcp_bridge.W019",

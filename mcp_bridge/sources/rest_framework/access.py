@@ -12,7 +12,7 @@ from rest_framework import exceptions, permissions
 from rest_framework.views import APIView
 
 from mcp_bridge.features import AccessRule, Context, ToolOptions
-from mcp_bridge.sources.in_process import InProcessRequest
+from mcp_bridge.sources.in_process.requests import InProcessRequest
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
 from mcp_bridge.sources.rest_framework.versions import version_of
 

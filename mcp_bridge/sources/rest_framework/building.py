@@ -13,7 +13,7 @@ from mcp_bridge.sources.marked import location
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
 from mcp_bridge.sources.rest_framework.access import access_rule
-from mcp_bridge.sources.rest_framework.calls import ViewCaller
+from mcp_bridge.sources.rest_framework.calls import view_caller
 from mcp_bridge.sources.rest_framework.schemas import (
     Describer,
     Description,
@@ -74,7 +74,7 @@ class Builder:
         endpoint, options = selected.endpoint, selected.options
         mapped = self.mapped(description, document, self._options.get("output_schemas", False))
         urlconf = self._options.get("urlconf")
-        caller = ViewCaller(endpoint, mapped, description.version, urlconf, self._callbacks)
+        caller = view_caller(endpoint, mapped, description.version, urlconf, self._callbacks)
         tool = operation_tool(
             name,
             mapped,

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
-from django.urls import ResolverMatch, URLPattern, URLResolver, get_resolver
-from django.urls.resolvers import RoutePattern
-from django.utils.regex_helper import normalize
 from rest_framework.views import APIView
 
-_CONVERTED: Final = re.compile(r"<(?:[^>:]+:)?([^>]+)>")
-_REVERSED: Final = re.compile(r"%\((\w+)\)s")
-_PLACE: Final = re.compile(r"\{(\w+)\}")
-
-
-class UnreadableRoute(ValueError):
-    """No path can be made of a route."""
+from mcp_bridge.sources.in_process import routes as in_process
 
 
 @dataclass(frozen=True, kw_only=True)
-class Route:
-    """
-    An address, and the view that answers there.
+class Route(in_process.Route):
+    """An address; ``view`` is what its callback stands around, with DRF's ``cls``."""
 
-    ``callback`` is what the URLconf has: the view with all of its decorators. ``view`` is what they
-    stand around, with DRF's ``cls`` and ``initkwargs``.
-    """
-
-    patterns: tuple[Any, ...]
-    callback: Callable[..., Any]
     view: Any
-    name: str
-    namespaces: tuple[str, ...]
-    app_names: tuple[str, ...]
 
     @property
     def kind(self) -> type[APIView]:
@@ -52,124 +31,12 @@ class Route:
         """The action of each method in lower case, where it is a view set."""
         return getattr(self.view, "actions", None)
 
-    @property
-    def full_name(self) -> str:
-        """The URL name with its namespaces ("wagtailapi:pages:listing"), or ""."""
-        return ":".join((*self.namespaces, self.name)) if self.name else ""
-
-    @property
-    def pattern(self) -> str:
-        """The patterns, one after the other, in the active language."""
-        return "".join(map(str, self.patterns))
-
-    @property
-    def route(self) -> str:
-        """The same as Django puts it into ResolverMatch.route."""
-        *before, route = map(str, self.patterns)
-        for each in reversed(before):
-            # Where nothing stands before it, a regular expression keeps its "^".
-            route = each + route.removeprefix("^") if each else route
-        return route
-
-    @property
-    def template(self) -> str:
-        """The path with ``{name}`` for each parameter, in the active language."""
-        parts = (_template(isinstance(each, RoutePattern), str(each)) for each in self.patterns)
-        return "/" + "".join(parts)
-
-    @property
-    def parameters(self) -> frozenset[str]:
-        """The names in the path."""
-        return frozenset(_PLACE.findall(self.template))
-
-    @property
-    def has_suffix(self) -> bool:
-        """Whether it is that of another one with a format at its end, such as ".json"."""
-        try:
-            return "format" in self.parameters
-        except UnreadableRoute:
-            return False
-
-    def __str__(self) -> str:
-        try:
-            return self.template
-        except UnreadableRoute:
-            return f"/{self.pattern}"
-
-    def path(self, values: Mapping[str, str]) -> str:
-        """Return the path with values for its parameters, as it is after percent-decoding."""
-        return _PLACE.sub(lambda match: values[match[1]], self.template)
-
-    def match(self) -> ResolverMatch:
-        """Return a match without values, for code that asks under which names it is."""
-        return ResolverMatch(
-            self.callback,
-            (),
-            {},
-            self.name or None,
-            list(self.app_names),
-            list(self.namespaces),
-            self.route,
-        )
-
-
-@lru_cache(maxsize=16384)
-def _template(is_route: bool, pattern: str) -> str:
-    """
-    Return the part of a path that a pattern of the URLconf is for.
-
-    Raises UnreadableRoute for a regular expression with groups that have no names, or branches.
-    """
-    if is_route:
-        return _CONVERTED.sub(r"{\1}", pattern)
-    # Of optional parts, none: DRF's format suffix is such a part.
-    try:
-        text, names = min(normalize(pattern), key=lambda each: len(each[1]))
-    except ValueError as error:
-        raise UnreadableRoute(f"its regular expression cannot be reversed: {error}") from None
-    if any(name.startswith("_") for name in names):
-        raise UnreadableRoute("it has groups without names: write (?P<name>...), or (?:...)")
-    if not text and pattern.strip("^$"):
-        raise UnreadableRoute("it has alternatives outside of a named group: write two routes")
-    return _REVERSED.sub(r"{\1}", text)
-
 
 def routes(urlconf: Any) -> Iterator[Route]:
     """Yield each address of a URLconf at which a view of Django REST framework stands."""
-    return _walk(get_resolver(urlconf).url_patterns, (), (), ())
-
-
-def _walk(
-    patterns: Iterable[URLPattern | URLResolver],
-    before: tuple[Any, ...],
-    namespaces: tuple[str, ...],
-    app_names: tuple[str, ...],
-) -> Iterator[Route]:
-    for each in patterns:
-        here = (*before, each.pattern)
-        if isinstance(each, URLResolver):
-            yield from _walk(
-                each.url_patterns,
-                here,
-                (*namespaces, each.namespace) if each.namespace else namespaces,
-                (*app_names, each.app_name) if each.app_name else app_names,
-            )
-        elif (view := _view_of(each.callback)) is not None:
-            yield Route(
-                patterns=here,
-                callback=each.callback,
-                view=view,
-                name=each.name or "",
-                namespaces=namespaces,
-                app_names=app_names,
-            )
-
-
-def _view_of(callback: Any) -> Any:
-    """Return the view of Django REST framework that a callback is or stands around, or None."""
-    while callback is not None:
-        kind = getattr(callback, "cls", None)
-        if isinstance(kind, type) and issubclass(kind, APIView):
-            return callback
-        callback = getattr(callback, "__wrapped__", None)
-    return None
+    for route in in_process.routes(urlconf):
+        for each in in_process.wrapped(route.callback):
+            kind = getattr(each, "cls", None)
+            if isinstance(kind, type) and issubclass(kind, APIView):
+                yield Route(view=each, **vars(route))
+                break

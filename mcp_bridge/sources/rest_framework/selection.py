@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from mcp_bridge.conf import conf
 from mcp_bridge.features import ToolOptions
 from mcp_bridge.features.marks import options_in, toolset_of
-from mcp_bridge.features.secrets import names_secret, names_session
+from mcp_bridge.features.secrets import deals_with_secrets
 from mcp_bridge.sources.operations.mapping import HINTS
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
 
@@ -133,4 +134,4 @@ def is_never_offered(endpoint: Endpoint) -> bool:
     if any(f"{base.__module__}.".startswith(f"{app}.") for base in kind.__mro__ for app in NEVER):
         return True
     names = (kind.__name__, route.full_name, str(route))
-    return any(names_secret(name) or names_session(name) for name in names)
+    return any(deals_with_secrets(name, conf.sensitive_names) for name in names)

@@ -146,8 +146,7 @@ class RESTFrameworkSource(Source):
             try:
                 description = builder.describe(each)
             except tuple(TRANSIENT) as exception:
-                why = "it reads from the database when it is described"
-                self.messages.append(not_yet(str(each.endpoint), why, exception))
+                self.messages.append(not_yet(str(each.endpoint), exception))
             except Exception as exception:
                 # Views describe themselves with code of the site's own.
                 self._withhold(each.endpoint, first_line(exception))

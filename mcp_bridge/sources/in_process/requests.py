@@ -24,7 +24,7 @@ from rest_framework.exceptions import APIException
 
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError
-from mcp_bridge.features import Context
+from mcp_bridge.features import Context, ToolCall
 
 # What a view reads of where the client is. Never its Authorization and its cookies, which open the
 # endpoint, nor what a proxy says of who it is.
@@ -43,7 +43,7 @@ _OWN: Final = frozenset(
         *("body", "method", "path", "path_info", "script_name", "content_type", "content_params"),
         *("accepted_types", "accepted_types_by_precedence", "encoding", "resolver_match"),
         *("user", "auser", "auth", "session", "csrf_processing_done", "csrf_cookie_needs_update"),
-        *("upload_handlers", "mcp_context"),
+        *("upload_handlers", "mcp_call", "mcp_context"),
     )
 )
 # What Django answers with status 500 where a view raises it, though tools may raise it for callers.
@@ -70,8 +70,11 @@ class InProcessRequest(HttpRequest):
 
     It has what middleware has put on the client's request, as its site and its tenant, and of that
     one's headers only where the client is. Whatever caches by Authorization or by cookie does so by
-    user. Its session and its messages are kept nowhere. ``mcp_context`` is the tool's Context.
+    user. Its session and its messages are kept nowhere. ``mcp_context`` is the tool's Context, and
+    ``mcp_call`` the ToolCall of which it is the request, if any.
     """
+
+    mcp_call: ToolCall | None = None
 
     # What HttpRequest sets when it reads a form.
     _files: Any

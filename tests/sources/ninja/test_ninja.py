@@ -1,0 +1,330 @@
+"""Operations of django-ninja as tools: described, called, refused, and the same over HTTP."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, Group
+from django.contrib.sessions.models import Session
+from django.core import checks
+from django.core.cache import cache
+from django.test import Client
+from django.urls import path
+from jsonschema import Draft202012Validator
+from ninja import NinjaAPI
+
+from mcp_bridge.testing import MCPError, text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import route
+from tests.sources.ninja.api import api, urlpatterns
+from tests.support.serving import messages, names
+from tests.test_docs_code import run
+
+BACKEND = "mcp_bridge.sources.ninja.NinjaSource"
+CALLER = "mcp_bridge.sources.ninja.caller"
+PICTURE = "data:image/png;base64,iVBORw0KGgo="
+
+
+def offer(settings: Any, **options: Any) -> None:
+    settings.MCP_BRIDGE = {"SOURCES": {"ninja": {"BACKEND": BACKEND, "OPTIONS": options}}}
+    route(settings, *urlpatterns)
+
+
+@pytest.fixture(autouse=True)
+def offered(settings: Any) -> None:
+    cache.clear()
+    offer(settings, auth=CALLER)
+
+
+def called(client: CheckedClient, name: str, **arguments: Any) -> Any:
+    result = client.call_tool(name, {"tenant": "acme", **arguments})
+    assert not result.get("isError"), text_of(result)
+    text = text_of(result)
+    return json.loads(text) if text[:1] in "{[" else text
+
+
+def failed(client: CheckedClient, name: str, **arguments: Any) -> str:
+    result = client.call_tool(name, {"tenant": "acme", **arguments})
+    assert result["isError"]
+    return text_of(result)
+
+
+def definition(client: CheckedClient, name: str) -> dict[str, Any]:
+    return next(each for each in client.list_tools() if each["name"] == name)
+
+
+def test_every_operation_is_a_tool_once(user: Any) -> None:
+    found = names()
+    assert len(found) == len(set(found))
+    assert {"shop_create", "shop_get", "shop_change", "shop_find", "shop_upload"} <= set(found)
+    assert {"shop_both_get", "shop_both_put"} <= set(found)
+    assert "shop_unmarked" not in found
+    assert "shop_old" not in found
+
+
+def test_definitions_are_valid_and_flat(modern: CheckedClient) -> None:
+    for tool in modern.list_tools():
+        for schema in filter(None, (tool["inputSchema"], tool.get("outputSchema"))):
+            Draft202012Validator.check_schema(schema)
+            assert schema["type"] == "object"
+        assert tool["inputSchema"]["additionalProperties"] is False
+    create = definition(modern, "shop_create")
+    assert set(create["inputSchema"]["properties"]) == {"tenant", "customer", "lines", "note"}
+    assert set(create["inputSchema"]["required"]) == {"tenant", "customer", "lines"}
+    assert "Create an order." in create["description"]
+    assert create["annotations"]["destructiveHint"] is False
+    find = definition(modern, "shop_find")
+    assert set(find["inputSchema"]["properties"]) == {"tenant", "word", "state", "limit", "tag"}
+    assert find["annotations"]["readOnlyHint"] is True
+    assert definition(modern, "shop_get")["outputSchema"]["properties"]["customer"]
+    assert set(definition(modern, "shop_change")["inputSchema"]["required"]) == {"tenant", "number"}
+
+
+def test_arguments_arrive_where_they_belong(modern: CheckedClient) -> None:
+    lines = [{"sku": "a1", "pieces": 2}]
+    assert called(modern, "shop_create", customer="Zoë", lines=lines) == {
+        "customer": "Zoë",
+        "lines": lines,
+        "note": None,
+    }
+    found = called(modern, "shop_find", word="a b&c", state="sent", tag=["x", "ü/y"])
+    assert found == {"word": "a b&c", "state": "sent", "limit": 10, "tag": ["x", "ü/y"]}
+    assert called(modern, "shop_get", number=7)["lines"][0]["sku"] == "n7"
+    assert called(modern, "shop_later", word="soon") == "soon ada"
+    assert called(modern, "shop_both_put", value=3) == "PUT 3"
+
+
+def test_a_file_is_uploaded(modern: CheckedClient) -> None:
+    sent = {"title": "Dusk", "file": PICTURE, "file_filename": "dusk.png"}
+    assert called(modern, "shop_upload", **sent) == {
+        "title": "Dusk",
+        "name": "dusk.png",
+        "type": "image/png",
+        "size": 8,
+    }
+
+
+def test_wrong_arguments_are_refused_before_the_operation_runs(modern: CheckedClient) -> None:
+    text = failed(modern, "shop_create", customer="Ada", lines=[{"sku": "a", "pieces": 0}])
+    assert "/lines/0/sku" in text
+    assert "/lines/0/pieces" in text
+
+
+def test_its_errors_are_told_in_its_words(modern: CheckedClient) -> None:
+    gone = failed(modern, "shop_create", customer="Ada", lines=[{"sku": "gone"}])
+    assert gone == "The article gone is sold out."
+    assert failed(modern, "shop_get", number=404) == "No such order."
+
+
+@pytest.mark.parametrize("tenant", ["", ".", "..", "a/b", "a?b=c", "%2e%2e", "a b"])
+def test_a_value_of_the_path_leads_to_no_other_view(tenant: str, modern: CheckedClient) -> None:
+    result = modern.call_tool("shop_get", {"tenant": tenant, "number": 7})
+    assert result["isError"]
+
+
+def test_who_may_is_asked_of_sessions_as_over_http(user: Any) -> None:
+    def seen() -> set[str]:
+        return {each["name"] for each in CheckedClient(user=user).list_tools()}
+
+    assert "shop_for_users" in seen()
+    assert not {"shop_for_staff", "shop_for_superusers"} & seen()
+    with pytest.raises(MCPError, match="Unknown tool"):
+        called(CheckedClient(user=user), "shop_for_staff")
+    user.is_staff = True
+    user.save()
+    offer_free = CheckedClient(user=user)
+    assert "shop_for_staff" in seen()
+    assert "shop_for_superusers" not in seen()
+    assert called(offer_free, "shop_for_staff") == "ada"
+    user.is_superuser = True
+    user.save()
+    assert called(CheckedClient(user=user), "shop_for_superusers") == "ada"
+
+
+def test_the_sites_own_authentication_wants_a_word_of_the_owner(
+    settings: Any, modern: CheckedClient
+) -> None:
+    offer(settings)
+    found = names()
+    assert "shop_for_users" in found
+    assert "shop_get" not in found
+    told = messages("mcp_bridge.E080")
+    assert any("its authentication is the site's own (Key)" in each for each in told)
+    with pytest.raises(MCPError, match="Unknown tool"):
+        called(modern, "shop_get", number=7)
+
+
+def nobody(call: Any) -> None:
+    return None
+
+
+def scope(call: Any) -> str:
+    return f"scope of {call.context.user} for {call.tool.name}"
+
+
+@pytest.mark.parametrize(("auth", "told"), [("scope", "scope of ada for shop_get"), ("nobody", "")])
+def test_the_owner_says_what_authentication_is(
+    auth: str, told: str, settings: Any, modern: CheckedClient
+) -> None:
+    offer(settings, auth=f"{__name__}.{auth}")
+    if told:
+        assert called(modern, "shop_get", number=7)["customer"] == told
+    else:
+        assert failed(modern, "shop_get", number=7) == "Unauthorized"
+
+
+def test_what_is_anonymous_over_http_stays_anonymous(modern: CheckedClient) -> None:
+    assert called(modern, "shop_for_anybody") == f"{AnonymousUser()} False"
+
+
+def test_a_throttle_counts_both_ways(user: Any, modern: CheckedClient) -> None:
+    http = Client()
+    http.force_login(user)
+    assert http.get("/acme/api/slow").status_code == 200
+    assert called(modern, "shop_slow") == "done"
+    assert "Try again in" in failed(modern, "shop_slow")
+    assert http.get("/acme/api/slow").status_code == 429
+
+
+def test_a_cached_answer_is_nobody_elses(user: Any, django_user_model: Any) -> None:
+    assert called(CheckedClient(user=user), "shop_cached") == "ada"
+    bob = django_user_model.objects.create_user("bob")
+    assert called(CheckedClient(user=bob), "shop_cached") == "bob"
+    assert called(CheckedClient(user=user), "shop_cached") == "ada"
+
+
+def test_decorators_of_operations_hold(modern: CheckedClient) -> None:
+    assert called(modern, "shop_doubled") == "77"
+
+
+def test_an_error_undoes_what_was_written(modern: CheckedClient) -> None:
+    assert failed(modern, "shop_written", then=409) == "Written, then refused."
+    assert not Group.objects.exists()
+    assert called(modern, "shop_written", then=200) == {"in_transaction": True}
+    assert Group.objects.exists()
+
+
+def test_logging_in_opens_nothing(modern: CheckedClient) -> None:
+    response = modern.send(
+        json.dumps(
+            modern.message("tools/call", name="shop_enter", arguments={"tenant": "acme"})
+        ).encode(),
+        modern.mirrored(modern.message("tools/call", name="shop_enter", arguments={})),
+    )
+    assert not response.cookies
+    assert not Session.objects.exists()
+
+
+def test_an_operation_may_ask_by_which_call_it_runs(modern: CheckedClient) -> None:
+    found = called(modern, "shop_asked")
+    assert found["revision"] == "2026-07-28"
+    assert found["cookie"].startswith("mcp=user-")
+    assert found["header"] == "none"
+
+
+def test_operations_are_named_by_patterns(settings: Any, modern: CheckedClient) -> None:
+    operations = {"shop_unm*": {"title": "Named"}, "nothing_*": {}}
+    offer(settings, auth=CALLER, operations=operations, prefix="x_")
+    assert definition(modern, "x_shop_unmarked")["title"] == "Named"
+    assert failed(modern, "x_shop_unmarked") == "Not Found"
+    (message,) = messages("mcp_bridge.W081")
+    assert "'nothing_*'" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"operation": []}, "it has no option 'operation'"),
+        ({"operations": "shop_*"}, "its option 'operations' is no list"),
+        ({"operations": {"shop_*": {"read": True}}}, "'read'"),
+        ({"auth": "tests.nothing.there"}, "tests.nothing"),
+    ],
+)
+def test_a_wrong_option_is_one_message(options: dict[str, Any], told: str, settings: Any) -> None:
+    offer(settings, **options)
+    (message,) = messages("mcp_bridge.E003")
+    assert told in message
+
+
+def test_http_is_as_it_was(user: Any) -> None:
+    operations = [
+        operation
+        for _, router in api._routers
+        for view in router.path_operations.values()
+        for operation in view.operations
+    ]
+    kept = [dict(vars(each)) for each in operations]
+    http = Client()
+    http.force_login(user)
+    before, schema = http.get("/acme/api/asked").content, api.get_openapi_schema(path_prefix="")
+    names()
+    called(CheckedClient(user=user), "shop_asked")
+    assert http.get("/acme/api/asked").content == before
+    assert api.get_openapi_schema(path_prefix="") == schema
+    assert [vars(each) for each in operations] == kept
+    assert http.get("/acme/api/orders/7").status_code == 401
+    assert (
+        http.get("/acme/api/orders/7", headers={"Authorization": "Bearer word"}).json()["customer"]
+        == "word"
+    )
+
+
+def test_an_operation_that_cannot_be_described_is_one_message(settings: Any) -> None:
+    from mcp_bridge import mcp_tool
+
+    broken = NinjaAPI(urls_namespace="broken")
+
+    @broken.get("fine", auth=None)
+    @mcp_tool
+    def fine(request: Any) -> str:
+        """Be fine."""
+        return "fine"
+
+    @broken.get("odd", auth=None, openapi_extra={"parameters": "none"})
+    @mcp_tool
+    def odd(request: Any) -> str:
+        """Be odd."""
+        return "odd"
+
+    route(settings, path("api/", broken.urls))
+    assert names() == ["broken_fine"]
+    (message,) = messages("mcp_bridge.E080")
+    assert message.startswith("broken_odd (GET /api/odd")
+
+
+def test_the_checks_name_what_is_missing(settings: Any) -> None:
+    route(settings)
+    found = [
+        each for each in checks.run_checks(tags=["mcp_bridge"]) if each.id == "mcp_bridge.W012"
+    ]
+    assert "no operation is marked or named" in found[0].msg
+
+
+def test_a_missing_extra_is_named(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [each for each in sys.modules if each.split(".")[0] == "ninja"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "mcp_bridge.sources.ninja")
+    offer(settings)
+    (message,) = messages("mcp_bridge.E003")
+    assert 'pip install "django-mcp-bridge[ninja]"' in message
+
+
+def test_the_page_is_served_as_it_stands(settings: Any, user: Any) -> None:
+    shop = run("sources/ninja", "class Team(Schema)")
+    route(settings, path("api/", shop["api"].urls))
+    settings.MCP_BRIDGE = {"SOURCES": {"ninja": {"BACKEND": BACKEND}}}
+    client = CheckedClient(user=user)
+    assert [each["name"] for each in client.list_tools()] == ["shop_team"]
+    Group.objects.create(name="desk").user_set.add(user)
+    assert json.loads(text_of(client.call_tool("shop_team", {"name": "desk"}))) == {
+        "name": "desk",
+        "members": 1,
+    }
+    gone = client.call_tool("shop_team", {"name": "away"})
+    assert text_of(gone) == "There is no team 'away'."
+    root = type(user).objects.create_superuser("root")
+    made = CheckedClient(user=root).call_tool("shop_found_team", {"name": "wire"})
+    assert made["structuredContent"] == {"name": "wire", "members": 0}
