@@ -19,7 +19,6 @@ from django.utils.module_loading import import_string
 
 from mcp_bridge.features import AccessRule, Context, Tool, ToolCall, ToolOptions
 from mcp_bridge.features.marks import options_in, options_of
-from mcp_bridge.protocol import JSONObject
 from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.sources.base import Source, first_line
 from mcp_bridge.sources.in_process.calls import ViewCaller
@@ -82,7 +81,7 @@ class NinjaSource(Source):
     (True); ``urlconf``.
     """
 
-    def __init__(self, alias: str, options: JSONObject) -> None:
+    def __init__(self, alias: str, options: Mapping[str, Any]) -> None:
         super().__init__(alias, options)
         for name in options.keys() - set(_OPTIONS):
             raise TypeError(f"it has no option {name!r}, only {', '.join(_OPTIONS)}")
