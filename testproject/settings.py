@@ -112,7 +112,9 @@ MCP_BRIDGE = {
             "BACKEND": "mcp_bridge.sources.functions.FunctionSource",
             "OPTIONS": {"modules": ["testproject.newsroom.style"]},
         },
-        # An API whose code is left as it is.
+        # An API whose views are marked.
+        "api": {"BACKEND": "mcp_bridge.sources.rest_framework.RESTFrameworkSource"},
+        # One whose code is left as it is.
         "moderation": {
             "BACKEND": "mcp_bridge.sources.ninja.NinjaSource",
             "OPTIONS": {

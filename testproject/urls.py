@@ -3,6 +3,7 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import include, path
 
+from testproject.newsroom.api import router
 from testproject.newsroom.moderation import api as moderation
 from testproject.newsroom.procedures import server
 
@@ -10,5 +11,6 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("rpc", server.view),
     path("moderation/", moderation.urls),
+    path("api/", include(router.urls)),
     path("", include("mcp_bridge.urls")),
 ]

@@ -81,6 +81,10 @@ class Script:
         self.say(f"articles_get: {len(text)} characters of Markdown")
         for line in text.splitlines()[:3]:
             self.say(f"    {line}" if line else "")
+        authors = await reader.call("authors_list", ordering="byline", page_size=1)
+        written = await reader.call("authors_articles", pk=authors["results"][0]["id"])
+        expect(written, "articles of an author, from a view of Django REST framework")
+        self.say(f"authors_articles, a view of the REST API: {written[0]['title']!r} is the newest")
         pictures = await reader.call("media_list")
         await reader.image("media_show", media=pictures[0]["id"])
         await self._statistics(reader)
