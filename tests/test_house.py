@@ -99,6 +99,7 @@ PUBLIC = {
     ],
     "mcp_bridge.sources.base": ["Source"],
     "mcp_bridge.sources.modernrpc": ["ModernRPCSource"],
+    "mcp_bridge.sources.rest_framework": ["RESTFrameworkSource"],
     "mcp_bridge.testing": ["MCPClient", "MCPError", "text_of"],
     "mcp_bridge.tokens.authentication": ["TokenAuthentication"],
     "mcp_bridge.urls": ["urlpatterns"],

@@ -20,8 +20,9 @@ from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route
 from tests.sources.rest_framework import urls, views
-from tests.sources.rest_framework.conftest import SOURCE
+from tests.sources.rest_framework.conftest import SOURCE, allowed
 from tests.support.serving import messages, names, served
+from tests.test_docs_code import BLOCK, PAGES, block, run
 
 
 def offer(settings: Any, *patterns: Any, **options: Any) -> None:
@@ -312,3 +313,31 @@ def test_callbacks_and_classes_are_left_as_they_were() -> None:
     registry.reload()
     assert names()
     assert parts() == before
+
+
+def test_the_page_shows_what_works(settings: Any, user: Any) -> None:
+    shop = run("sources/rest-framework", "class TeamView")
+    offer(settings, path("api/", include(shop["router"].urls)))
+    assert names() == ["team_create", "team_join", "team_list", "team_retrieve"]
+    client = CheckedClient(user=allowed(user, "view_group", "add_group", "change_user"))
+    made = client.call_tool("team_create", {"name": "press"})["structuredContent"]
+    assert client.call_tool("team_list")["structuredContent"] == {"result": [made]}
+    assert client.call_tool("team_retrieve", {"pk": made["id"]})["structuredContent"] == made
+    assert served("team_join").options.confirm
+    example: dict[str, Any] = {}
+    exec(block("sources/rest-framework", '"wagtailapi:pages:*"'), example)
+    options = example["MCP_BRIDGE"]["SOURCES"]["rest"]["OPTIONS"]
+    offer(settings, path("api/", include(shop["router"].urls)), **options)
+    assert len(messages("mcp_bridge.W070")) == 3
+
+
+def test_the_three_lines_of_the_readme_make_tools(settings: Any) -> None:
+    example: dict[str, Any] = {"MCP_BRIDGE": {"SOURCES": {}}}
+    blocks = [each["text"] for each in BLOCK.finditer(PAGES["README.md"])]
+    (code,) = (each for each in blocks if '"ticket-*"' in each)
+    exec(code, example)
+    router = SimpleRouter()
+    router.register("tickets", views.SectionView, basename="ticket")
+    settings.MCP_BRIDGE = example["MCP_BRIDGE"]
+    route(settings, path("", include(router.urls)))
+    assert names() == ["ticket_list", "ticket_retrieve"]
