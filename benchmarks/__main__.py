@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import building, recording, starting
+from benchmarks import building, recording, starting, views
 from benchmarks.contestants import GROUPS, Contestant, Group
 from benchmarks.databases import Databases, databases, durability
 from benchmarks.figures import head, rows
@@ -22,7 +22,7 @@ from benchmarks.wire import UnexpectedAnswerError, WrongAnswerError
 
 RESULTS = Path(__file__).with_name("results.md")
 # What needs no server, by the word that asks for it.
-ALONE = {building.WORD: building.measure, recording.WORD: recording.measure}
+ALONE = {each.WORD: each.measure for each in (building, recording, views)}
 SCENARIOS = [each for group in GROUPS for each in scenarios(group)]
 NAMES = {each.name: each for group in GROUPS for each in group.contestants}
 NAMES |= {each.name: each for each in starting.CONTESTANTS}
