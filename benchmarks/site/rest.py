@@ -1,4 +1,4 @@
-"""A thousand endpoints of Django REST framework, and as many procedures with the same permissions."""
+"""A thousand endpoints of Django REST framework, and procedures with the same permissions."""
 
 from __future__ import annotations
 

@@ -53,13 +53,20 @@ class ViewCaller:
 
     def _call(self, call: ToolCall) -> CallToolResult:
         request, match = self._request(call)
-        response = requests.call(request, match)
-        return self._result(call, request, response, requests.read_body(response))
+        try:
+            response = requests.call(request, match)
+            return self._result(call, request, response, requests.read_body(response))
+        finally:
+            # Files that were sent may be open.
+            request.close()
 
     async def _acall(self, call: ToolCall) -> CallToolResult:
         request, match = self._request(call)
-        response = await requests.acall(request, match)
-        return self._result(call, request, response, await requests.aread_body(response))
+        try:
+            response = await requests.acall(request, match)
+            return self._result(call, request, response, await requests.aread_body(response))
+        finally:
+            request.close()
 
     def _request(self, call: ToolCall) -> tuple[InProcessRequest, ResolverMatch]:
         wanted = self.mapped.request(call.arguments)

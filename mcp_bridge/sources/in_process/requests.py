@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Callable, Mapping
 from io import BytesIO
 from typing import Any, Final
-from urllib.parse import quote
 
 from django.contrib.messages.storage.base import BaseStorage
 from django.contrib.sessions.backends.signed_cookies import SessionStore
@@ -19,6 +18,7 @@ from django.http import Http404, HttpRequest, QueryDict
 from django.http.response import HttpResponseBase
 from django.template.response import SimpleTemplateResponse
 from django.urls import ResolverMatch, get_resolver
+from django.utils.crypto import salted_hmac
 from django.utils.functional import cached_property
 from rest_framework.exceptions import APIException
 
@@ -108,8 +108,7 @@ class InProcessRequest(HttpRequest):
             meta[f"HTTP_{name.upper().replace('-', '_')}"] = value
         self.COOKIES = {}
         if context.user is not None and context.user.is_authenticated:
-            # No secrets, and nothing that opens anything: what a cache tells users apart by.
-            name = f"user-{quote(str(context.user.pk), safe='')}"
+            name = _cache_key(context.user)
             self.COOKIES["mcp"] = name
             meta |= {"HTTP_AUTHORIZATION": f"MCP {name}", "HTTP_COOKIE": f"mcp={name}"}
         self.META = meta
@@ -156,6 +155,16 @@ class InProcessRequest(HttpRequest):
         if not hasattr(self, "_files"):
             self._load_post_and_files()
         return self._files
+
+
+def _cache_key(user: Any) -> str:
+    """
+    Return what a cache tells a user by who calls a view: it opens nothing else.
+
+    Nobody else can make it: over HTTP, a cache would give its answer to whoever sends it.
+    """
+    text = f"{user._meta.label}:{user.pk}"
+    return salted_hmac("mcp_bridge.in_process", text, algorithm="sha256").hexdigest()
 
 
 def texts_of(request: InProcessRequest) -> list[str]:

@@ -18,6 +18,7 @@ from drf_spectacular.plumbing import get_class, modify_for_versioning
 from drf_spectacular.settings import patched_settings, spectacular_settings
 from rest_framework.fields import empty
 from rest_framework.filters import OrderingFilter
+from rest_framework.settings import api_settings
 
 from mcp_bridge.schemas.django.spectacular import as_json, collected_warnings
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
@@ -27,6 +28,7 @@ from mcp_bridge.sources.rest_framework.versions import Version, version_of
 _SETTINGS: Final = {
     "COMPONENT_SPLIT_REQUEST": True,
     "OAS_VERSION": "3.1.1",
+    "SCHEMA_COERCE_PATH_PK_SUFFIX": False,
     "SCHEMA_PATH_PREFIX": "/",
 }
 # The settings of drf-spectacular, its messages and for a moment a view's class are the process's.
@@ -78,10 +80,6 @@ class Describer(SchemaGenerator):
 
     def __init__(self) -> None:
         super().__init__()
-
-    def coerce_path(self, path: str, method: str, view: Any) -> str:
-        # Arguments have the names that the URLconf has.
-        return path
 
     def create_view(self, callback: Any, method: str, request: Any = None) -> Any:
         view = super().create_view(callback, method, request)
@@ -190,6 +188,10 @@ def described_quietly() -> Iterator[list[str]]:
             raise
 
     with _lock, patched_settings(_SETTINGS), collected_warnings() as warnings, ExitStack() as stack:
+        # Arguments have the names that the URLconf has: "pk" is not renamed to "id".
+        is_renamed = api_settings.SCHEMA_COERCE_PATH_PK
+        stack.callback(setattr, api_settings, "SCHEMA_COERCE_PATH_PK", is_renamed)
+        api_settings.SCHEMA_COERCE_PATH_PK = False
         for connection in connections.all():
             stack.enter_context(connection.execute_wrapper(note))
         yield warnings

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any, Final
 
 from mcp_bridge.conf import conf
@@ -131,7 +132,14 @@ def hints_of(endpoint: Endpoint) -> Mapping[str, bool]:
 def is_never_offered(endpoint: Endpoint) -> bool:
     """Return whether a view handles credentials: by its app or a base's, its name or its path."""
     kind, route = endpoint.route.kind, endpoint.route
-    if any(f"{base.__module__}.".startswith(f"{app}.") for base in kind.__mro__ for app in NEVER):
-        return True
     names = (kind.__name__, route.full_name, str(route))
-    return any(deals_with_secrets(name, conf.sensitive_names) for name in names)
+    return _is_of_credentials(kind) or any(
+        deals_with_secrets(name, conf.sensitive_names) for name in names
+    )
+
+
+# Many routes lead to one class.
+@lru_cache(maxsize=4096)
+def _is_of_credentials(kind: type) -> bool:
+    modules = {base.__module__ for base in kind.__mro__}
+    return any(f"{module}.".startswith(f"{app}.") for module in modules for app in NEVER)

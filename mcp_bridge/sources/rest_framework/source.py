@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.apps import apps
 from django.conf import settings
@@ -29,6 +29,9 @@ from mcp_bridge.sources.rest_framework.selection import (
     is_never_offered,
     select,
 )
+
+if TYPE_CHECKING:
+    from mcp_bridge.sources.rest_framework.building import Builder
 
 # The options, and what each has to be.
 _OPTIONS: Final[Mapping[str, tuple[Any, str]]] = {
@@ -77,8 +80,15 @@ class RESTFrameworkSource(Source):
     def candidates(self) -> Sequence[Candidate]:
         if not self.exposes_all:
             return ()
+        from mcp_bridge.sources.rest_framework.building import Builder
+
         with override(settings.LANGUAGE_CODE):
-            return [self._candidate(each) for each in self._others]
+            builder = Builder(self.options, ())
+            return [
+                self._candidate(each, builder)
+                for each in self._others
+                if not is_never_offered(each)
+            ]
 
     def no_tools(self) -> tuple[str, str] | None:
         return (
@@ -117,7 +127,7 @@ class RESTFrameworkSource(Source):
                 self._withhold(endpoint, f"its marks disagree: {first_line(exception)}")
                 continue
             if selected is None:
-                self._others += [] if is_never_offered(endpoint) else [endpoint]
+                self._others.append(endpoint)
             elif is_exposed(endpoint.function, selected.options):
                 yield selected
         for line in lines:
@@ -182,11 +192,9 @@ class RESTFrameworkSource(Source):
             )
         return tools
 
-    def _candidate(self, endpoint: Endpoint) -> Candidate:
-        from mcp_bridge.sources.rest_framework.building import Builder
-
+    def _candidate(self, endpoint: Endpoint, builder: Builder) -> Candidate:
         chosen = Selected(endpoint=endpoint, options=ToolOptions())
-        name = Builder(self.options, ()).name(chosen, [chosen])
+        name = builder.name(chosen, [chosen])
         kind = endpoint.route.kind
         config = apps.get_containing_app_config(kind.__module__)
         about = inspect.getdoc(endpoint.function) or kind.__doc__ or ""

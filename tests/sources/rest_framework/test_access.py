@@ -133,6 +133,18 @@ def test_a_cached_answer_is_not_that_of_http(user: Any, django_user_model: Any) 
     assert http.get("/mine/cookie/").json() == {"user": "other"}
 
 
+def test_nobody_gets_a_callers_answer_from_the_cache_over_http(user: Any) -> None:
+    name = f"user-{user.pk}"
+    for address, header in (
+        ("/mine/cookie/", {"Cookie": f"mcp={name}"}),
+        ("/mine/header/", {"Authorization": f"MCP {name}"}),
+    ):
+        tool = address.strip("/").replace("/", "_")
+        assert not CheckedClient(user=user).call_tool(tool).get("isError")
+        answer = Client().get(address, headers=header)
+        assert "ada" not in answer.content.decode()
+
+
 @pytest.mark.parametrize(
     "value",
     [

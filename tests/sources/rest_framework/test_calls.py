@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.test import Client
+from django.urls import path
+from rest_framework.decorators import api_view
+from rest_framework.response import Response
+from rest_framework.views import APIView
 
+from mcp_bridge import Context, mcp_tool
 from mcp_bridge.audit.rows import flush
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.testing import text_of
@@ -17,6 +24,7 @@ from mcp_bridge.testing.serving import route
 from testproject.newsroom.models import Article, Comment, Section
 from tests.sources.rest_framework import urls
 from tests.sources.rest_framework.conftest import allowed
+from tests.support.serving import served
 
 
 @pytest.fixture
@@ -92,8 +100,8 @@ def test_every_get_answers_as_over_http(
         http, client = Client(), CheckedClient(user=caller)
         http.force_login(caller)
         listed = {each["name"] for each in client.list_tools()}
-        for name, path in same.items():
-            answer = http.get(path)
+        for name, address in same.items():
+            answer = http.get(address)
             if name not in listed:
                 continue
             result = client.call_tool(name, arguments.get(name, {}))
@@ -267,8 +275,8 @@ def test_middlewares_attributes_and_a_few_headers_reach_the_view(root: Any, sett
     assert told["tenant"] == "acme"
     assert told["agent"] == "agent/1"
     assert told["secret"] == ""
-    assert told["authorization"] == f"MCP user-{root.pk}"
-    assert told["cookie"] == f"mcp=user-{root.pk}"
+    assert re.fullmatch(r"MCP [0-9a-f]{64}", told["authorization"])
+    assert re.fullmatch(r"mcp=[0-9a-f]{64}", told["cookie"])
     assert told["uri"] == "http://testserver/meta/a/"
 
 
@@ -291,8 +299,87 @@ def test_a_throttle_counts_calls_and_http_alike(root: Any) -> None:
     assert http.get("/limited/").status_code == 429
 
 
-def test_a_view_without_transactions_has_none(settings: Any, root: Any) -> None:
-    from mcp_bridge.registry.registry import registry
+class Later(APIView):
+    """Write, and fail."""
 
-    tool = registry.discovered.tools["odd_post"]
-    assert tool.non_atomic == frozenset()
+    @mcp_tool
+    def post(self, request: Any) -> Response:
+        Section.objects.create(name="Half", slug="half")
+        return Response({"detail": "No."}, status=409)
+
+
+@pytest.mark.parametrize("is_atomic", [True, False])
+def test_an_answer_that_is_an_error_undoes_what_was_written(
+    settings: Any, root: Any, is_atomic: bool
+) -> None:
+    view = Later.as_view()
+    route(settings, path("later/", view if is_atomic else transaction.non_atomic_requests(view)))
+    result = CheckedClient(user=root).call_tool("later")
+    assert text_of(result) == "No."
+    # The test itself has a transaction, so that each call has a savepoint.
+    assert not Section.objects.exists()
+    assert served("later").non_atomic == (frozenset() if is_atomic else {"default"})
+
+
+class Choosy(APIView):
+    """Say who calls, for whom it asks."""
+
+    permission_classes = []
+
+    def get_authenticators(self) -> list[Any]:
+        asks = "ask" in self.request.GET if self.request else True
+        return super().get_authenticators() if asks else []
+
+    @mcp_tool(input_schema={"type": "object", "properties": {"ask": {"type": "string"}}})
+    def get(self, request: Any) -> Response:
+        return Response({"user": str(request.user)})
+
+
+def test_a_view_may_decide_by_the_request_whether_it_asks_who_calls(
+    settings: Any, user: Any
+) -> None:
+    route(settings, path("choosy/", Choosy.as_view()))
+    client = CheckedClient(user=user)
+    assert client.call_tool("choosy", {"ask": "1"})["structuredContent"] == {"user": "ada"}
+    assert client.call_tool("choosy")["structuredContent"] == {"user": "AnonymousUser"}
+
+
+class Prefixed(APIView):
+    """Say where it is."""
+
+    @mcp_tool
+    def get(self, request: Any) -> Response:
+        return Response({"path": request.path, "inner": request.path_info})
+
+
+def test_a_site_below_a_path_has_it_before_the_views(settings: Any, user: Any) -> None:
+    settings.FORCE_SCRIPT_NAME = "/site"
+    route(settings, path("prefixed/", Prefixed.as_view()))
+    client = CheckedClient(user=user, path="/mcp")
+    told = client.call_tool("prefixed")["structuredContent"]
+    assert told == {"path": "/site/prefixed/", "inner": "/prefixed/"}
+
+
+def test_a_large_file_is_read_and_closed(called: Any, settings: Any) -> None:
+    settings.FILE_UPLOAD_MAX_MEMORY_SIZE = 1000
+    content = b"x" * 100_000
+    data = f"data:text/plain;base64,{b64encode(content).decode()}"
+    result = called("upload", title="A", file=data)
+    assert len(result["text"]) == len(content)
+
+
+def test_a_precheck_is_given_the_arguments(settings: Any, user: Any) -> None:
+    def check(pk: int, caller: Context) -> bool:
+        return pk < 10 and caller.user == user
+
+    @mcp_tool(precheck=check)
+    @api_view(["GET"])
+    def thing(request: Any, pk: int) -> Response:
+        """Show it."""
+        return Response({"pk": pk})
+
+    route(settings, path("things/<int:pk>/", thing, name="thing"))
+    client = CheckedClient(user=user)
+    result = client.call_tool("thing", {"pk": 3})
+    assert result.get("structuredContent") == {"pk": 3}, result
+    assert text_of(client.call_tool("thing", {"pk": 30})).startswith("You do not have permission")

@@ -8,7 +8,6 @@ from adrf.views import APIView as AsyncAPIView
 from django.contrib import messages
 from django.contrib.auth import login
 from django.core.exceptions import ObjectDoesNotExist
-from django.db import transaction
 from django.http import FileResponse, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect
 from drf_spectacular.utils import extend_schema
@@ -295,9 +294,7 @@ class OddView(APIView):
             return Response({"client": request.mcp_context.client.info.get("name", "")})
         return Response(None, status=204)
 
-    @transaction.non_atomic_requests
     def post(self, request: Any) -> Response:
-        Section.objects.create(name="Half", slug="half")
         return Response({"detail": "No."}, status=409)
 
     def get_exception_handler(self) -> Any:
