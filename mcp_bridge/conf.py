@@ -7,17 +7,19 @@ system checks validate it, strictly (mcp_bridge.E001, E002); docs/settings.md sa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, Literal, Required, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, Required, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 from annotated_types import Ge, MinLen
 from django.conf import settings
 from django.core.signals import setting_changed
 from django.dispatch import receiver
+from django.utils.functional import Promise
 from django.utils.module_loading import import_string
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from typing_extensions import TypedDict
 
 import mcp_bridge
@@ -57,6 +59,35 @@ class ScopeOptions(TypedDict, total=False):
     includes: Sequence[str]
 
 
+_TOOLSET: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def check_toolset(name: str) -> str:
+    """Return the name of a toolset, or raise ValueError for one that no address can have."""
+    if not _TOOLSET.fullmatch(name):
+        raise ValueError(
+            f"MCP_BRIDGE['TOOLSETS'] names a toolset {name!r}: the name stands in an address, so "
+            "give 1 to 64 of the characters A-Z a-z 0-9 _ and -"
+        )
+    return name
+
+
+ToolsetName: TypeAlias = Annotated[str, AfterValidator(check_toolset)]
+# A text that may be a lazy translation.
+Text: TypeAlias = Annotated[
+    str, BeforeValidator(lambda value: str(value) if isinstance(value, Promise) else value)
+]
+
+
+class ToolsetOptions(TypedDict, total=False):
+    """Which tools a toolset has, and its own title and INSTRUCTIONS."""
+
+    tools: Required[Sequence[str]]
+    read_only: bool
+    title: Text
+    instructions: Text
+
+
 class Audit:
     """The keys of AUDIT, their types and defaults."""
 
@@ -77,6 +108,7 @@ class Conf:
     SOURCES: Mapping[str, JSONObject] = _key(
         {"functions": {"BACKEND": "mcp_bridge.sources.functions.FunctionSource"}, "rpc": {}}
     )
+    TOOLSETS: Mapping[ToolsetName, Sequence[str] | ToolsetOptions] = _key({})
     TOOL_NAME_STYLE: Literal["underscore", "dotted"] = _key("underscore")
     SCHEMA_STYLE: Literal["full", "google"] = _key("full")
     AUTHENTICATION_CLASSES: Sequence[str] = _key(
@@ -118,6 +150,15 @@ class Conf:
     def server_title(self) -> str:
         """What people read as the name of the server."""
         return str(self.server_info.get("title") or self.server_info["name"])
+
+    @cached_property
+    def toolsets(self) -> Mapping[str, ToolsetOptions]:
+        """TOOLSETS with options for each, but for names that no address can have."""
+        return {
+            name: each if isinstance(each, Mapping) else ToolsetOptions(tools=each)
+            for name, each in self.TOOLSETS.items()
+            if _TOOLSET.fullmatch(name)
+        }
 
     @cached_property
     def allow_anonymous(self) -> bool:

@@ -22,7 +22,7 @@ _NULL: Final = {"type": "null"}
 
 
 def tokens_of(definition: Mapping[str, Any]) -> int:
-    """Return about how many tokens of a model's context a definition takes: a quarter of its bytes."""
+    """Return about how many tokens of a model a definition takes: a quarter of its bytes."""
     return math.ceil(size_of(definition) / 4)
 
 

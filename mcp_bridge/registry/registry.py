@@ -7,6 +7,7 @@ import math
 import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache, cached_property, lru_cache, partial
 from itertools import islice
 from operator import attrgetter
@@ -29,6 +30,7 @@ from mcp_bridge.registry import tool_status
 from mcp_bridge.registry.definitions import sent_definition
 from mcp_bridge.registry.pages import Page, PageCache, cut
 from mcp_bridge.registry.tool_status import ToolStatus
+from mcp_bridge.registry.toolsets import DEFAULT, members
 from mcp_bridge.schemas import forget_hints
 from mcp_bridge.sources.base import NotYet, Source, first_line
 
@@ -46,8 +48,11 @@ class Snapshot:
     The tools of one moment by name, in the order of their names. It never changes.
 
     ``messages`` are those of the sources on tools that are left out or could be better;
-    ``has_public`` is true if an anonymous caller may use one of the tools.
+    ``has_public`` is true if an anonymous caller may use one of the tools. ``toolset`` is the name
+    of the toolset whose tools these are, or None where they are all there are.
     """
+
+    toolset: str | None = None
 
     def __init__(self, tools: Iterable[Tool], messages: Iterable[checks.CheckMessage] = ()) -> None:
         self.tools = {tool.name: tool for tool in sorted(tools, key=attrgetter("name"))}
@@ -70,6 +75,7 @@ class Snapshot:
         is_asked = any(rule.predicate is not None for rule in rules)
         self.by_rule = None if is_asked else tuple(rules.values())
         self._pages = PageCache()
+        self._toolsets: dict[str, Snapshot] = {}
 
     @cached_property
     def _current(self) -> frozenset[Tool]:
@@ -87,6 +93,28 @@ class Snapshot:
     def __len__(self) -> int:
         return len(self.tools)
 
+    def of(self, toolset: str | None) -> Snapshot | None:
+        """
+        Return the tools of a toolset, made when they are first asked for; None for an unknown one.
+
+        Without a name they are those of DEFAULT, or of no toolset where the setting has none of
+        that name.
+        """
+        name = toolset or DEFAULT
+        if name not in conf.toolsets:
+            return None if toolset else self
+        if name == self.toolset:
+            return self
+        found = self._toolsets.get(name)
+        if found is None:
+            found = Snapshot(members(conf.toolsets[name], self))
+            found.toolset = name
+            # Each definition is written once, and all pages are kept within one bound.
+            found._definition, found._translation = self._definition, self._translation
+            found._pages = self._pages
+            self._toolsets[name] = found
+        return found
+
     def following(self, name: str) -> Iterator[Tool]:
         """Return the tools that come after ``name``, whether or not a tool has that name."""
         return iter(self._ordered[bisect_right(self._ordered, name, key=attrgetter("name")) :])
@@ -100,7 +128,7 @@ class Snapshot:
         Pages are kept by what they depend on, and not by who asks.
         """
         language = get_language() if self._translated else None
-        key = (rules, position, revision, language, conf.PAGE_SIZE, conf.PAGE_BYTES)
+        key = (self.toolset, rules, position, revision, language, conf.PAGE_SIZE, conf.PAGE_BYTES)
         page = self._pages.get(key)
         if page is None:
             start = self.following(position) if isinstance(position, str) else iter(self)
@@ -198,7 +226,7 @@ class Registry:
     def discovered(self) -> Snapshot:
         """Return the tools of the code, served or not; they are read on first use."""
         with self._building:
-            sources = settings.ROOT_URLCONF, conf.SOURCES, conf.TOOL_NAME_STYLE
+            sources = settings.ROOT_URLCONF, conf.SOURCES, conf.TOOL_NAME_STYLE, conf.TOOLSETS
             # Only tests change these while a process runs.
             known, began = self._discovered, monotonic()
             if known is None or self._built_from != sources or began >= self._build_again:
@@ -342,7 +370,7 @@ def build() -> Snapshot:
                 )
             )
             continue
-        tools = source.tools()
+        tools = [replace(tool, source_alias=alias) for tool in source.tools()]
         for tool in tools:
             found.setdefault(tool.name, []).append(tool)
         messages += source.messages
