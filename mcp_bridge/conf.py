@@ -19,7 +19,7 @@ from django.core.signals import setting_changed
 from django.dispatch import receiver
 from django.utils.functional import Promise
 from django.utils.module_loading import import_string
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 import mcp_bridge
@@ -82,10 +82,18 @@ Text: TypeAlias = Annotated[
 class ToolsetOptions(TypedDict, total=False):
     """Which tools a toolset has, and its own title and INSTRUCTIONS."""
 
+    # A misspelt read_only would open more than was meant.
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+
     tools: Required[Sequence[str]]
     read_only: bool
     title: Text
     instructions: Text
+
+
+def toolset_options(given: Any) -> Any:
+    """Return the options of a toolset, of which the tools may stand alone."""
+    return given if isinstance(given, Mapping) else {"tools": given}
 
 
 class Audit:
@@ -108,7 +116,9 @@ class Conf:
     SOURCES: Mapping[str, JSONObject] = _key(
         {"functions": {"BACKEND": "mcp_bridge.sources.functions.FunctionSource"}, "rpc": {}}
     )
-    TOOLSETS: Mapping[ToolsetName, Sequence[str] | ToolsetOptions] = _key({})
+    TOOLSETS: Mapping[ToolsetName, Annotated[ToolsetOptions, BeforeValidator(toolset_options)]] = (
+        _key({})
+    )
     TOOL_NAME_STYLE: Literal["underscore", "dotted"] = _key("underscore")
     SCHEMA_STYLE: Literal["full", "google"] = _key("full")
     AUTHENTICATION_CLASSES: Sequence[str] = _key(
@@ -153,11 +163,12 @@ class Conf:
 
     @cached_property
     def toolsets(self) -> Mapping[str, ToolsetOptions]:
-        """TOOLSETS with options for each, but for names that no address can have."""
+        """TOOLSETS with options for each, but for what the checks refuse."""
+        given = self.TOOLSETS if isinstance(self.TOOLSETS, Mapping) else {}
         return {
-            name: each if isinstance(each, Mapping) else ToolsetOptions(tools=each)
-            for name, each in self.TOOLSETS.items()
-            if _TOOLSET.fullmatch(name)
+            name: toolset_options(each)
+            for name, each in given.items()
+            if isinstance(name, str) and _TOOLSET.fullmatch(name)
         }
 
     @cached_property
