@@ -18,7 +18,7 @@ from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry import tool_status
-from mcp_bridge.registry.definitions import current_definition
+from mcp_bridge.registry.definitions import current_definition, sent_definition, tokens_of
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
@@ -81,6 +81,16 @@ class Entry:
     def definition(self) -> dict[str, Any]:
         """The same as JSON, with the choices there are now; empty where the tool is gone."""
         return {} if self.shown is None else current_definition(self.shown, LATEST)
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens of a model it takes when it is served."""
+        return 0 if self.shown is None else tokens_of(sent_definition(self.shown, LATEST))
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the definition in the code."""
+        return fingerprint(self.canonical_definition)
 
     @property
     def title(self) -> str:
@@ -192,7 +202,7 @@ def entries() -> list[Entry]:
     done = {
         entry.setting.name
         for entry in map(Entry.of, found.values())
-        if entry.waits or entry.setting.fingerprint == fingerprint(entry.canonical_definition)
+        if entry.waits or entry.setting.fingerprint == entry.fingerprint
     }
     # Those without a row, and those that changed in a way that needs no approval.
     if due := [tool for tool in registry.discovered if tool.name not in done]:

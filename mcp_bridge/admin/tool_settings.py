@@ -27,10 +27,10 @@ from mcp_bridge.admin.differences import changes
 from mcp_bridge.admin.entries import Entry, entries, where
 from mcp_bridge.admin.schema_tables import parameters
 from mcp_bridge.admin.scopes import ScopeFilter, set_scopes
+from mcp_bridge.admin.toolsets import ToolsetFilter, lengths
 from mcp_bridge.admin.try_tool.call import call, shown
 from mcp_bridge.admin.try_tool.forms import ArgumentsForm
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
-from mcp_bridge.registry.fingerprints import fingerprint
 from mcp_bridge.registry.tool_status import APPROVAL, ToolStatus, mark_approved
 
 Tools = QuerySet[ToolSetting]
@@ -140,9 +140,10 @@ class ToolSettingAdmin(BridgeAdmin):
         "calls_in_a_week",
         "served_title",
         "hints",
+        "tokens",
     ]
     list_editable = ["enabled"]
-    list_filter = [StatusFilter, "enabled", "restricted", ScopeFilter]
+    list_filter = [StatusFilter, "enabled", "restricted", ScopeFilter, ToolsetFilter]
     list_per_page = 100
     # Searched as models read them, which the rows alone do not know.
     search_fields = ["name", "title", "description"]
@@ -190,6 +191,7 @@ class ToolSettingAdmin(BridgeAdmin):
             "total": counted.total() - counted[ToolStatus.GONE],
             "off": counted[ToolStatus.DISABLED],
             "gone": counted[ToolStatus.GONE],
+            "lengths": lengths(),
         }
         if self.can_link(request, PendingCall):
             pending = PendingCall.objects.filter(status=PendingCall.Status.WAITING)
@@ -221,7 +223,7 @@ class ToolSettingAdmin(BridgeAdmin):
             context["recent"] = ToolCallRecord.objects.filter(tool=setting.name)[:10]
         if entry.waits:
             context["changes"] = changes(setting.approved, entry.canonical_definition)
-            context["fingerprint"] = fingerprint(entry.canonical_definition)
+            context["fingerprint"] = entry.fingerprint
         return super().render_change_form(request, context, *args, **kwargs)
 
     def save_model(
@@ -243,7 +245,7 @@ class ToolSettingAdmin(BridgeAdmin):
             level = messages.WARNING
             if entry.tool is None or not entry.waits:
                 text = gettext("Nothing was approved: %(name)s does not wait for approval.")
-            elif given != fingerprint(entry.canonical_definition):
+            elif given != entry.fingerprint:
                 level = messages.ERROR
                 text = gettext(
                     "Not approved: %(name)s has changed again since the page was opened. Read what "
@@ -330,6 +332,10 @@ class ToolSettingAdmin(BridgeAdmin):
     @admin.display(description=_("hints"))
     def hints(self, row: Any) -> str:
         return ", ".join(short for short, _full in row.entry.hints)
+
+    @admin.display(description=_("tokens"))
+    def tokens(self, row: Any) -> int:
+        return row.entry.tokens  # type: ignore[no-any-return]
 
     @admin.action(description=_("Switch on the selected tools"), permissions=["change"])
     def switch_on(self, request: HttpRequest, queryset: Tools) -> None:

@@ -81,10 +81,15 @@ def budget(tool: Tool) -> int:
     return tokens_of(sent_definition(tool, LATEST))
 
 
+def is_too_long(tools: int, tokens: int) -> bool:
+    """Return whether a list has more tools, or takes more tokens, than clients and models bear."""
+    return tools > MOST_TOOLS or tokens > MOST_TOKENS
+
+
 def lint_list(name: str, tokens: Iterable[int]) -> list[checks.CheckMessage]:
     """Return the message on a list of tools that is too long, by what each of them takes."""
     each = list(tokens)
-    if len(each) <= MOST_TOOLS and sum(each) <= MOST_TOKENS:
+    if not is_too_long(len(each), sum(each)):
         return []
     message = checks.Info(
         f"{name}: its {len(each):,} tools take about {sum(each):,} tokens; some clients refuse "

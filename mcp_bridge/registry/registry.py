@@ -24,10 +24,10 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.features.texts import has_current_text
 from mcp_bridge.models import Generation, ToolSetting
-from mcp_bridge.protocol import Revision
+from mcp_bridge.protocol import LATEST, Revision
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.registry import tool_status
-from mcp_bridge.registry.definitions import sent_definition
+from mcp_bridge.registry.definitions import sent_definition, tokens_of
 from mcp_bridge.registry.pages import Page, PageCache, cut
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.registry.toolsets import DEFAULT, members
@@ -153,6 +153,10 @@ class Snapshot:
         if tool in self._translated:
             return self._translation(tool, revision, get_language())
         return self._definition(tool, revision)
+
+    def tokens(self) -> int:
+        """Return about how many tokens of a model the definitions of all tools take."""
+        return sum(tokens_of(self.written(tool, LATEST)) for tool in self)
 
 
 def _definition(tool: Tool, revision: Revision, language: str | None = None) -> bytes:
