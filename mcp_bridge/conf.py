@@ -172,6 +172,14 @@ class Conf:
         }
 
     @cached_property
+    def resources(self) -> Mapping[str | None, str]:
+        """RESOURCE under None, and each toolset's address below it; empty where it is not set."""
+        if not self.RESOURCE:
+            return {}
+        below = self.RESOURCE.rstrip("/")
+        return {None: self.RESOURCE, **{name: f"{below}/{name}" for name in self.toolsets}}
+
+    @cached_property
     def allow_anonymous(self) -> bool:
         """ALLOW_ANONYMOUS, or whether there is nowhere to log in where that is not set."""
         # A client that is not refused never asks its user to log in.

@@ -15,7 +15,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, Js
 from django.views import View
 
 from mcp_bridge.access.authentication import admission_blocks, authenticate, throttle
-from mcp_bridge.access.scopes import resource_metadata
+from mcp_bridge.access.scopes import TOOLSET, resource_metadata
 from mcp_bridge.audit import recorder
 from mcp_bridge.calls.errors import reraise
 from mcp_bridge.calls.places import alternate, in_thread
@@ -101,6 +101,8 @@ class BridgeView(View):
         try:
             http.check_origin(request)
             http.check_form(request)
+            if self.toolset is not None:
+                setattr(request, TOOLSET, self.toolset)
             server = server or self.get_server()
             is_known = self._choose_toolset(request, server)
             try:
@@ -242,8 +244,8 @@ class ResourceMetadataView(View):
     The metadata of the endpoint as an OAuth 2.0 protected resource (RFC 9728, section 3).
 
     It tells clients, before they have a credential, which authorization servers give them one. The
-    address of the endpoint is the setting RESOURCE, never what a request says of it; 404 where
-    that is not set, and for the path of anything else.
+    address of the endpoint is the setting RESOURCE, never what a request says of it, and toolsets
+    are below that; 404 where it is not set, and for the path of anything else.
     """
 
     http_method_names = ["get", "head", "options"]
@@ -251,12 +253,14 @@ class ResourceMetadataView(View):
     def get(self, request: HttpRequest, path: str = "") -> HttpResponse:
         # Raises for a host that is not the site's.
         request.get_host()
-        own = urlsplit(conf.RESOURCE or "").path
-        if not conf.RESOURCE or path.strip("/") not in ("", own.strip("/")):
+        for resource in conf.resources.values():
+            if path.strip("/") in ("", urlsplit(resource).path.strip("/")):
+                break
+        else:
             raise Http404
         # Clients in browsers read it from the pages of other sites.
         headers = {
             "Access-Control-Allow-Origin": "*",
             "Cache-Control": f"public, max-age={conf.CACHE_TTL}",
         }
-        return JsonResponse(resource_metadata(), headers=headers)
+        return JsonResponse(resource_metadata(resource), headers=headers)
