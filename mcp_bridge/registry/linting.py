@@ -33,7 +33,7 @@ _FORMATS.checkers = {
     name: check for name, check in FORMATS.checkers.items() if name not in ("date-time", "time")
 }
 
-# OpenAI's API refuses a request with more tools, and Claude Code warns of more tokens.
+# VS Code and Copilot refuse a request with more tools, and Claude Code warns of more tokens.
 MOST_TOOLS: Final = 128
 MOST_TOKENS: Final = 25_000
 # Of one tool: with ten such, a list is full.
