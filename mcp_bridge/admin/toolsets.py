@@ -15,7 +15,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.registry.linting import is_too_long
 from mcp_bridge.registry.registry import registry
-from mcp_bridge.registry.toolsets import DEFAULT, members
+from mcp_bridge.registry.toolsets import members
 
 
 class ToolsetFilter(SimpleListFilter):
@@ -49,8 +49,6 @@ class Length(NamedTuple):
 
 
 def lengths() -> list[Length]:
-    """Return the length of each toolset's list, and of that of all tools where clients get it."""
-    snapshot = registry.snapshot
-    names: list[str | None] = [] if DEFAULT in conf.toolsets else [None]
-    parts = ((name, snapshot.of(name)) for name in [*names, *conf.toolsets])
-    return [Length(name, len(part), part.tokens()) for name, part in parts if part is not None]
+    """Return the length of each list that clients can get."""
+    lists = registry.snapshot.lists()
+    return [Length(name, len(part), part.tokens()) for name, part in lists.items()]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from django.core import checks
@@ -86,14 +86,13 @@ def is_too_long(tools: int, tokens: int) -> bool:
     return tools > MOST_TOOLS or tokens > MOST_TOKENS
 
 
-def lint_list(name: str, tokens: Iterable[int]) -> list[checks.CheckMessage]:
-    """Return the message on a list of tools that is too long, by what each of them takes."""
-    each = list(tokens)
-    if not is_too_long(len(each), sum(each)):
+def lint_list(name: str, tools: int, tokens: int) -> list[checks.CheckMessage]:
+    """Return the message on a list that is too long, by the number of its tools and of tokens."""
+    if not is_too_long(tools, tokens):
         return []
     message = checks.Info(
-        f"{name}: its {len(each):,} tools take about {sum(each):,} tokens; some clients refuse "
-        f"more than {MOST_TOOLS} tools, and of more than {MOST_TOKENS:,} tokens some warn.",
+        f"{name}: {tools:,} tools take about {tokens:,} tokens; some clients refuse more than "
+        f"{MOST_TOOLS} tools, and some warn of more than {MOST_TOKENS:,} tokens.",
         hint="Models read all of it with each request. Have clients choose a part of it: "
         "MCP_BRIDGE['TOOLSETS'], docs/toolsets.md.",
         id="mcp_bridge.I002",

@@ -115,6 +115,12 @@ class Snapshot:
             self._toolsets[name] = found
         return found
 
+    def lists(self) -> dict[str | None, Snapshot]:
+        """Return what clients can list: each toolset, and all tools where there is no DEFAULT."""
+        names: list[str | None] = [*conf.toolsets]
+        found = {name: self.of(name) for name in (names if DEFAULT in names else [None, *names])}
+        return {name: part for name, part in found.items() if part is not None}
+
     def following(self, name: str) -> Iterator[Tool]:
         """Return the tools that come after ``name``, whether or not a tool has that name."""
         return iter(self._ordered[bisect_right(self._ordered, name, key=attrgetter("name")) :])

@@ -199,11 +199,11 @@ def test_tokens_are_bytes_by_four(text: str, about: int) -> None:
 
 
 def test_a_list_is_too_long_by_its_tools_or_by_its_tokens() -> None:
-    assert lint_list("All tools", [195] * 128) == []
-    for too_long in ([1] * 129, [25_001]):
-        (message,) = lint_list("All tools", too_long)
+    assert lint_list("All tools", 128, 25_000) == []
+    for too_long in ((129, 1), (1, 25_001)):
+        (message,) = lint_list("All tools", *too_long)
         assert (message.id, message.level) == ("mcp_bridge.I002", checks.INFO)
-    assert message.msg.startswith("All tools: its 1 tools take about 25,001 tokens")
+    assert message.msg.startswith("All tools: 1 tools take about 25,001 tokens")
 
 
 def test_lint_names_each_list_that_is_too_long(settings: Any) -> None:
@@ -214,7 +214,7 @@ def test_lint_names_each_list_that_is_too_long(settings: Any) -> None:
         function.__name__ = f"give_{number}"
     serve(settings, *functions)
     assert [line[:40] for line in run().splitlines() if "I002" in line] == [
-        "INFO mcp_bridge.I002: All tools: its 130",
-        "INFO mcp_bridge.I002: Toolset most: its ",
+        "INFO mcp_bridge.I002: All tools: 130 too",
+        "INFO mcp_bridge.I002: Toolset most: 130 ",
     ]
     assert "I002" not in run("--toolset", "some")

@@ -6,17 +6,20 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
+from django.core.asgi import get_asgi_application
 from django.core.cache import cache
 from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse
 
 from mcp_bridge import mcp_tool
+from mcp_bridge.asgi import MCPApplication
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol import pagination
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.tokens.models import Token
 from mcp_bridge.views import MCPView
+from tests.support.asgi import exchange, scope_with
 from tests.support.serving import set_tool
 from tests.support.toolsets import serve_toolsets
 
@@ -265,3 +268,16 @@ def test_a_rate_counts_the_calls_of_all_lists_together(user: Any, settings: Any)
     for client in (MCPClient(path="/mcp", user=user), at("editing", user=user)):
         assert not client.call_tool("article_create")["isError"]
     assert by_header("editing", user=user).call_tool("article_create")["isError"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_direct_lane_answers_at_the_addresses_of_toolsets() -> None:
+    application = MCPApplication(get_asgi_application())
+    assert {"/mcp/editing", "/mcp/editing/", "/mcp/reading"} < application.served.keys()
+    assert [*MCPApplication(get_asgi_application(), path="/mcp/reading").served] == ["/mcp/reading"]
+    for address, status in (("/mcp/reading", 200), ("/mcp/editing", 401)):
+        headers = [(b"host", b"testserver"), (b"content-type", b"application/json")]
+        scope = {**scope_with(headers), "path": address}
+        found = exchange(application, scope, b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}')
+        assert found.status == status
+    ToolCallRecord.objects.all().delete()

@@ -80,7 +80,8 @@ class Command(TablesCommand):
         sizes = {name: [tokens[tool] for tool in part & served] for name, part in lists.items()}
         if lint:
             found = [*discovered.messages, *(each for tool in tools for each in lint_tool(tool))]
-            found += (each for name in sizes for each in lint_list(name, sizes[name]))
+            for name, part_sizes in sizes.items():
+                found += lint_list(name, len(part_sizes), sum(part_sizes))
             self._report(found, getattr(checks, fail_level), tokens, sizes)
             return
         if json:
