@@ -16,6 +16,11 @@ DEFAULT: Final = "default"
 _SOURCE: Final = "source:"
 
 
+def title_of(toolset: str | None) -> str:
+    """Return in words whose list is meant, that of a toolset or of all tools."""
+    return "All tools" if toolset is None else f"Toolset {toolset}"
+
+
 def members(options: ToolsetOptions, tools: Iterable[Tool]) -> Iterator[Tool]:
     """Return those of the tools that are in a toolset."""
     is_meant = re.compile("|".join(map(fnmatch.translate, options["tools"])) or "(?!)").fullmatch

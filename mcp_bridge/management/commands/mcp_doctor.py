@@ -27,6 +27,7 @@ from mcp_bridge.management.endpoint import Endpoint, Unreachable
 from mcp_bridge.management.probes import PROBES, Finding, Findings, error, info, ok, warning
 from mcp_bridge.registry.linting import lint_list
 from mcp_bridge.registry.registry import registry, unapplied
+from mcp_bridge.registry.toolsets import title_of
 from mcp_bridge.sources.base import first_line
 from mcp_bridge.views import AsyncMCPView
 
@@ -105,8 +106,7 @@ def tools() -> Findings:
     else:
         yield ok(f"{served} of {discovered} tools are served.")
     for name, part in registry.snapshot.lists().items():
-        title = "All tools" if name is None else f"Toolset {name}"
-        for each in lint_list(title, len(part), part.tokens()):
+        for each in lint_list(title_of(name), len(part), part.tokens()):
             yield info(each.msg, str(each.hint))
     own_loops = [tool.name for tool in registry.snapshot if tool.is_async]
     views = endpoints().values()
