@@ -25,6 +25,7 @@ from typing_extensions import TypedDict
 import mcp_bridge
 from mcp_bridge.features.marks import SCOPE
 from mcp_bridge.features.rates import parse_rate
+from mcp_bridge.features.secrets import SENSITIVE, plain
 from mcp_bridge.protocol import JSONObject
 
 T = TypeVar("T")
@@ -116,6 +117,7 @@ class Conf:
     SOURCES: Mapping[str, JSONObject] = _key(
         {"functions": {"BACKEND": "mcp_bridge.sources.functions.FunctionSource"}, "rpc": {}}
     )
+    EXPOSE: Literal["marked", "all"] = _key("marked")
     TOOLSETS: Mapping[ToolsetName, Annotated[ToolsetOptions, BeforeValidator(toolset_options)]] = (
         _key({})
     )
@@ -193,6 +195,11 @@ class Conf:
         audit = Audit()
         vars(audit).update(self.AUDIT or {})
         return audit
+
+    @cached_property
+    def sensitive_names(self) -> tuple[str, ...]:
+        """The parts of names that say that a value is secret, the site's own among them."""
+        return (*SENSITIVE, *filter(None, map(plain, self.audit.SENSITIVE_NAMES)))
 
 
 conf = Conf()

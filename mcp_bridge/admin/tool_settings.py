@@ -21,11 +21,11 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.audience import Audience, Audiences, may_view_users, named, tools_of
-from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
+from mcp_bridge.admin.base import Choices, Context
 from mcp_bridge.admin.call_records import FAILED, RAN, WEEK
+from mcp_bridge.admin.candidates import CandidatePages
 from mcp_bridge.admin.differences import changes
 from mcp_bridge.admin.entries import Entry, entries, where
-from mcp_bridge.admin.schema_tables import parameters
 from mcp_bridge.admin.scopes import ScopeFilter, set_scopes
 from mcp_bridge.admin.toolsets import ToolsetFilter, lengths
 from mcp_bridge.admin.try_tool.call import call, shown
@@ -122,10 +122,11 @@ class StatusFilter(SimpleListFilter):
 
 
 @admin.register(ToolSetting)
-class ToolSettingAdmin(BridgeAdmin):
+class ToolSettingAdmin(CandidatePages):
     """The tools of the site: see, switch, limit, describe, approve and try them."""
 
     pages = {
+        **CandidatePages.pages,
         "sees": "sees/",
         "approve": "<path:object_id>/approve/",
         "try": "<path:object_id>/try/",
@@ -185,7 +186,7 @@ class ToolSettingAdmin(BridgeAdmin):
 
     def list_context(self, request: HttpRequest) -> Context:
         counted = Counter(entry.status for entry in entries())
-        context: Context = {
+        context = super().list_context(request) | {
             "may_view_users": may_view_users(request),
             "waiting": counted[ToolStatus.NEW] + counted[ToolStatus.CHANGED],
             "total": counted.total() - counted[ToolStatus.GONE],
@@ -210,15 +211,7 @@ class ToolSettingAdmin(BridgeAdmin):
             audience = Audiences([tool.access]).of(tool.access)
             context |= {"audience": audience, "who": who(entry, audience)}
             context["users"] = named(audience) if may_view_users(request) else []
-            definition = entry.definition
-            context["schemas"] = [
-                (caption, parameters(schema), json.dumps(schema, indent=2, ensure_ascii=False))
-                for caption, schema in [
-                    (gettext("Parameters"), definition["inputSchema"]),
-                    (gettext("Result"), definition.get("outputSchema")),
-                ]
-                if schema is not None
-            ]
+            context["schemas"] = entry.schemas
         if self.can_link(request, ToolCallRecord):
             context["recent"] = ToolCallRecord.objects.filter(tool=setting.name)[:10]
         if entry.waits:
@@ -302,7 +295,7 @@ class ToolSettingAdmin(BridgeAdmin):
     @admin.display(description=_("title and source"))
     def served_title(self, row: Any) -> SafeString:
         # So that a long path can be broken.
-        parts = (row.entry.tool.source if row.entry.tool else "").split("/")
+        parts = row.entry.source.split("/")
         source = format_html_join(SafeString("/<wbr>"), "{}", ((part,) for part in parts))
         return format_html('{}<div class="mcp-path">{}</div>', row.entry.title, source)
 

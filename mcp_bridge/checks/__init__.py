@@ -24,6 +24,10 @@ System checks of the setting MCP_BRIDGE, of tools and what else is marked, and o
     W034  a mark on what is not registered    W035  a Context that callers of /rpc write
     W036  marked methods of an unmarked class W095  a toolset that names no tool
 
+    W090  a candidate on, and gone            W091  a candidate under a name that is taken
+    W092  a candidate on, and no tool now     W093  candidates that cannot be listed
+    W094  unread settings of candidates
+
 Of mcp_bridge.oauth:
 
     E040  a resource that is not RESOURCE     E041  an issuer that is not listed

@@ -9,7 +9,8 @@ from traceback import extract_tb
 from django.conf import settings
 from django.core import checks
 
-from mcp_bridge.features import Tool
+from mcp_bridge.conf import conf
+from mcp_bridge.features import Candidate, Tool
 from mcp_bridge.protocol import JSONObject
 
 
@@ -33,6 +34,23 @@ class Source(ABC):
     @abstractmethod
     def tools(self) -> Sequence[Tool]:
         """Return the tools, in any order. Must not raise for a broken tool, but leave it out."""
+
+    def candidates(self) -> Sequence[Candidate]:
+        """
+        Return the operations that nobody has marked and an administrator may switch on, if any.
+
+        Called after ``tools()``, once for each reading of the sources, and by every process: it
+        makes Candidates, and builds none of them. Only for a source that ``exposes_all``.
+        """
+        return ()
+
+    @property
+    def exposes_all(self) -> bool:
+        """Whether what is not marked is a candidate: OPTIONS["expose"], or the setting EXPOSE."""
+        given = self.options.get("expose", conf.EXPOSE)
+        if given not in ("marked", "all"):
+            raise TypeError(f"its option 'expose' is {given!r}, not 'marked' or 'all'")
+        return bool(given == "all")
 
     def no_tools(self) -> tuple[str, str] | None:
         """Return why ``tools()`` has found none, and what to do; None where that is no finding."""
