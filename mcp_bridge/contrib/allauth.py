@@ -28,7 +28,7 @@ RESPONSE_TYPES = [Client.ResponseType.CODE.value]
 
 
 class InvalidTarget(OAuth2Error):  # type: ignore[misc]
-    """A resource that is not this endpoint (RFC 8707, section 2)."""
+    """A resource that is neither this endpoint nor a toolset (RFC 8707, section 2)."""
 
     error = "invalid_target"
     description = "There is no such resource."
@@ -95,7 +95,7 @@ class Adapter(DefaultOIDCAdapter):  # type: ignore[misc]
         return urlsplit(url).netloc in self.cimd_hosts
 
     def validate_resource_uris(self, *, uris: list[str], **kwargs: Any) -> None:
-        if any(uri != conf.RESOURCE for uri in uris):
+        if any(uri not in conf.resources.values() for uri in uris):
             asked = self.request.GET
             error = InvalidTarget(state=asked.get("state"))
             # By now, allauth has checked where an answer to the browser may go.
