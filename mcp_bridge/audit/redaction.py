@@ -37,6 +37,11 @@ SENSITIVE: Final = (
 SENSITIVE_WORDS: Final = frozenset({"auth", "cvc", "cvv", "otp", "pass", "pin", "pwd", "ssn"})
 _DIVIDERS: Final = re.compile(r"[\W_]+")
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+# A file in an argument (RFC 2397, section 3): the media type with its parameters, and the data.
+_DATA_URI: Final = re.compile(
+    r"data:([\w!#$&^.+-]{1,64}/[\w!#$&^.+-]{1,64})?((?:;[\w!#$&^.+=\"' -]{1,80}){0,4}?)(;base64)?,",
+    re.ASCII | re.IGNORECASE,
+)
 # The bytes that JSON puts around and between values; and those of the cuts, one at every depth.
 _BETWEEN: Final = 6
 _RESERVED: Final = (MAX_DEPTH + 1) * 16
@@ -137,8 +142,13 @@ def _is_marked(schema: object, document: SchemaDocument) -> bool:
 
 
 def redact_to_json(arguments: object, *, limit: int, secrets: SensitiveFields) -> str:
-    """Return arguments of any kind as JSON text of at most ``limit`` bytes, without secrets."""
-    return _dumped(Redactor(secrets, left=limit - _RESERVED, max_depth=MAX_DEPTH).value(arguments))
+    """
+    Return arguments of any kind as JSON text of at most ``limit`` bytes, without secrets.
+
+    Of a file, which is a ``data:`` URI (RFC 2397), the media type and the size are kept.
+    """
+    redactor = Redactor(secrets, left=limit - _RESERVED, max_depth=MAX_DEPTH, with_files=False)
+    return _dumped(redactor.value(arguments))
 
 
 @dataclass(slots=True)
@@ -148,7 +158,8 @@ class Redactor:
 
     Without a limit, all that is not secret stays as it is. ``max_depth`` is how many objects and
     arrays may stand inside each other, ``max_inside`` how many texts of JSON are read inside each
-    other; one further in is left as it is, or hidden.
+    other; one further in is left as it is, or hidden. Without ``with_files``, the data of a
+    ``data:`` URI is replaced by its size.
     """
 
     secrets: SensitiveFields
@@ -156,6 +167,7 @@ class Redactor:
     left: float = math.inf
     max_depth: float = math.inf
     max_inside: float = math.inf
+    with_files: bool = True
 
     def value(self, value: object, depth: int = 1, inside: int = 0) -> object:
         """Return a value without its secrets; it is ``depth`` deep, in ``inside`` texts of JSON."""
@@ -184,6 +196,12 @@ class Redactor:
         return self._text(value, depth, inside) if isinstance(value, str) else self._scalar(value)
 
     def _text(self, text: str, depth: int, inside: int) -> str:
+        file = None if self.with_files else _DATA_URI.match(text)
+        if file is not None:
+            size = len(text) - file.end()
+            if file[3]:
+                size = (size - text.endswith("=") - text.endswith("==")) * 3 // 4
+            return self._cut(f"{file[0]}{CUT} ({size} bytes)")
         inner = self.secrets.read(text, decode=inside < self.max_inside)
         if inner is None:
             return self._hide()

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
@@ -84,6 +84,28 @@ def typed_checker(
         if errors:
             raise _refusal(errors)
         return values
+
+    return check
+
+
+def plain_checker(schema: JSONSchema) -> Callable[[JSONObject], dict[str, object]]:
+    """
+    Return a checker that enforces a JSON Schema (2020-12) which a source has made, and no hints.
+
+    It returns the arguments as they are, or raises InvalidArguments. The first call prepares it, so
+    that tools which nobody calls cost nothing; it takes the schema to be valid and within the
+    bounds of SchemaValidator.
+    """
+
+    @cache
+    def validator() -> SchemaValidator:
+        from mcp_bridge.schemas.validation.validator import SchemaValidator
+
+        return SchemaValidator(schema, "input_schema", is_generated=True)
+
+    def check(arguments: JSONObject) -> dict[str, object]:
+        _check_schema(validator(), arguments)
+        return dict(arguments)
 
     return check
 

@@ -258,6 +258,27 @@ def test_a_schema_that_cannot_be_read_makes_every_argument_a_secret(settings: An
     assert json.loads(text) == {"value": HIDDEN}
 
 
+@pytest.mark.parametrize(
+    ("sent", "recorded"),
+    [
+        ("data:image/png;base64,iVBORw0KGgo=", "data:image/png;base64,… (8 bytes)"),
+        (
+            "data:text/plain;charset=utf-8;base64,YQ==",
+            "data:text/plain;charset=utf-8;base64,… (1 bytes)",
+        ),
+        ("DATA:;base64,YWJj", "DATA:;base64,… (3 bytes)"),
+        ("data:,hello", "data:,… (5 bytes)"),
+        ("data:image/png;base64," + "A" * 4_000_000, "data:image/png;base64,… (3000000 bytes)"),
+        ("data: the figures, all of them", "data: the figures, all of them"),
+        ("see data:image/png;base64,iVBORw0KGgo=", "see data:image/png;base64,iVBORw0KGgo="),
+    ],
+    ids=["picture", "parameter", "no type", "not encoded", "large", "prose", "inside"],
+)
+def test_of_a_file_the_media_type_and_the_size_are_recorded(sent: str, recorded: str) -> None:
+    text = redact_to_json({"files": [sent]}, limit=1000, secrets=SensitiveFields())
+    assert json.loads(text) == {"files": [recorded]}
+
+
 @pytest.mark.parametrize("limit", [256, 300, 400])
 @pytest.mark.parametrize(
     "value",

@@ -86,13 +86,17 @@ class SchemaValidator:
 
     Raises ValueError, with a sentence that begins with ``name``, for a schema that is not valid,
     of another dialect, larger than the bounds, or refers to schemas that it does not hold itself.
+    Whether it is valid is not asked of one that a program has made (``is_generated``): its tests
+    ask, and here it would take most of the time.
     """
 
-    def __init__(self, schema: JSONSchema, name: str) -> None:
+    def __init__(self, schema: JSONSchema, name: str, *, is_generated: bool = False) -> None:
         self.name = name
         self._has_logged = False
         try:
             plain = _read(schema)
+            if not is_generated:
+                _check_validity(plain)
             document = SchemaDocument(plain)
             _check_parts(document)
         except ValueError as exception:
@@ -163,13 +167,16 @@ def _read(schema: JSONSchema) -> dict[str, Any]:
     dialect = plain.pop("$schema", _DIALECT)
     if not isinstance(dialect, str) or dialect.removesuffix("#") != _DIALECT:
         raise ValueError(f"is of the dialect {cut(str(dialect), 200)}, not {_DIALECT}")
+    return plain
+
+
+def _check_validity(plain: JSONSchema) -> None:
     try:
         # Without formats: patterns are read below, by the engine that matches them.
         Draft202012Validator.check_schema(plain, format_checker=FormatChecker(formats=()))
     except SchemaError as error:
         place, text = pointer(error.absolute_path) or "/", cut(error.message, 200)
         raise ValueError(f"is not valid at {place}: {text}") from error
-    return plain
 
 
 def _check_parts(document: SchemaDocument) -> None:

@@ -171,6 +171,27 @@ def test_format_is_asserted(name: str, good: str, bad: str) -> None:
     assert not accepts({"format": name}, good + "x" * 5000)
 
 
+@pytest.mark.parametrize(
+    ("value", "is_base64"),
+    [("", True), ("YQ==", True), ("iVBORw0KGgo=", True), (5, True)]
+    + [(text, False) for text in ("!!", "YQ", "YQ=", "Y Q==", "YQ==\n", "_w==", "data:,a", "ü")],
+)
+def test_base64_is_asserted(value: Any, is_base64: bool) -> None:
+    found = sentences({"contentEncoding": "base64"}, value)
+    assert found == [] if is_base64 else ["must be base64" in each for each in found] == [True]
+    assert accepts({"contentEncoding": "quoted-printable"}, value)
+
+
+def test_whether_a_generated_schema_is_valid_is_left_to_its_tests() -> None:
+    odd = of(type="integer", title=5)
+    with pytest.raises(ValueError, match="is not valid at /properties/value/title"):
+        SchemaValidator(odd, "input_schema")
+    generated = SchemaValidator(odd, "input_schema", is_generated=True)
+    assert [each.message for each in generated.errors({"value": "x"})] == ["must be an integer"]
+    with pytest.raises(ValueError, match="levels deep"):
+        SchemaValidator(of(**nested(40)), "input_schema", is_generated=True)
+
+
 def test_format_that_is_unknown_says_nothing() -> None:
     assert accepts({"format": "colour"}, "x")
 
