@@ -36,7 +36,7 @@ ROOMS: dict[str, set[str]] = {
     "features": set(),
     "schemas": {"django", "validation"},
     "calls": set(),
-    "sources": {"operations"},
+    "sources": {"openapi", "operations"},
     "registry": set(),
     "audit": set(),
     "access": set(),

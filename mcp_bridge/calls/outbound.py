@@ -19,6 +19,7 @@ from threading import Lock
 from time import monotonic
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
+from weakref import finalize
 
 import httpcore2
 
@@ -142,6 +143,8 @@ class Outbound:
                     keepalive_expiry=_KEEP_ALIVE,
                     network_backend=self._backend,
                 )
+                # With the source, which is made anew where the registry is.
+                finalize(self, pool.close)
                 self._pool = (os.getpid(), pool)
             return self._pool[1]
 
