@@ -60,7 +60,8 @@ class Outbound:
 
     ``timeout`` is how long a call may take in all, in seconds, and ``max_bytes`` how long an answer
     may be. ``allows`` judges addresses. Connections are kept and used again by all threads of a
-    process. Raises ValueError for what is no address of a server.
+    process. ``ca_file`` has the certificates of who may vouch for the server, in place of the
+    system's. Raises ValueError for what is no address of a server, and OSError for such a file.
     """
 
     def __init__(
@@ -83,7 +84,8 @@ class Outbound:
         self.base = parts.path.rstrip("/")
         self.timeout = timeout
         self.max_bytes = max_bytes
-        self._ca_file = ca_file
+        is_secure = parts.scheme == "https"
+        self._context = ssl.create_default_context(cafile=ca_file) if is_secure else None
         self._backend = _JudgingBackend(allows)
         self._pool: tuple[int, httpcore2.ConnectionPool] | None = None
         self._lock = Lock()
@@ -138,7 +140,7 @@ class Outbound:
         with self._lock:
             if self._pool is None or self._pool[0] != os.getpid():
                 pool = httpcore2.ConnectionPool(
-                    ssl_context=ssl.create_default_context(cafile=self._ca_file),
+                    ssl_context=self._context,
                     max_connections=MAX_CONNECTIONS,
                     keepalive_expiry=_KEEP_ALIVE,
                     network_backend=self._backend,

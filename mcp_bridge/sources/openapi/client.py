@@ -13,7 +13,7 @@ from mcp_bridge.calls.outbound import Outbound, OutboundError, Received
 from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import ToolCall
 from mcp_bridge.protocol import CallToolResult
-from mcp_bridge.sources.operations.answers import Answer, read_answer
+from mcp_bridge.sources.operations.answers import MAYBE, Answer, read_answer
 from mcp_bridge.sources.operations.mapping import MappedOperation, OperationRequest
 
 # Takes the call, and returns the headers that say to the service who asks.
@@ -57,7 +57,7 @@ class Service:
         except OutboundError as why:
             logger.warning("Tool %r: the service %s", call.tool.name, why, exc_info=why.__cause__)
             unknown = why.is_sent and not call.tool.is_read_only
-            more = " What was asked may or may not have been done." if unknown else ""
+            more = f" {MAYBE}" if unknown else ""
             raise ToolError(f"The service {why}.{more}") from why
         self._check_status(received, call)
         answer = Answer(status=received.status, headers=received.headers, body=received.body)
