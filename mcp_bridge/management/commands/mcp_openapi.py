@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,8 +20,8 @@ from mcp_bridge.sources.base import first_line
 from mcp_bridge.sources.openapi import OpenAPISource
 from mcp_bridge.sources.openapi.pinned import Bundle, cut_document
 from mcp_bridge.sources.openapi.source import read_document
-from mcp_bridge.sources.operations.mapping import MappedOperation
-from mcp_bridge.sources.operations.read import Document
+from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
+from mcp_bridge.sources.operations.read import Document, Unmappable
 
 if TYPE_CHECKING:
     from mcp_bridge.calls.outbound import Outbound
@@ -99,9 +100,11 @@ class Command(BaseCommand):
         self, source: OpenAPISource, before: Document, tools: Mapping[str, MappedOperation]
     ) -> None:
         """Print what has changed in the tools since the file was written."""
-        shown, source.messages = source.messages, []
-        old = {source.name_of(each.operation): each for each in source.chosen(before)}
-        source.messages = shown
+        old = {}
+        # All that was chosen then, whatever is chosen now.
+        for operation in before.operations():
+            with suppress(Unmappable):
+                old[source.name_of(operation)] = map_operation(before, operation)
         for name in sorted({*old, *tools}):
             if name not in old:
                 self.stdout.write(self.style.SUCCESS(f"+ {name}"))
@@ -119,7 +122,8 @@ def _source(alias: str) -> OpenAPISource:
     check_names("source", [alias], conf.SOURCES)
     config = conf.SOURCES[alias]
     try:
-        source = import_string(config.get("BACKEND", ""))(alias, config.get("OPTIONS", {}))
+        backend = import_string(config["BACKEND"]) if "BACKEND" in config else None
+        source = None if backend is None else backend(alias, config.get("OPTIONS", {}))
     except Exception as why:
         text = f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(why)}."
         raise CommandError(text) from why

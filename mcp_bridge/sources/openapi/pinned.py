@@ -13,7 +13,7 @@ from mcp_bridge.protocol.text import quoted
 from mcp_bridge.sources.operations.read import METHODS, Document, Operation, look_up
 
 # Far more than any document has: YAML can write few bytes that mean very many.
-_MAX_VALUES: Final = 5_000_000
+_MAX_VALUES: Final = 2_000_000
 # The members of a document that stay; of those left out, "servers" is the one that misleads.
 _KEPT: Final = ("openapi", "info", "security")
 _SCALARS: Final = (str, bool, int, float)
