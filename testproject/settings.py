@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from testproject.authorization import authorization
+from testproject.newsroom.weather.source import weather_source
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -116,6 +117,10 @@ MCP_BRIDGE = {
         "tool for articles takes that slug."
     ),
 }
+
+# Such as http://127.0.0.1:8100: where another system of the newsroom's tells the weather.
+if "NEWSROOM_WEATHER_URL" in os.environ:
+    MCP_BRIDGE["SOURCES"]["weather"] = weather_source(os.environ["NEWSROOM_WEATHER_URL"])
 
 # Registered when Django starts, which is before "manage.py demo" has an address.
 OAUTH2_PROVIDER = {"APPLICATION_ADMIN_CLASS": "mcp_bridge.oauth.admin.ClientAdmin"}
