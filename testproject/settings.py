@@ -101,26 +101,26 @@ LOGGING = {
 # The results of procedures are dataclasses and content blocks, which plain JSON does not know.
 MODERNRPC_JSON_SERIALIZER = {"class": "testproject.newsroom.encoding.RpcJsonSerializer"}
 
+SOURCES: dict[str, object] = {
+    "rpc": {},
+    "functions": {
+        "BACKEND": "mcp_bridge.sources.functions.FunctionSource",
+        "OPTIONS": {"modules": ["testproject.newsroom.style"]},
+    },
+}
+# Such as http://127.0.0.1:8100: where another system of the newsroom's tells the weather.
+if "NEWSROOM_WEATHER_URL" in os.environ:
+    SOURCES["weather"] = weather_source(os.environ["NEWSROOM_WEATHER_URL"])
 MCP_BRIDGE = {
     "SERVER_INFO": {"name": "newsroom", "version": "1.0"},
     "AUDIT": {"ARGUMENTS": "redacted"},
-    "SOURCES": {
-        "rpc": {},
-        "functions": {
-            "BACKEND": "mcp_bridge.sources.functions.FunctionSource",
-            "OPTIONS": {"modules": ["testproject.newsroom.style"]},
-        },
-    },
+    "SOURCES": SOURCES,
     "INSTRUCTIONS": (
         "The editorial system of a small newspaper. Articles go from draft to review to "
         "published. Find an article's slug with articles_search or articles_list; every other "
         "tool for articles takes that slug."
     ),
 }
-
-# Such as http://127.0.0.1:8100: where another system of the newsroom's tells the weather.
-if "NEWSROOM_WEATHER_URL" in os.environ:
-    MCP_BRIDGE["SOURCES"]["weather"] = weather_source(os.environ["NEWSROOM_WEATHER_URL"])
 
 # Registered when Django starts, which is before "manage.py demo" has an address.
 OAUTH2_PROVIDER = {"APPLICATION_ADMIN_CLASS": "mcp_bridge.oauth.admin.ClientAdmin"}

@@ -24,6 +24,14 @@ System checks of the setting MCP_BRIDGE, of tools and what else is marked, and o
     W034  a mark on what is not registered    W035  a Context that callers of /rpc write
     W036  marked methods of an unmarked class
 
+Of mcp_bridge.sources.openapi:
+
+    E060  a package that is missing           E061  a document that cannot be read
+    E062  a service that cannot be reached
+
+    W060  an operation that is no tool        W061  a pattern that means no operation
+    W062  a path that cannot be read
+
 Of mcp_bridge.oauth:
 
     E040  a resource that is not RESOURCE     E041  an issuer that is not listed

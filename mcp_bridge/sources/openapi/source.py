@@ -21,7 +21,7 @@ from mcp_bridge.features.marks import mcp_tool, options_of
 from mcp_bridge.protocol import CallToolResult, JSONObject
 from mcp_bridge.sources.base import Source, first_line, mend_import
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
-from mcp_bridge.sources.operations.read import Document, Operation, Unmappable, operation_name
+from mcp_bridge.sources.operations.read import Document, Operation, operation_name
 
 if TYPE_CHECKING:
     from mcp_bridge.sources.openapi.client import Headers, Service
@@ -112,30 +112,31 @@ class OpenAPISource(Source):
         operations = list(document.operations())
         for each in document.errors:
             hint = "Have the document mended; the other paths are served."
-            self.messages.append(self._warning(each, hint, "W062"))
+            self.messages.append(
+                checks.Warning(self._where + each, hint=hint, id="mcp_bridge.W062")
+            )
         for operation in operations:
             patterns = self.patterns_of(operation)
             found.update(patterns)
             if not patterns:
                 continue
             try:
-                yield map_operation(
-                    document,
-                    operation,
-                    output_schema=self.options.get("output_schemas", False),
-                )
-            except Unmappable as why:
+                self.options_for(operation)
+                output_schema = self.options.get("output_schemas", False)
+                yield map_operation(document, operation, output_schema=output_schema)
+            except ValueError as why:
                 text = f"The operation {operation} is no tool: {first_line(why)}."
+                hint = "Take it out of 'operations', or have the document mended."
                 self.messages.append(
-                    self._warning(
-                        text, "Take it out of 'operations', or mend the document.", "W060"
-                    )
+                    checks.Warning(self._where + text, hint=hint, id="mcp_bridge.W060")
                 )
         for pattern in self._patterns:
             if pattern not in found:
                 text = f"No operation is meant by {pattern!r}."
                 hint = "Write an operationId, a method and a path (GET /reports/*), or tag:name."
-                self.messages.append(self._warning(text, hint, "W061"))
+                self.messages.append(
+                    checks.Warning(self._where + text, hint=hint, id="mcp_bridge.W061")
+                )
 
     def patterns_of(self, operation: Operation) -> list[str]:
         """Return the patterns that mean an operation; a deprecated one has to be named exactly."""
@@ -163,6 +164,9 @@ class OpenAPISource(Source):
     def _tool(self, mapped: MappedOperation, service: Service) -> Tool:
         operation = mapped.operation
         options = self.options_for(operation)
+        # What a line says of it is not mixed with what its method promises.
+        says = options.annotations.keys() & {"readOnlyHint", "destructiveHint"}
+        hints = {} if says else mapped.annotations
         needs = (options.public, options.permissions, None, None, options.scopes)
         return Tool(
             name=self.name_of(operation),
@@ -170,7 +174,7 @@ class OpenAPISource(Source):
             description=options.description or mapped.description,
             input_schema=mapped.input_schema,
             output_schema=mapped.output_schema,
-            annotations={**mapped.annotations, **options.annotations},
+            annotations={**hints, **options.annotations},
             icons=options.icons,
             meta={**(mapped.meta or {}), **(options.meta or {})} or None,
             check=plain_checker(mapped.input_schema),
@@ -190,7 +194,7 @@ class OpenAPISource(Source):
         except ValueError as why:
             text = f"Its document cannot be read: {first_line(why)}."
             hint = f"Write it with manage.py mcp_openapi {self.alias} --from FILE or URL."
-            self._add_error(text, hint, "E061")
+            self.messages.append(checks.Error(self._where + text, hint=hint, id="mcp_bridge.E061"))
             return None
 
     def _service(self) -> Service | None:
@@ -200,7 +204,13 @@ class OpenAPISource(Source):
             from mcp_bridge.sources.openapi.client import Service
         except ImportError as why:
             text = f"A package is missing: {first_line(why)}."
-            self._add_error(text, 'Run pip install "django-mcp-bridge[openapi]".', "E060")
+            self.messages.append(
+                checks.Error(
+                    self._where + text,
+                    hint='Run pip install "django-mcp-bridge[openapi]".',
+                    id="mcp_bridge.E060",
+                )
+            )
             return None
         path, ca_file = self.options.get("headers"), self.options.get("ca_file")
         hint = "Give the dotted path of a function that takes a ToolCall and returns a mapping."
@@ -218,20 +228,17 @@ class OpenAPISource(Source):
         except Exception as why:
             # The module of the hook is the site's own, and may raise anything.
             text = f"It cannot reach its service: {first_line(why)}."
-            self._add_error(text, mend_import(why) or hint, "E062")
+            self.messages.append(
+                checks.Error(
+                    self._where + text, hint=mend_import(why) or hint, id="mcp_bridge.E062"
+                )
+            )
             return None
         return Service(outbound, hook)
 
-    def _add_error(self, text: str, hint: str, number: str) -> None:
-        text = f"{self._where} {text}"
-        self.messages.append(checks.Error(text, hint=hint, id=f"mcp_bridge.{number}"))
-
-    def _warning(self, text: str, hint: str, number: str) -> checks.Warning:
-        return checks.Warning(f"{self._where} {text}", hint=hint, id=f"mcp_bridge.{number}")
-
     @property
     def _where(self) -> str:
-        return f"MCP_BRIDGE['SOURCES'][{self.alias!r}]:"
+        return f"MCP_BRIDGE['SOURCES'][{self.alias!r}]: "
 
 
 def read_document(path: Path) -> Document:

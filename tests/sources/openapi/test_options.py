@@ -84,6 +84,15 @@ def test_a_line_of_operations_may_say_what_a_mark_says(offer: Offer, caller: MCP
     assert caller.list_tools() == []
 
 
+def test_a_line_wins_over_the_method_and_lines_may_not_contradict(offer: Offer) -> None:
+    offer(operations={"GET /*": {"destructive": True}, "read": {"confirm": True}})
+    assert served("read").annotations == {"destructiveHint": True}
+    offer(operations={"GET /*": {"destructive": True}, "read": {"read_only": True}})
+    assert names() == ["articles_get"]
+    [message] = messages("mcp_bridge.W060")
+    assert "a read_only tool cannot be destructive" in message
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [
