@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -77,7 +78,7 @@ def echo(received: Received, handler: BaseHTTPRequestHandler) -> None:
 
 
 @contextmanager
-def service(**answers: Answer) -> Iterator[Service]:
+def service(tls: ssl.SSLContext | None = None, **answers: Answer) -> Iterator[Service]:
     """Run a service that answers paths by their first part, and others with what came."""
     made: Service
 
@@ -100,7 +101,10 @@ def service(**answers: Answer) -> Iterator[Service]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    made = Service(f"http://127.0.0.1:{server.server_port}", answers=dict(answers))
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    scheme = "http" if tls is None else "https"
+    made = Service(f"{scheme}://127.0.0.1:{server.server_port}", answers=dict(answers))
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import ssl
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from email import message_from_bytes
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from django.contrib.auth.models import User
 
 from mcp_bridge.audit.rows import flush
+from mcp_bridge.calls.addresses import is_global, is_host
 from mcp_bridge.features import Context, ToolCall
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.testing import MCPClient
@@ -22,6 +30,7 @@ from tests.sources.openapi.calling import (
     called,
     failed,
 )
+from tests.support.services import service
 from tests.support.serving import served
 
 
@@ -138,3 +147,91 @@ def test_calls_of_several_users_at_once_keep_their_names_apart(offer: Offer) -> 
     pairs = [(each.path, each.headers["x-user"]) for each in at_the_other_end.received]
     assert len(pairs) == 40
     assert all(path.startswith(f"/articles/{name}-") for path, name in pairs)
+
+
+# The way there
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate of localhost by nobody but itself, and its key, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = serialization.PrivateFormat.PKCS8
+    file = tmp_path / "certificate.pem"
+    file.write_bytes(
+        made.public_bytes(pem) + key.private_bytes(pem, private, serialization.NoEncryption())
+    )
+    return file
+
+
+def test_a_server_shows_a_certificate_of_its_name_that_somebody_vouches_for(
+    offer: Offer, caller: MCPClient, certificate: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with service(tls=context) as secured:
+        by_name = secured.url.replace("127.0.0.1", "localhost")
+        offer(server=by_name, ca_file=certificate)
+        assert called(caller, "read")["path"] == "/read"
+        offer(server=secured.url, ca_file=certificate)
+        assert failed(caller, "read") == "The service cannot be reached."
+        assert "IP address mismatch" in caplog.text
+        offer(server=by_name)
+        assert failed(caller, "write") == "The service cannot be reached."
+        assert "self-signed certificate" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *(
+            "127.0.0.1",
+            "::1",
+            "10.0.0.1",
+            "169.254.169.254",
+            "100.64.0.1",
+            "0.0.0.0",
+            "fe80::1%eth0",
+        ),
+        *("192.168.1.1", "fd00::1", "224.0.0.1", "::", "255.255.255.255", "240.0.0.1"),
+        *("::ffff:127.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "ff02::1"),
+        *("2002:a9fe:a9fe::1", "2001:0:a9fe:a9fe::1", "2001:db8::1"),
+    ],
+)
+def test_addresses_that_are_not_of_the_internet_are_known_in_every_spelling(address: str) -> None:
+    assert not is_global(address)
+
+
+@pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1", "64:ff9b::5db8:d822"])
+def test_addresses_of_the_internet_are_known(address: str) -> None:
+    assert is_global(address)
+    assert is_host(address)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        *((each, True) for each in ("127.0.0.1", "::1", "10.0.0.1", "fd00::1", "::ffff:10.0.0.1")),
+        *((each, False) for each in ("169.254.169.254", "fe80::1%eth0", "0.0.0.0", "224.0.0.1")),
+        *((each, False) for each in ("::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "::")),
+        *((each, False) for each in ("2002:a9fe:a9fe::1", "255.255.255.255", "ff02::1")),
+    ],
+)
+def test_hosts_of_private_networks_are_hosts_and_those_of_the_link_are_not(
+    address: str, expected: bool
+) -> None:
+    assert is_host(address) is expected
