@@ -84,6 +84,8 @@ def service(tls: ssl.SSLContext | None = None, **answers: Answer) -> Iterator[Se
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Its headers and its body are two writes.
+        disable_nagle_algorithm = True
 
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))

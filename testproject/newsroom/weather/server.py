@@ -50,6 +50,8 @@ def forecast(place: str, days: int) -> dict[str, object]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Its headers and its body are two writes.
+    disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
