@@ -36,7 +36,7 @@ ROOMS: dict[str, set[str]] = {
     "features": set(),
     "schemas": {"django", "validation"},
     "calls": set(),
-    "sources": {"in_process", "operations", "rest_framework"},
+    "sources": {"in_process", "openapi", "operations", "rest_framework"},
     "registry": set(),
     "audit": set(),
     "access": set(),

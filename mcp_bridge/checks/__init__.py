@@ -39,6 +39,14 @@ Of mcp_bridge.sources.ninja:
     E080  an operation that cannot be a tool
     W080  what no model is told of one        W081  a name that no operation has
 
+Of mcp_bridge.sources.openapi:
+
+    E060  a package that is missing           E061  a document that cannot be read
+    E062  a service that cannot be reached
+
+    W060  an operation that is no tool        W061  a pattern that means no operation
+    W062  a path that cannot be read
+
 Of mcp_bridge.oauth:
 
     E040  a resource that is not RESOURCE     E041  an issuer that is not listed

@@ -88,8 +88,19 @@ class Script:
         pictures = await reader.call("media_list")
         await reader.image("media_show", media=pictures[0]["id"])
         await self._statistics(reader)
+        await self._weather(reader)
         refused = await reader.refusal("articles_delete", slug=found["hits"][0]["slug"])
         self.say(f"articles_delete: refused as if it did not exist, {refused!r}")
+
+    async def _weather(self, reader: Visitor) -> None:
+        forecast = await reader.call("weather_forecasts_read", place="Fairhaven", days=2)
+        today = forecast["days"][0]
+        self.say(
+            "weather_forecasts_read, an operation of another service: "
+            f"{forecast['place']}, {today['sky']}, {today['degrees']} degrees"
+        )
+        text = await reader.failure("weather_forecasts_read", place="fairhaven")
+        self.say(f"    in the words of that service: {text}")
 
     async def _statistics(self, reader: Visitor) -> None:
         rows = await reader.call("statistics_table", by="section")

@@ -52,10 +52,15 @@ class Command(BaseCommand):
     def _demonstrate(self, port: int, once: bool) -> None:
         # Imported here, so that other commands do without the libraries of the demo.
         from testproject.demo.site import SiteLog, fresh_newsroom, issue_tokens, served_at
+        from testproject.newsroom.weather.server import WeatherServer
 
         server = self._bound(port)
         try:
-            with served_at(server.url), fresh_newsroom():
+            with (
+                WeatherServer() as weather,
+                served_at(server.url, weather.url),
+                fresh_newsroom(),
+            ):
                 self.check()
                 tokens = issue_tokens()
                 with server:
