@@ -51,11 +51,12 @@ def convert_error(exception: Exception, call: ToolCall) -> Exception:
     The status UNKNOWN, INTERNAL and DATA_LOSS stay as they are, and with them their text, which may
     be that of any exception in the service: the log has it, and the model a plain sentence.
     """
-    if not isinstance(exception, grpc.RpcError):
-        return exception
-    error: Any = exception
-    code: Any = error.code()
-    text = cut(error.details() or "", _LONGEST)
+    told = _told(exception, call) if isinstance(exception, grpc.RpcError) else None
+    return exception if told is None else told
+
+
+def _told(error: Any, call: ToolCall) -> ToolError | None:
+    code, text = error.code(), cut(error.details() or "", _LONGEST)
     if code is _Code.RESOURCE_EXHAUSTED and "larger than max" in text:
         return ToolError(
             "The request or its answer is larger than may be sent: ask for less, or in parts."
@@ -79,7 +80,7 @@ def convert_error(exception: Exception, call: ToolCall) -> Exception:
         logger.warning("Tool %r: %s, %s", call.tool.name, code.name, text)
         told = _UNREACHED[code]
         return ToolError(told if call.tool.is_read_only else f"{told} {_UNSURE}")
-    return exception
+    return None
 
 
 def _details(error: Any, kind: Any) -> Iterator[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -23,6 +24,8 @@ except ImportError:
     # Then the service alone checks what JSON Schema cannot say.
     protovalidate = None
 
+logger = logging.getLogger("mcp_bridge.sources.grpc")
+
 # The argument of ``invoke``.
 REQUEST: Final = "request"
 # What ParseDict puts before an error for each field that it is in.
@@ -40,7 +43,9 @@ def request_checker(
     float, unknown types in an Any, and the rules of buf.validate where protovalidate is installed.
     """
     check_schema, make = plain_checker(schema), GetMessageClass(message)
+    # Not the validator that all share, which takes files of one name for one file.
     has_rules = protovalidate is not None and descriptors.has_option(RULES)
+    validator = protovalidate.Validator() if has_rules else None
 
     def check(arguments: JSONObject) -> dict[str, object]:
         sent = check_schema(arguments)
@@ -58,11 +63,8 @@ def request_checker(
                 # It lets through what it does not expect, as a missing "value" in an Any.
                 text = "cannot be read as the message that its schema describes"
                 errors = [ArgumentError(path="", type="protobuf", message=text)]
-        if not errors and has_rules:
-            errors = [
-                ArgumentError(path=pointer(_place(each)), type="rule", message=each.proto.message)
-                for each in protovalidate.collect_violations(request)
-            ]
+        if not errors and validator is not None:
+            errors = list(_rule_errors(validator, request))
         if errors:
             raise InvalidArguments(errors[:_MOST])
         return {REQUEST: request}
@@ -124,6 +126,17 @@ def _parse_error(text: str) -> ArgumentError:
         place.append(match[1])
         text = text[match.end() :]
     return ArgumentError(path=pointer(place), type="protobuf", message=cut(text.strip(), 300))
+
+
+def _rule_errors(validator: Any, request: Message) -> Iterator[ArgumentError]:
+    try:
+        violations = validator.collect_violations(request)
+    except Exception:
+        # The service checks its rules itself.
+        logger.exception("The rules of %s cannot be checked", request.DESCRIPTOR.full_name)
+        return
+    for each in violations:
+        yield ArgumentError(path=pointer(_place(each)), type="rule", message=each.proto.message)
 
 
 def _place(violation: Any) -> Iterator[str | int]:

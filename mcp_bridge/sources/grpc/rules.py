@@ -36,18 +36,21 @@ def keywords_of(rules: Message, field: Descriptor, schema: Mapping[str, Any]) ->
 
     What the rules say beyond JSON Schema is for the service to check, or for protovalidate.
     """
-    result, notes = dict(schema), list[str]()
-    kind = None if rules.ignore else rules.WhichOneof("type")
+    result, said = dict(schema), values_of(rules)
+    if said.get("ignore"):
+        return Keywords(result, [])
+    notes = [each.message for each in said.get("cel", ()) if each.message]
+    kind = rules.WhichOneof("type")
     if kind is not None:
-        given = values_of(getattr(rules, kind))
+        given = values_of(said[kind])
         add: Callable[..., Iterator[str]] = _KINDS.get(kind, _of_number)
         notes += add(given, field, result)
-        if (forbidden := given.get("not_in")) and kind != "enum":
+        if (forbidden := given.get("not_in")) and kind not in ("bytes", "enum"):
             notes.append(f"Not one of {', '.join(map(str, forbidden))}.")
-    if rules.required and not rules.ignore:
+    if said.get("required") and not field.has_presence:
         # For what cannot be absent, required means that it is not empty.
         least = {"string": "minLength", "array": "minItems", "object": "minProperties"}
-        if not field.has_presence and (keyword := least.get(result.get("type", ""))):
+        if keyword := least.get(result.get("type", "")):
             result.setdefault(keyword, 1)
     return Keywords(result, notes)
 
@@ -59,9 +62,10 @@ def breaks(schema: Mapping[str, Any], zero: object) -> bool:
 
 def excluded(rules: Message, numbers: Mapping[str, int]) -> set[str]:
     """Return the names of an enum that the rules exclude."""
-    if rules.ignore or rules.WhichOneof("type") != "enum":
+    said = values_of(rules)
+    if said.get("ignore") or "enum" not in said:
         return set()
-    given = values_of(rules.enum)
+    given = values_of(said["enum"])
     wanted = {given["const"]} if "const" in given else set(given.get("in", numbers.values()))
     wanted -= set(given.get("not_in", ()))
     return {name for name, number in numbers.items() if number not in wanted}
@@ -111,7 +115,11 @@ def _lengths(given: dict[str, Any], result: dict[str, Any], size: Callable[[int]
 
 def _of_number(given: dict[str, Any], field: Descriptor, result: dict[str, Any]) -> Iterator[str]:
     # The branch of integers, where the schema takes strings of digits as well.
-    target = result["anyOf"][0] = dict(result["anyOf"][0]) if "anyOf" in result else result
+    target = result
+    if "anyOf" in result:
+        first, *others = result["anyOf"]
+        target = dict(first)
+        result["anyOf"] = [target, *others]
     lower, upper = given.get("gte", given.get("gt")), given.get("lte", given.get("lt"))
     if lower is not None and upper is not None and upper < lower:
         yield f"Not between {upper} and {lower}."

@@ -198,8 +198,9 @@ class _Schemas:
         if rules is not None:
             schema, more = keywords_of(rules, field, schema)
             notes += more
-            if not rules.ignore:
-                is_required |= rules.required
+            rule = values_of(rules)
+            if not rule.get("ignore"):
+                is_required |= rule.get("required", False)
                 if not field.has_presence:
                     zero = _ZEROS.get(schema.get("type", ""), 0)
                     first = field.type == _ENUM and not field.is_repeated

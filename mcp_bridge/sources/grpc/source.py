@@ -166,7 +166,8 @@ class GRPCSource(Source):
         try:
             given = values_of(options[TOOL]) if TOOL in options else {}
             tool = self._tool(descriptors, descriptor, given, pattern)
-        except (TypeError, ValueError) as exception:
+        except Exception as exception:
+            # One method may not take the others with it, whatever a set has for it.
             return Method(descriptor, None, first_line(exception), True)
         return Method(descriptor, tool, is_meant=True)
 
