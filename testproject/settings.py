@@ -103,6 +103,13 @@ MODERNRPC_JSON_SERIALIZER = {"class": "testproject.newsroom.encoding.RpcJsonSeri
 MCP_BRIDGE = {
     "SERVER_INFO": {"name": "newsroom", "version": "1.0"},
     "AUDIT": {"ARGUMENTS": "redacted"},
+    "SOURCES": {
+        "rpc": {},
+        "functions": {
+            "BACKEND": "mcp_bridge.sources.functions.FunctionSource",
+            "OPTIONS": {"modules": ["testproject.newsroom.style"]},
+        },
+    },
     "INSTRUCTIONS": (
         "The editorial system of a small newspaper. Articles go from draft to review to "
         "published. Find an article's slug with articles_search or articles_list; every other "

@@ -57,8 +57,12 @@ def pytest_configure() -> None:
     MCP_BRIDGE_TEST_WRITE is another default of AUDIT["WRITE"], with which all holds as well.
     With LANE, the test clients go the direct lane.
     Passwords and secrets of clients are hashed at once: Django's hasher is slow on purpose.
+    The sources of the settings are the newsroom's: all other tests begin with the default ones.
     Tests clear their cache: in a shared Redis each worker of xdist has a database of its own.
     """
+    options = dict(settings.MCP_BRIDGE)
+    del options["SOURCES"]
+    settings.MCP_BRIDGE = options
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     Audit.WRITE = os.environ.get("MCP_BRIDGE_TEST_WRITE", Audit.WRITE)  # type: ignore[assignment]
     if settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):

@@ -27,7 +27,11 @@ from mcp_bridge.testing.serving import route, serve
 from tests.support.serving import set_tool
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in ROOT.glob("docs/*.md")}
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text()
+    for folder in ("docs", "docs/sources")
+    for path in ROOT.glob(f"{folder}/*.md")
+}
 PAGES |= {name: (ROOT / name).read_text() for name in ("README.md", "CHANGELOG.md")}
 # The README is the description on the package index as well, where its links have to be absolute.
 REPOSITORY = "https://github.com/django-mcp-bridge/django-mcp-bridge"

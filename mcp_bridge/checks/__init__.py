@@ -5,7 +5,7 @@ System checks of the setting MCP_BRIDGE, of tools and what else is marked, and o
     E003  a BACKEND that cannot be used       E004  a server that is no RpcServer
     E005  an illegal tool name                E006  a marked function that cannot be a tool
     E007  two tools with one name             E008  a class or function that cannot be imported
-    E010  a module that cannot be imported
+    E010  a module that cannot be imported    E011  a source whose tools cannot be read
     E020  a class that is no throttle         E021  a mark's rate that is not set
 
     W001  a hint beside a schema by hand      W002  a tool without a description
@@ -15,11 +15,12 @@ System checks of the setting MCP_BRIDGE, of tools and what else is marked, and o
     W009  a schema that is too deep           W010  a schema that is too large
     W011  a permission that no model declares W012  a source without a marked procedure
     W013  SQLite without a lock for writing   W014  a list of types, or null in an enum
-    W015  SQLite that waits for the disk      W019  a tool that waits for the database
-    W020  a rate that belongs to nothing      W021  rates of tools that nothing keeps
-    W022  counting in a Redis that may hang   W023  rights that are kept for long
-    W030  an endpoint without an address      W031  an address that is another view's
-    W032  CORS for origins that may not call  W033  conditions of marks that /rpc does not keep
+    W015  SQLite that waits for the disk      W018  a source that waits for the database
+    W019  a tool that waits for the database  W020  a rate that belongs to nothing
+    W021  rates of tools that nothing keeps   W022  counting in a Redis that may hang
+    W023  rights that are kept for long       W030  an endpoint without an address
+    W031  an address that is another view's   W032  CORS for origins that may not call
+    W033  conditions of marks that /rpc does not keep
     W034  a mark on what is not registered    W035  a Context that callers of /rpc write
     W036  marked methods of an unmarked class
 

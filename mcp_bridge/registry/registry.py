@@ -11,11 +11,12 @@ from functools import cache, cached_property, lru_cache, partial
 from itertools import islice
 from operator import attrgetter
 from time import monotonic
+from traceback import extract_tb
 from typing import NamedTuple
 
 from django.conf import settings
 from django.core import checks
-from django.db import connections, router
+from django.db import DatabaseError, connections, router
 from django.utils.module_loading import import_string
 from django.utils.translation import get_language
 
@@ -30,7 +31,7 @@ from mcp_bridge.registry.definitions import sent_definition
 from mcp_bridge.registry.pages import Page, PageCache, cut
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.schemas import forget_hints
-from mcp_bridge.sources.base import NotYet, Source, first_line
+from mcp_bridge.sources.base import NotYet, Source, first_line, mend_import
 
 logger = logging.getLogger("mcp_bridge.approval")
 
@@ -342,7 +343,11 @@ def build() -> Snapshot:
                 )
             )
             continue
-        tools = source.tools()
+        try:
+            tools = source.tools()
+        except Exception as exception:
+            messages.append(_unread(alias, exception))
+            continue
         for tool in tools:
             found.setdefault(tool.name, []).append(tool)
         messages += source.messages
@@ -368,6 +373,28 @@ def build() -> Snapshot:
     forget_hints()
     # Of two tools with one name neither is served: a caller could not know which it would get.
     return Snapshot((tools[0] for tools in found.values() if len(tools) == 1), messages)
+
+
+def _unread(alias: str, exception: Exception) -> checks.CheckMessage:
+    """Return the message of a source whose tools cannot be read at all, now or ever."""
+    where = f"MCP_BRIDGE['SOURCES'][{alias!r}]"
+    if isinstance(exception, DatabaseError):
+        # An error would stop "manage.py migrate", which may be what is missing.
+        return NotYet(
+            f"{where} has no tools yet, since they are read from the database: "
+            f"{first_line(exception)}.",
+            hint="Run manage.py migrate: a process that runs already tries again by itself.",
+            id="mcp_bridge.W018",
+        )
+    last = extract_tb(exception.__traceback__)[-1]
+    return checks.Error(
+        f"{where} has no tools, since reading them failed: {type(exception).__name__}: "
+        f"{first_line(exception)}.",
+        hint=mend_import(exception)
+        or f"It was raised at {last.filename}:{last.lineno}: mend "
+        "what is wrong there, or take the source out of SOURCES.",
+        id="mcp_bridge.E011",
+    )
 
 
 registry = Registry()

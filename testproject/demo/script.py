@@ -113,6 +113,11 @@ class Script:
         await self._failing(editor)
 
     async def _publish(self, editor: Visitor) -> None:
+        found = await editor.call("style_check", text=f"{BODY}\n\nWhat a very long watch!")
+        expect(len(found) == 2, f"two findings of the house style, not {found}")
+        self.say("style_check, a plain function:")
+        for each in found:
+            self.say(f"    line {each['line']}, {each['rule']}: {each['advice']}")
         article = await editor.call("articles_draft", title=TITLE, section="local", body=BODY)
         slug = article["slug"]
         steps = [article["status"]]

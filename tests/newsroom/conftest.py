@@ -9,11 +9,12 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import transaction
-from django.test import Client
+from django.test import Client, override_settings
 from django.utils import timezone
 
 from mcp_bridge.models import PendingCall
 from mcp_bridge.testing.checked import CheckedClient
+from testproject import settings as newsroom_settings
 
 
 class Desk(CheckedClient):
@@ -57,8 +58,10 @@ def _is_plain(text: str) -> bool:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def test_site() -> None:
-    """These tests need no other site: the newsroom is the one of the settings."""
+def test_site() -> Iterator[None]:
+    """The newsroom is the site of the settings, with all its sources."""
+    with override_settings(MCP_BRIDGE=newsroom_settings.MCP_BRIDGE):
+        yield
 
 
 @pytest.fixture(scope="package")

@@ -26,6 +26,8 @@ WRITING = READING | {
     "articles_revise",
     "articles_submit",
     "media_upload",
+    "style_check",
+    "style_measure",
     "wire_import",
 }
 EDITING = WRITING | {"articles_delete", "articles_publish", "articles_unpublish", "desk_brief"}

@@ -42,6 +42,8 @@ def calls() -> dict[str, dict[str, Any]]:
         "media_list": {},
         "media_show": {"media": Media.objects.first().pk},
         "media_upload": {"title": "Dusk", "alt_text": "A low sun", "data": PICTURE},
+        "style_check": {"text": "It is very late! In order to go, go."},
+        "style_measure": {"text": "It is late. Go."},
         "statistics_table": {"by": "month", "period": PERIOD},
         "archive_recount": {"pause": 0},
         "wire_import": {"story": "9f1c0d7e-5a44-4c1b-9d0e-3f6f2a1b7c55"},

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.core import checks
+from django.db import OperationalError
 from django.urls import path
 
 from mcp_bridge.features.tools import Tool
@@ -16,7 +17,7 @@ from mcp_bridge.sources.modernrpc import ModernRPCSource
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route, serve
 from tests.checks.test_checks import OPEN_AT_RPC
-from tests.support.serving import giving, taking
+from tests.support.serving import giving, messages, taking
 
 
 def fingerprint_of(snapshot: Snapshot) -> str:
@@ -116,6 +117,32 @@ def test_tools_are_read_once_by_checks_and_requests(settings: Any, modern: Check
         assert message.msg == str(before + number)
     assert modern.list_tools() == []
     assert CountedSource.read == before + 2
+
+
+class FailingSource(Source):
+    """A source that cannot be read, for the reason in its options."""
+
+    def tools(self) -> Sequence[Tool]:
+        raise self.options["reason"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "id", "told"),
+    [
+        (RuntimeError("no more\npaper"), "mcp_bridge.E011", "RuntimeError: no more."),
+        (OperationalError("no such table: x"), "mcp_bridge.W018", "no such table: x."),
+    ],
+)
+def test_of_a_source_that_fails_the_others_are_served(
+    reason: Exception, id: str, told: str, settings: Any, modern: CheckedClient
+) -> None:
+    serve(settings, taking(int))
+    own = {"BACKEND": f"{__name__}.FailingSource", "OPTIONS": {"reason": reason}}
+    settings.MCP_BRIDGE = {"SOURCES": {"own": own, "rpc": {}}}
+    assert [tool["name"] for tool in modern.list_tools()] == ["take"]
+    (message,) = messages(id)
+    assert message.startswith("MCP_BRIDGE['SOURCES']['own'] has no tools")
+    assert message.endswith(told)
 
 
 def test_a_source_checks_its_tools_anew_each_time(settings: Any) -> None:

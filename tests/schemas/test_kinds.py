@@ -18,6 +18,7 @@ from mcp_bridge.schemas import Inputs, Outputs, Signature
 from tests.schemas import kinds, kinds_classes, kinds_composed
 from tests.schemas.kinds import Kind
 from tests.schemas.structures import made_with_new_syntax
+from tests.support.schemas import FORMATS
 from tests.support.serving import taking
 from tests.support.values import label
 
@@ -41,7 +42,7 @@ Validator = extend(Draft202012Validator, {"pattern": _pattern})
 
 def valid(schema: dict[str, Any]) -> Callable[[Any], bool]:
     """Whether values fit a schema whose formats are asserted."""
-    return Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER).is_valid
+    return Validator(schema, format_checker=FORMATS).is_valid
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: label(kind.hint))

@@ -27,9 +27,7 @@ def flaws(definition: dict[str, Any], *, also_minor: bool = True) -> list[str]:
     mcp_types.Tool.model_validate(definition)
     for name in ("inputSchema", "outputSchema"):
         if name in definition:
-            Draft202012Validator.check_schema(
-                definition[name], format_checker=Draft202012Validator.FORMAT_CHECKER
-            )
+            Draft202012Validator.check_schema(definition[name], format_checker=FORMATS)
     findings = lint(served(definition["name"]))
     return [each.msg for each in findings if also_minor or each.level > checks.INFO]
 

@@ -296,6 +296,34 @@ def test_what_can_be_no_tool_is_an_error_that_says_why(app: MakeApp, text: str, 
     assert names() == ["stock"]
 
 
+def test_classes_that_take_no_questions_may_stand_beside_toolsets(app: MakeApp) -> None:
+    app(
+        mcp_tools=dedent(STOCK)
+        + dedent(
+            """
+            @mcp_toolset
+            class Desk:
+                @mcp_tool
+                def hours(self) -> str:
+                    '''Say when it is open.'''
+                    return "9 to 5"
+
+            from typing import Protocol, TypedDict
+
+            class Row(TypedDict):
+                number: int
+
+            class Shy(type):
+                def __subclasscheck__(cls, other: type) -> bool:
+                    raise TypeError("no questions")
+
+            class Closed(metaclass=Shy): ...
+            """
+        )
+    )
+    assert names() == ["desk_hours", "stock"]
+
+
 def test_marked_methods_of_a_class_without_a_mark_are_warned_of(app: MakeApp) -> None:
     app(
         mcp_tools="""
@@ -386,12 +414,12 @@ def test_marks_on_functions_elsewhere_are_said_to_be_lost(app: MakeApp) -> None:
 
 
 def test_the_example_of_the_page_is_served_as_it_stands(app: MakeApp, user: Any) -> None:
-    app(mcp_tools=block("functions", "class OrderTools").replace("from __future__", ""))
+    app(mcp_tools=block("sources/functions", "class OrderTools").replace("from __future__", ""))
     client = CheckedClient(user=may(user, "view_user", "change_user"))
     named = [each["name"] for each in client.list_tools()]
     assert named == ["order_cancel", "order_status", "stock"]
     for name in named:
-        assert f"`{name}`" in PAGES["docs/functions.md"]
+        assert f"`{name}`" in PAGES["docs/sources/functions.md"]
     result = client.call_tool("stock", {"sku": "lamp-1"})
     assert result["structuredContent"] == {"sku": "lamp-1", "pieces": 7}
     assert text_of(client.call_tool("stock", {"sku": "x"})) == "There is no article 'x'."
@@ -402,7 +430,7 @@ def test_the_example_of_the_page_is_served_as_it_stands(app: MakeApp, user: Any)
 
 
 def test_the_namespace_of_the_page_is_served_as_it_stands(settings: Any) -> None:
-    names_there = run("functions", "RpcNamespace()")
+    names_there = run("sources/functions", "RpcNamespace()")
     server = RpcServer()
     server.register_namespace(names_there["articles"], "articles")
     route(settings, path("rpc", server.view))
