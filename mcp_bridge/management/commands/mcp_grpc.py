@@ -55,7 +55,7 @@ class Command(BaseCommand):
         try:
             from mcp_bridge.sources.grpc import GRPCSource
 
-            backend = import_string(config["BACKEND"]) if "BACKEND" in config else type(None)
+            backend: Any = import_string(config["BACKEND"]) if "BACKEND" in config else object
             if not issubclass(backend, GRPCSource):
                 raise TypeError("it is no source of gRPC")
             made: GRPCSource = backend(alias, config.get("OPTIONS", {}))
