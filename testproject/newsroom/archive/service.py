@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
 
 import grpc
@@ -17,9 +17,9 @@ from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
 
 from mcp_bridge.sources.grpc.descriptors import Descriptors
+from testproject.newsroom.archive import DESCRIPTORS
 
 SERVICE: Final = "fairhaven.archive.v1.PrintArchive"
-DESCRIPTORS: Final = Path(__file__).with_name("archive.binpb")
 PAGES: Final = (
     ("1962-03-14/3", 2, "New lamp for the harbour light"),
     ("1962-03-14/8", 3, "Rowers win by a length"),
@@ -84,8 +84,9 @@ def refuse(context: grpc.ServicerContext, code: int, text: str, detail: Any) -> 
     context.abort_with_status(rpc_status.to_status(status))
 
 
-def served(archive: PrintArchive, address: str = "127.0.0.1:0") -> tuple[grpc.Server, int]:
-    """Start a server of the archive; return it and its port."""
+@contextmanager
+def served(archive: PrintArchive, address: str = "127.0.0.1:0") -> Iterator[str]:
+    """The archive, served from threads of this process; the address that it has."""
     handlers = {}
     for name, run in (
         ("FindPages", archive.find_pages),
@@ -107,7 +108,10 @@ def served(archive: PrintArchive, address: str = "127.0.0.1:0") -> tuple[grpc.Se
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, handlers)])
     port = server.add_insecure_port(address)
     server.start()
-    return server, port
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.stop(None).wait()
 
 
 def _for_user(run: Callable[..., Any]) -> Callable[[Any, grpc.ServicerContext], Any]:
@@ -116,8 +120,3 @@ def _for_user(run: Callable[..., Any]) -> Callable[[Any, grpc.ServicerContext], 
         return run(request, sent.get("x-user-bin", b"").decode(), context)
 
     return handle
-
-
-def metadata(call: Any) -> list[tuple[str, bytes]]:
-    """Say to the archive who calls: names are not of ASCII alone."""
-    return [("x-user-bin", call.context.user.get_username().encode())]
