@@ -193,7 +193,7 @@ class GRPCSource(Source):
         if not _NAME.fullmatch(name):
             raise ValueError(
                 f"its name {name!r} is refused by clients, which accept 1 to 64 of the characters "
-                "A-Z a-z 0-9 _ and -: give (mcp_bridge.tool).name"
+                "A-Z a-z 0-9 _ and -: give a name in its options"
             )
         schema = input_schema(descriptors, descriptor.input_type)
         is_stream = descriptor.server_streaming
