@@ -18,7 +18,7 @@ from mcp_bridge.features import ToolCall
 _KEY: Final = re.compile(r"(?!grpc-)[0-9a-z_.-]+")
 _VALUE: Final = re.compile(r"[ -~]*")
 # What stands before the addresses of a target (gRPC Name Resolution).
-_SCHEME: Final = re.compile(r"(?:dns:(?://[^/]*/)?|ipv4:|ipv6:)?")
+_SCHEME: Final = re.compile(r"(?:dns:(?:///)?|ipv4:|ipv6:)?")
 _ADDRESS: Final = re.compile(r"\[(?P<ipv6>[^\]]*)\](?::\d+)?|(?P<host>[^:]*)(?::\w+)?|(?P<bare>.*)")
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from google.protobuf.empty_pb2 import Empty
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.message_factory import GetMessageClass
 
@@ -75,10 +76,10 @@ def request_checker(
 def result_encoder(descriptors: Descriptors) -> Callable[[Any], CallToolResult]:
     """Return an encoder of a message, or of a tuple: those of a stream, and whether it was cut."""
 
+    known = _Known(descriptors)
+
     def plain(message: Message) -> Any:
-        return MessageToDict(
-            message, preserving_proto_field_name=True, descriptor_pool=descriptors.pool
-        )
+        return MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=known)
 
     def encode(answer: Any) -> CallToolResult:
         if isinstance(answer, tuple):
@@ -92,6 +93,20 @@ def result_encoder(descriptors: Descriptors) -> Callable[[Any], CallToolResult]:
         return CallToolResult.of_json(text, written, structured)
 
     return encode
+
+
+class _Known:
+    """The messages of a set, as MessageToDict looks them up for an Any."""
+
+    def __init__(self, descriptors: Descriptors) -> None:
+        self._pool = descriptors.pool
+
+    def FindMessageTypeByName(self, name: str) -> Descriptor:
+        try:
+            return self._pool.FindMessageTypeByName(name)
+        except KeyError:
+            # Its type is told, and nothing of what it holds: the call has been made.
+            return Empty.DESCRIPTOR
 
 
 def _oneof_errors(

@@ -182,8 +182,13 @@ class GRPCSource(Source):
         service, comment = descriptor.containing_service, descriptors.comment(descriptor.full_name)
         named = self.options.get("methods", {})
         shared = named[pattern] if pattern is not None and isinstance(named, Mapping) else {}
+        if not isinstance(shared, Mapping):
+            raise TypeError("its options in 'methods' are no mapping")
         limits = {**self.options, **{each: shared[each] for each in _LIMITS if each in shared}}
         limits |= {each: given.pop(each) for each in _LIMITS if each in given}
+        for each in _LIMITS:
+            if not isinstance(limits.get(each, 1), int | float) or limits.get(each, 1) <= 0:
+                raise ValueError(f"its {each} has to be more than 0")
         options = _options_of(given).under(
             _options_of({name: each for name, each in shared.items() if name not in _LIMITS})
         )

@@ -160,6 +160,21 @@ def test_the_settings_give_them_options(offer: Offer) -> None:
     assert told("legacy_say_it") == "The service did not answer in time."
 
 
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("public", "no mapping"),
+        ({"colour": 1}, "no option 'colour'"),
+        ({"timeout": 0}, "timeout has to be more than 0"),
+        ({"max_messages": "9"}, "max_messages has to be more than 0"),
+    ],
+)
+def test_options_of_the_settings_are_checked(offer: Offer, given: Any, why: str) -> None:
+    offer(UNMARKED, methods={"tested.Legacy/SayIt": given})
+    assert names() == []
+    assert why in messages("mcp_bridge.E051")[0]
+
+
 def test_a_pattern_of_no_method_is_a_warning(offer: Offer) -> None:
     offer(UNMARKED, methods=["tested.Legacy/*", "tested.Lost/*"])
     (text,) = messages("mcp_bridge.W051")
@@ -286,10 +301,11 @@ def test_wrong_options_are_one_error(offer: Offer, options: dict[str, Any], why:
 @pytest.mark.parametrize(
     ("targets", "local"),
     [
-        ("localhost:1 127.0.0.1:1 dns:///localhost:1 [::1]:1 dns://9.9.9.9/localhost", True),
+        ("localhost:1 127.0.0.1:1 dns:///localhost:1 [::1]:1", True),
         ("ipv4:127.0.0.1:1,127.0.0.2:2 ipv6:[::1]:1 unix:/run/a unix-abstract:a", True),
         ("orders:443 dns:///orders:443 10.0.0.1:1 ipv4:127.0.0.1:1,10.0.0.1:1", False),
         ("xds:///localhost 2001:db8::1 localhost.evil.example:1 127.0.0.1.evil.example", False),
+        ("dns://9.9.9.9/localhost", False),
     ],
 )
 def test_only_this_machine_is_reached_without_tls(targets: str, local: bool) -> None:

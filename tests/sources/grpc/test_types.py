@@ -222,6 +222,14 @@ def test_numbers_beyond_what_clients_count_to_are_strings() -> None:
     assert TOLD.errors({"i64": 1}) != []
 
 
+def test_of_a_message_that_the_description_does_not_know_the_type_is_told() -> None:
+    message = MAKE()
+    message.any.type_url, message.any.value = "type.googleapis.com/none.Such", b"\x08\x01"
+    answer = json.loads(ENCODE(message).structured)
+    assert answer == {"any": {"@type": "type.googleapis.com/none.Such"}}
+    assert TOLD.errors(answer) == []
+
+
 def test_a_value_that_the_description_does_not_know_is_a_number() -> None:
     answer = json.loads(ENCODE(MAKE(kind=7)).structured)
     assert answer == {"kind": 7}
