@@ -66,7 +66,9 @@ class Descriptors:
                 why = " ".join(str(exception).split())
                 raise ValueError(f"holds {file.name}, which cannot be read: {why}") from exception
             self._names.append(file.name)
-            self._comments.update(_comments_of(file))
+            if file.package != "google.protobuf":
+                # Those are long, and for people who write compilers.
+                self._comments.update(_comments_of(file))
         # Only with all extensions in the pool do the options show them.
         self._options: dict[str, Any] = {}
 
