@@ -159,16 +159,20 @@ class GRPCSource(Source):
         pattern = self._pattern(f"{descriptor.containing_service.full_name}/{descriptor.name}")
         if TOOL not in options and pattern is None:
             return Method(descriptor, None, "it has no option (mcp_bridge.tool)")
+        # A pattern may mean the other methods of the service.
+        is_named = TOOL in options or (pattern is not None and "*" not in pattern)
         if descriptor.client_streaming:
-            # A pattern may mean the other methods of the service.
-            is_meant = TOOL in options or (pattern is not None and "*" not in pattern)
-            return Method(descriptor, None, "it streams from the client", is_meant)
+            return Method(descriptor, None, "it streams from the client", is_named)
+        if descriptor.GetOptions().deprecated and not is_named:
+            return Method(descriptor, None, "it is deprecated")
         try:
             given = values_of(options[TOOL]) if TOOL in options else {}
             tool = self._tool(descriptors, descriptor, given, pattern)
         except Exception as exception:
             # One method may not take the others with it, whatever a set has for it.
             return Method(descriptor, None, first_line(exception), True)
+        if not tool.options.exposed or tool.options.deprecated:
+            return Method(descriptor, None, "its options say so")
         return Method(descriptor, tool, is_meant=True)
 
     def _pattern(self, path: str) -> str | None:

@@ -226,6 +226,30 @@ def test_proto2_and_its_required_fields() -> None:
     assert check({"a": "x", "g": {"b": 1}})["request"].g.b == 1
 
 
+def test_editions_and_their_presence() -> None:
+    data = compiled(
+        """
+        edition = "2023";
+        package new;
+        message M {
+          string a = 1 [features.field_presence = LEGACY_REQUIRED];
+          N n = 2 [features.message_encoding = DELIMITED];
+          Open kind = 3;
+        }
+        message N { int64 b = 1; }
+        enum Open { OPEN_UNSPECIFIED = 0; SMALL = 1; }
+        service S { rpc Of(M) returns (M); }
+        """
+    )
+    descriptors = Descriptors(data)
+    (method,) = descriptors.methods()
+    sent = input_schema(descriptors, method.input_type)
+    assert sent["required"] == ["a"]
+    assert sent["properties"]["kind"]["enum"] == ["SMALL"]
+    check = request_checker(descriptors, method.input_type, sent)
+    assert check({"a": "x", "n": {"b": "5"}})["request"].n.b == 5
+
+
 def chain(length: int, width: int) -> str:
     """Messages, each with as many fields of the next one."""
     lines = [

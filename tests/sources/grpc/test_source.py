@@ -161,6 +161,29 @@ def test_the_settings_give_them_options(offer: Offer) -> None:
 
 
 @pytest.mark.parametrize(
+    ("methods", "found"),
+    [
+        (["tested.Legacy/*"], ["legacy_new"]),
+        (["tested.Legacy/Old"], ["legacy_old"]),
+        ({"tested.Legacy/New": {"exposed": False}, "*": {}}, []),
+        ({"tested.Legacy/New": {"deprecated": True}}, []),
+    ],
+)
+def test_what_is_deprecated_has_to_be_named_and_what_is_not_exposed_is_none(
+    offer: Offer, methods: Any, found: list[str]
+) -> None:
+    service = """service Legacy {
+        // Say.
+        rpc New(Asked) returns (Told);
+        // Say.
+        rpc Old(Asked) returns (Told) { option deprecated = true; }
+    }"""
+    offer(compiled(proto3(ECHO, service)), methods=methods)
+    assert names() == found
+    assert messages("mcp_bridge.E051") == []
+
+
+@pytest.mark.parametrize(
     ("given", "why"),
     [
         ("public", "no mapping"),
