@@ -72,7 +72,7 @@ class Command(BaseCommand):
         path = source.path
         try:
             known = path.read_bytes() if path.exists() else None
-            reflected = reflect(source.channel.get(), source.options.get("timeout", 10))
+            reflected = reflect(source.channel.get(), source.limits["timeout"])
         except (OSError, ValueError) as exception:
             told = first_line(exception)
             raise CommandError(f"{source.target} {told}.") from exception

@@ -73,10 +73,17 @@ def request_checker(
     return check
 
 
-def result_encoder(descriptors: Descriptors) -> Callable[[Any], CallToolResult]:
-    """Return an encoder of a message, or of a tuple: those of a stream, and whether it was cut."""
+def result_encoder(
+    descriptors: Descriptors, message: Descriptor
+) -> Callable[[Any], CallToolResult]:
+    """
+    Return an encoder of such messages.
 
+    It takes one, or a tuple: those of a stream, and whether the stream was cut.
+    """
     known = _Known(descriptors)
+    # A message that may be any value is wrapped always, as its schema says.
+    is_any_value = message.full_name == "google.protobuf.Value"
 
     def plain(message: Message) -> Any:
         return MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=known)
@@ -86,7 +93,7 @@ def result_encoder(descriptors: Descriptors) -> Callable[[Any], CallToolResult]:
             messages, is_cut = answer
             value: Any = {"result": list(map(plain, messages)), "truncated": is_cut}
         else:
-            value = plain(answer)
+            value = {"result": plain(answer)} if is_any_value else plain(answer)
         written = jsonrpc.encode(value)
         structured = written if isinstance(value, dict) else b'{"result":' + written + b"}"
         text = value if isinstance(value, str) else written.decode()

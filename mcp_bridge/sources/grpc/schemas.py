@@ -21,6 +21,7 @@ _REFERENCE: Final = "#/$defs/"
 _NULL: Final = {"type": "null"}
 _DIGITS: Final = r"^(0|-?[1-9][0-9]{0,19})$"
 _ZEROS: Final = {"string": "", "boolean": False, "array": [], "object": {}}
+_ZERO: Final = {"": 0}
 _ABSENT: Final = (
     'A member that is absent has the value that it has by default: 0, "", false, or none.'
 )
@@ -92,15 +93,6 @@ def output_schema(descriptors: Descriptors, message: Descriptor, is_stream: bool
     return _Schemas(descriptors, is_input=False).of(message, is_stream)
 
 
-def fields_of(descriptors: Descriptors, message: Descriptor) -> Iterator[tuple[Descriptor, Any]]:
-    """Yield the fields of a message that callers may send, with their options."""
-    for field in message.fields:
-        options = descriptors.options(field, "Field")
-        hidden = ARGUMENT in options and options[ARGUMENT].hidden
-        if not hidden and _OUTPUT_ONLY not in options.get(BEHAVIOR, ()):
-            yield field, options
-
-
 def is_map(field: Descriptor) -> bool:
     """Return whether a field is a map, which protobuf describes as a list of entries."""
     return field.message_type is not None and field.message_type.GetOptions().map_entry
@@ -160,10 +152,16 @@ class _Schemas:
         return {"$ref": _REFERENCE + name}
 
     def _object(self, message: Descriptor) -> dict[str, Any]:
+        fields = dict(self._fields(message))
         properties: dict[str, Any] = {}
         required: list[str] = []
-        for field, options in self._fields(message):
-            properties[field.name], is_required = self._field(field, options)
+        for field, options in fields.items():
+            schema, is_required, notes = self._field(field, options)
+            if self._is_input and field.containing_oneof is not None:
+                names = [each.name for each in field.containing_oneof.fields if each in fields]
+                if len(names) > 1:
+                    notes.append(f"At most one of {', '.join(names)} may be given.")
+            properties[field.name] = _described(schema, notes)
             if is_required:
                 required.append(field.name)
         result: dict[str, Any] = {"type": "object", "properties": properties}
@@ -171,48 +169,42 @@ class _Schemas:
             result["additionalProperties"] = False
             if required:
                 result["required"] = required
-        if text := self._descriptors.comment(message.full_name).text:
-            result["description"] = text
-        return result
+        return _described(result, [self._descriptors.comment(message.full_name).text])
 
-    def _fields(self, message: Descriptor) -> Iterator[tuple[Descriptor, Any]]:
-        if self._is_input:
-            yield from fields_of(self._descriptors, message)
-            return
+    def _fields(self, message: Descriptor) -> Iterator[tuple[Descriptor, Mapping[str, Any]]]:
+        """Yield the fields that are in this direction, with their options."""
+        left_out = _OUTPUT_ONLY if self._is_input else _INPUT_ONLY
         for field in message.fields:
             options = self._descriptors.options(field, "Field")
-            if _INPUT_ONLY not in options.get(BEHAVIOR, ()):
+            hidden = self._is_input and ARGUMENT in options and options[ARGUMENT].hidden
+            if not hidden and left_out not in options.get(BEHAVIOR, ()):
                 yield field, options
 
-    def _field(self, field: Descriptor, options: Mapping[str, Any]) -> tuple[JSONSchema, bool]:
-        """Return the schema of a member, and whether callers have to send it."""
+    def _field(
+        self, field: Descriptor, options: Mapping[str, Any]
+    ) -> tuple[JSONSchema, bool, list[str]]:
+        """Return the schema of a member, whether callers have to send it, and what is said."""
         schema: dict[str, Any] = dict(self._of_field(field))
         said = values_of(options[ARGUMENT]) if ARGUMENT in options else {}
         own = said.get("description") or self._descriptors.comment(field.full_name).text
         notes = [own, schema.get("description", "")]
         if not self._is_input:
-            return _described(schema, notes), False
+            return schema, False, notes
         behavior = options.get(BEHAVIOR, ())
         rules = options.get(RULES)
         is_required = _REQUIRED in behavior or field.is_required or said.get("required", False)
-        if rules is not None:
+        if rules is not None and not rules.ignore:
             schema, more = keywords_of(rules, field, schema)
             notes += more
-            rule = values_of(rules)
-            if not rule.get("ignore"):
-                is_required |= rule.get("required", False)
-                if not field.has_presence:
-                    zero = _ZEROS.get(schema.get("type", ""), 0)
-                    first = field.type == _ENUM and not field.is_repeated
-                    is_required |= (
-                        bool(excluded(rules, {"zero": 0})) if first else breaks(schema, zero)
-                    )
+            is_required |= rules.required
+            if not field.has_presence:
+                # What is not sent is zero, which the rules may forbid.
+                is_one = field.type == _ENUM and not field.is_repeated
+                zero = _ZEROS.get(schema.get("type", ""), 0)
+                is_required |= bool(excluded(rules, _ZERO)) if is_one else breaks(schema, zero)
         if _IMMUTABLE in behavior:
             notes.append("Cannot be changed later.")
-        if field.containing_oneof is not None and len(field.containing_oneof.fields) > 1:
-            names = ", ".join(each.name for each in field.containing_oneof.fields)
-            notes.append(f"At most one of {names} may be given.")
-        return _described(schema, notes), is_required
+        return schema, is_required, notes
 
     def _of_field(self, field: Descriptor) -> JSONSchema:
         if is_map(field):
@@ -282,9 +274,9 @@ class _Schemas:
         return _described({"type": "string", "enum": kept}, lines)
 
 
-def _described(schema: dict[str, Any], notes: list[str]) -> JSONSchema:
+def _described(schema: JSONSchema, notes: list[str]) -> dict[str, Any]:
     text = _joined(*notes)
-    return {**schema, "description": text} if text else schema
+    return {**schema, "description": text} if text else dict(schema)
 
 
 def _joined(*texts: str | None) -> str:
@@ -297,7 +289,7 @@ def _bounded(root: dict[str, Any], definitions: Mapping[str, Any]) -> JSONSchema
 
     Raises ValueError where neither does.
     """
-    whole = {**root, "$defs": definitions} if _references(root) else root
+    whole = {**root, "$defs": definitions} if definitions else root
     candidates: list[Callable[[], JSONSchema]] = [lambda: whole]
     if _is_small(root, definitions):
         candidates.insert(0, lambda: simplify(whole))

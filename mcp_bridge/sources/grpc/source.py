@@ -41,8 +41,8 @@ _OPTIONS: Final[Mapping[str, tuple[Any, str]]] = {
     "max_messages": (int, "a number"),
     "max_bytes": (int, "a number"),
 }
-# What of the annotation is not of @mcp_tool.
-_LIMITS: Final = ("timeout", "max_messages")
+# Seconds of a call, messages of a stream, bytes of an answer.
+_LIMITS: Final = {"timeout": 10, "max_messages": 100, "max_bytes": 4 * 1024 * 1024}
 
 
 class Method(NamedTuple):
@@ -79,8 +79,9 @@ class GRPCSource(Source):
         for name in ("descriptors", "target"):
             if not options.get(name):
                 raise TypeError(f"its option {name!r} is missing: {_OPTIONS[name][1]}")
-        for name in ("timeout", "max_messages", "max_bytes"):
-            if options.get(name, 1) <= 0:
+        self.limits = {name: options.get(name, value) for name, value in _LIMITS.items()}
+        for name, value in self.limits.items():
+            if value <= 0:
                 raise ValueError(f"its option {name!r} has to be more than 0")
         self.target = options["target"]
         credentials = self._function("credentials")
@@ -96,9 +97,7 @@ class GRPCSource(Source):
                 "it has to have either 'metadata', a function that says to the service who calls, "
                 "or 'anonymous': True"
             )
-        self.channel = ServiceChannel(
-            self.target, credentials, options.get("max_bytes", 4 * 1024 * 1024)
-        )
+        self.channel = ServiceChannel(self.target, credentials, self.limits["max_bytes"])
 
     def _function(self, name: str) -> Callable[..., Any] | None:
         given = self.options.get(name)
@@ -179,23 +178,32 @@ class GRPCSource(Source):
         patterns = self.options.get("methods", ())
         return next((each for each in patterns if fnmatchcase(path, each)), None)
 
+    def _options(
+        self, annotated: dict[str, Any], pattern: str | None
+    ) -> tuple[ToolOptions, dict[str, Any]]:
+        """Return the options of a method, and its limits. Raises TypeError and ValueError."""
+        named = self.options.get("methods", {})
+        shared = named[pattern] if pattern is not None and isinstance(named, Mapping) else {}
+        if not isinstance(shared, Mapping):
+            raise TypeError("its options in 'methods' are no mapping")
+        limits, options = dict(self.limits), []
+        for given in (shared, annotated):
+            own = {
+                name: each for name, each in given.items() if name in ("timeout", "max_messages")
+            }
+            for name, value in own.items():
+                if not isinstance(value, int | float) or value <= 0:
+                    raise ValueError(f"its {name} has to be more than 0")
+            limits |= own
+            options.append(_options_of({name: given[name] for name in given if name not in own}))
+        return options[1].under(options[0]), limits
+
     def _tool(
         self, descriptors: Descriptors, descriptor: Descriptor, given: Any, pattern: str | None
     ) -> Tool:
         """Return the tool of a method. Raises TypeError and ValueError where there can be none."""
         service, comment = descriptor.containing_service, descriptors.comment(descriptor.full_name)
-        named = self.options.get("methods", {})
-        shared = named[pattern] if pattern is not None and isinstance(named, Mapping) else {}
-        if not isinstance(shared, Mapping):
-            raise TypeError("its options in 'methods' are no mapping")
-        limits = {**self.options, **{each: shared[each] for each in _LIMITS if each in shared}}
-        limits |= {each: given.pop(each) for each in _LIMITS if each in given}
-        for each in _LIMITS:
-            if not isinstance(limits.get(each, 1), int | float) or limits.get(each, 1) <= 0:
-                raise ValueError(f"its {each} has to be more than 0")
-        options = _options_of(given).under(
-            _options_of({name: each for name, each in shared.items() if name not in _LIMITS})
-        )
+        options, limits = self._options(given, pattern)
         separator = "." if conf.TOOL_NAME_STYLE == "dotted" else "_"
         own = separator.join(_WORDS.sub("_", each.name).lower() for each in (service, descriptor))
         name = self.options.get("prefix", "") + (options.name or own)
@@ -223,7 +231,7 @@ class GRPCSource(Source):
             check=request_checker(descriptors, descriptor.input_type, schema),
             is_plain=True,
             invoke=self._invoker(descriptor, limits),
-            encode=result_encoder(descriptors),
+            encode=result_encoder(descriptors, descriptor.output_type),
             convert_error=convert_error,
             access=AccessRule.of(options.public, options.permissions, None, None, options.scopes),
             # It writes into none, and no transaction may wait for another machine.
@@ -244,8 +252,7 @@ class GRPCSource(Source):
             "request_serializer": request.SerializeToString,
             "response_deserializer": answer.FromString,
         }
-        timeout = limits.get("timeout", 10)
-        most, most_bytes = limits.get("max_messages", 100), limits.get("max_bytes", 4 * 1024 * 1024)
+        timeout, most, most_bytes = (limits[name] for name in _LIMITS)
 
         def sent(call: ToolCall) -> dict[str, Any]:
             pairs = self._metadata(call) if self._metadata is not None else ()

@@ -88,7 +88,16 @@ def test_the_behaviour_of_fields_is_kept() -> None:
 
 
 def test_members_of_a_oneof_stand_side_by_side_and_say_so() -> None:
-    sent, _ = schemas("oneof which { string a = 1; M b = 2; } optional string alone = 3;")
+    sent, _ = schemas(
+        """
+        oneof which {
+          string a = 1;
+          M b = 2;
+          string ours = 4 [(mcp_bridge.argument).hidden = true];
+        }
+        optional string alone = 3;
+        """
+    )
     for name in ("a", "b"):
         text = sent["properties"][name]["description"]
         assert text == "At most one of a, b may be given."

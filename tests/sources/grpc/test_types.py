@@ -67,7 +67,7 @@ MAKE = GetMessageClass(MESSAGE)
 INPUT = input_schema(DESCRIPTORS, MESSAGE)
 OUTPUT = output_schema(DESCRIPTORS, MESSAGE, is_stream=False)
 CHECK = request_checker(DESCRIPTORS, MESSAGE, INPUT)
-ENCODE = result_encoder(DESCRIPTORS)
+ENCODE = result_encoder(DESCRIPTORS, MESSAGE)
 SENT, TOLD = (SchemaValidator(dict(each), "schema") for each in (INPUT, OUTPUT))
 # What the schema lets through, and only protobuf refuses: ranges that no schema can say, and times
 # of other calendars and zones.
@@ -234,3 +234,22 @@ def test_a_value_that_the_description_does_not_know_is_a_number() -> None:
     answer = json.loads(ENCODE(MAKE(kind=7)).structured)
     assert answer == {"kind": 7}
     assert TOLD.errors(answer) == []
+
+
+@pytest.mark.parametrize(
+    "kind", ["Value", "ListValue", "Struct", "StringValue", "Timestamp", "Any"]
+)
+@pytest.mark.parametrize("value", [{}, {"a": [1]}, ["a"], "2020-01-01T00:00:00Z", None, 2.5])
+def test_an_answer_of_another_kind_is_as_promised(kind: str, value: Any) -> None:
+    service = f"service S {{ rpc Of(google.protobuf.{kind}) returns (google.protobuf.{kind}); }}"
+    descriptors = Descriptors(compiled(proto3(service)))
+    (method,) = descriptors.methods()
+    message = method.output_type
+    try:
+        answer = ParseDict(value, GetMessageClass(message)())
+    except Exception:
+        return
+    schema = output_schema(descriptors, message, is_stream=False)
+    Draft202012Validator.check_schema(schema)
+    written = json.loads(result_encoder(descriptors, message)(answer).structured)
+    assert SchemaValidator(schema, "schema").errors(written) == [] or not value
