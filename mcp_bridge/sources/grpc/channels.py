@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 import weakref
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
@@ -33,7 +32,6 @@ class ServiceChannel:
         self._target = target
         self._credentials = credentials
         self._options: list[tuple[str, Any]] = [("grpc.max_receive_message_length", max_bytes)]
-        self._lock = threading.Lock()
         # By process: the channel of a parent is never touched, since its threads are not here.
         self._channels: dict[int, grpc.Channel] = {}
         weakref.finalize(self, _close, self._channels)
@@ -41,13 +39,12 @@ class ServiceChannel:
     def get(self) -> grpc.Channel:
         """Return the channel of this process."""
         pid = os.getpid()
-        channel = self._channels.get(pid)
-        if channel is not None:
-            return channel
-        with self._lock:
-            if pid not in self._channels:
-                self._channels[pid] = self._made()
-            return self._channels[pid]
+        if pid not in self._channels:
+            # Without a lock, which a fork might leave locked for ever.
+            made = self._made()
+            if self._channels.setdefault(pid, made) is not made:
+                made.close()
+        return self._channels[pid]
 
     def _made(self) -> grpc.Channel:
         if self._credentials is None:
