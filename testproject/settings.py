@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from testproject.authorization import authorization
+from testproject.newsroom.archive import with_archive
 from testproject.newsroom.weather.source import weather_source
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -145,6 +146,10 @@ MCP_BRIDGE = {
         "tool for articles takes that slug."
     ),
 }
+
+# Such as 127.0.0.1:50051: the methods of the archive are tools where its service runs.
+if "NEWSROOM_ARCHIVE" in os.environ:
+    MCP_BRIDGE = with_archive(MCP_BRIDGE, os.environ["NEWSROOM_ARCHIVE"])
 
 # Registered when Django starts, which is before "manage.py demo" has an address.
 OAUTH2_PROVIDER = {"APPLICATION_ADMIN_CLASS": "mcp_bridge.oauth.admin.ClientAdmin"}

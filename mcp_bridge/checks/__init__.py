@@ -56,4 +56,11 @@ Of mcp_bridge.oauth:
     W040  tokens that open nothing            W041  a login page that is not there
     W042  registration for everybody          W043  a proxy that Django does not know of
     W044  tokens in the log
+
+Of mcp_bridge.sources.grpc:
+
+    E050  a descriptor set that is not read   E051  a marked method that cannot be a tool
+
+    W050  methods without descriptions        W051  a pattern of no method
+    W052  answers without an output schema
 """

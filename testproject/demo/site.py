@@ -22,6 +22,8 @@ from django.test.utils import override_settings
 
 from mcp_bridge.tokens.models import Token
 from testproject.authorization import authorization
+from testproject.newsroom.archive import with_archive
+from testproject.newsroom.archive.service import PrintArchive, served
 from testproject.newsroom.seeding.users import USERS
 from testproject.newsroom.weather.source import weather_source
 
@@ -39,6 +41,16 @@ def fresh_newsroom() -> Iterator[None]:
             yield
         finally:
             connection.close()
+
+
+@contextmanager
+def served_archive() -> Iterator[None]:
+    """The archive's own server, in threads of this process, and its methods among the tools."""
+    with (
+        served(PrintArchive()) as address,
+        override_settings(MCP_BRIDGE=with_archive(settings.MCP_BRIDGE, address)),
+    ):
+        yield
 
 
 def served_at(url: str, weather: str) -> AbstractContextManager[None]:

@@ -22,6 +22,6 @@ SECRET: Final = "the password is 7f3a"
 MISSING: Final = "There is no such article."
 RUNS: Final[list[str]] = []
 EVERY: Final = (
-    *("candidate", "functions", "ninja", "openapi", "own"),
+    *("candidate", "functions", "grpc", "ninja", "openapi", "own"),
     *("rest_framework", "rpc"),
 )
