@@ -23,6 +23,7 @@ from typing_extensions import TypedDict
 import mcp_bridge
 from mcp_bridge.features.marks import SCOPE
 from mcp_bridge.features.rates import parse_rate
+from mcp_bridge.features.secrets import SENSITIVE, plain
 from mcp_bridge.protocol import JSONObject
 
 T = TypeVar("T")
@@ -77,6 +78,7 @@ class Conf:
     SOURCES: Mapping[str, JSONObject] = _key(
         {"functions": {"BACKEND": "mcp_bridge.sources.functions.FunctionSource"}, "rpc": {}}
     )
+    EXPOSE: Literal["marked", "all"] = _key("marked")
     TOOL_NAME_STYLE: Literal["underscore", "dotted"] = _key("underscore")
     SCHEMA_STYLE: Literal["full", "google"] = _key("full")
     AUTHENTICATION_CLASSES: Sequence[str] = _key(
@@ -133,6 +135,11 @@ class Conf:
         audit = Audit()
         vars(audit).update(self.AUDIT or {})
         return audit
+
+    @cached_property
+    def sensitive_names(self) -> tuple[str, ...]:
+        """The parts of names that say that a value is secret, the site's own among them."""
+        return (*SENSITIVE, *filter(None, map(plain, self.audit.SENSITIVE_NAMES)))
 
 
 conf = Conf()

@@ -100,6 +100,9 @@ LOGGING = {
 # The results of procedures are dataclasses and content blocks, which plain JSON does not know.
 MODERNRPC_JSON_SERIALIZER = {"class": "testproject.newsroom.encoding.RpcJsonSerializer"}
 
+# So that what @extend_schema says of a view is told.
+REST_FRAMEWORK = {"DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
+
 MCP_BRIDGE = {
     "SERVER_INFO": {"name": "newsroom", "version": "1.0"},
     "AUDIT": {"ARGUMENTS": "redacted"},
@@ -108,6 +111,25 @@ MCP_BRIDGE = {
         "functions": {
             "BACKEND": "mcp_bridge.sources.functions.FunctionSource",
             "OPTIONS": {"modules": ["testproject.newsroom.style"]},
+        },
+        # An API whose code is left as it is.
+        "moderation": {
+            "BACKEND": "mcp_bridge.sources.ninja.NinjaSource",
+            "OPTIONS": {
+                "operations": {
+                    "moderation_comments": {
+                        "title": "Comments to look after",
+                        "permissions": "newsroom.change_comment",
+                        "scopes": "news:read",
+                    },
+                    "moderation_hide": {
+                        "title": "Hide a comment, or show it again",
+                        "destructive": False,
+                        "permissions": "newsroom.change_comment",
+                        "scopes": "news:write",
+                    },
+                }
+            },
         },
     },
     "INSTRUCTIONS": (

@@ -36,7 +36,7 @@ ROOMS: dict[str, set[str]] = {
     "features": set(),
     "schemas": {"django", "validation"},
     "calls": set(),
-    "sources": {"operations"},
+    "sources": {"in_process", "operations", "rest_framework"},
     "registry": set(),
     "audit": set(),
     "access": set(),

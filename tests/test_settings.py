@@ -21,6 +21,7 @@ DEFAULTS: dict[str, Any] = {
         "functions": {"BACKEND": "mcp_bridge.sources.functions.FunctionSource"},
         "rpc": {},
     },
+    "EXPOSE": "marked",
     "TOOL_NAME_STYLE": "underscore",
     "SCHEMA_STYLE": "full",
     "AUTHENTICATION_CLASSES": ["mcp_bridge.tokens.authentication.TokenAuthentication"],

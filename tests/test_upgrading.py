@@ -30,7 +30,7 @@ def test_what_is_public_is_imported_as_the_page_has_it() -> None:
 def test_addresses_have_the_names_that_the_page_has(settings: Any) -> None:
     route(settings, path("admin/", admin.site.urls))
     rows = dict(re.findall(r"^\| `([\w:-]+)` \| (.*?) \|$", PAGE, re.MULTILINE))
-    assert len(rows) == 12
+    assert len(rows) == 13
     for name, page in rows.items():
         is_of_one = name.endswith(("_try", "_approve"))
         address = reverse(name, args=["1"] if is_of_one else [])

@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.access.throttling import ToolRateThrottle
-from mcp_bridge.features import AccessRule, Tool
+from mcp_bridge.features import AccessRule, Candidate, Tool
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry import tool_status
@@ -24,7 +24,7 @@ from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
 
 # By annotation and value: a word or two for the list, and a sentence.
-_HINTS: Final[Mapping[tuple[str, bool], tuple[Promise, Promise]]] = {
+HINTS: Final[Mapping[tuple[str, bool], tuple[Promise, Promise]]] = {
     ("readOnlyHint", True): (_("read-only"), _("It only reads: it changes nothing.")),
     ("readOnlyHint", False): (_("writes"), _("It may change data.")),
     ("destructiveHint", True): (_("destructive"), _("It may delete or overwrite.")),
@@ -50,6 +50,10 @@ _MEANING: Final = {
         "The code has another definition of it than the one that was approved. Nobody sees it "
         "before that is approved. Read what has changed, and approve it if that is right."
     ),
+    ToolStatus.UNBUILT: _(
+        "Nobody has marked it and somebody has switched it on, but it cannot be made a tool now. "
+        "That is tried again from time to time. To give it up, clear “Enabled”."
+    ),
     ToolStatus.GONE: _(
         "Nothing is served under this name. What is set here is kept should the tool return; "
         "delete it if it will not."
@@ -59,7 +63,11 @@ _MEANING: Final = {
 
 @dataclass(frozen=True)
 class Entry:
-    """A tool's row, and the tool itself: None where it is no longer in the code."""
+    """
+    A tool's row, and the tool itself: None where it is no longer in the code.
+
+    It is None as well of a candidate that is off again, or that cannot be made a tool now.
+    """
 
     setting: ToolSetting
     tool: Tool | None
@@ -69,7 +77,17 @@ class Entry:
         return cls(setting, registry.discovered.tools.get(setting.name))
 
     @cached_property
+    def candidate(self) -> Candidate | None:
+        """The candidate that somebody has switched on at some time, where it is no tool now."""
+        if self.tool is not None or not self.setting.chosen:
+            return None
+        offered = registry.discovered.candidates.get(self.setting.name)
+        return None if offered is None else offered.candidate
+
+    @cached_property
     def status(self) -> ToolStatus:
+        if self.candidate is not None:
+            return ToolStatus.UNBUILT if self.setting.enabled else ToolStatus.DISABLED
         return tool_status.status_of(self.tool, self.setting)
 
     @cached_property
@@ -81,6 +99,12 @@ class Entry:
     def definition(self) -> dict[str, Any]:
         """The same as JSON, with the choices there are now; empty where the tool is gone."""
         return {} if self.shown is None else current_definition(self.shown, LATEST)
+
+    @property
+    def source(self) -> str:
+        """Where it is defined."""
+        found = self.tool or self.candidate
+        return found.source if found else ""
 
     @property
     def title(self) -> str:
@@ -132,6 +156,9 @@ class Entry:
                 "served all the same, since DEBUG is on; without DEBUG it would be withheld."
             )
         meaning = str(_MEANING[self.status])
+        if self.status is ToolStatus.UNBUILT:
+            reason = registry.discovered.candidates.errors.get(self.setting.name, "")
+            return f"{meaning} {gettext('The reason: %(reason)s.') % {'reason': reason}}"
         if self.waits and not self.setting.enabled:
             return f"{meaning} {gettext('It is switched off besides, and stays so.')}"
         return meaning
@@ -141,9 +168,8 @@ class Entry:
         """Each of the code's hints in a word or two and as a sentence."""
         if self.tool is None:
             return []
-        found = [_HINTS.get(pair) for pair in self.tool.annotations.items()]
-        found += [_CONFIRM] if self.shown and self.shown.options.confirm else []
-        return [(str(short), str(full)) for short, full in filter(None, found)]
+        confirm = [_CONFIRM] if self.shown and self.shown.options.confirm else []
+        return [(str(short), str(full)) for short, full in (*hints(self.tool), *confirm)]
 
     @property
     def rate(self) -> str:
@@ -176,6 +202,16 @@ class Entry:
         """The text that an approval is of; empty where the tool is gone."""
         return "" if self.tool is None else canonical_definition(self.tool)
 
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of that text."""
+        return fingerprint(self.canonical_definition)
+
+
+def hints(of: Tool | Candidate) -> list[tuple[Promise, Promise]]:
+    """Return the hints of a tool or a candidate, each in a word or two and as a sentence."""
+    return [HINTS[pair] for pair in of.annotations.items() if pair in HINTS]
+
 
 def where(
     tools: QuerySet[ToolSetting], is_wanted: Callable[[Entry], bool]
@@ -192,7 +228,7 @@ def entries() -> list[Entry]:
     done = {
         entry.setting.name
         for entry in map(Entry.of, found.values())
-        if entry.waits or entry.setting.fingerprint == fingerprint(entry.canonical_definition)
+        if entry.waits or entry.setting.fingerprint == entry.fingerprint
     }
     # Those without a row, and those that changed in a way that needs no approval.
     if due := [tool for tool in registry.discovered if tool.name not in done]:

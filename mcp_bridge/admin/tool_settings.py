@@ -21,8 +21,9 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.audience import Audience, Audiences, may_view_users, named, tools_of
-from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
+from mcp_bridge.admin.base import Choices, Context
 from mcp_bridge.admin.call_records import FAILED, RAN, WEEK
+from mcp_bridge.admin.candidates import CandidatePages, candidates
 from mcp_bridge.admin.differences import changes
 from mcp_bridge.admin.entries import Entry, entries, where
 from mcp_bridge.admin.schema_tables import parameters
@@ -30,7 +31,6 @@ from mcp_bridge.admin.scopes import ScopeFilter, set_scopes
 from mcp_bridge.admin.try_tool.call import call, shown
 from mcp_bridge.admin.try_tool.forms import ArgumentsForm
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
-from mcp_bridge.registry.fingerprints import fingerprint
 from mcp_bridge.registry.tool_status import APPROVAL, ToolStatus, mark_approved
 
 Tools = QuerySet[ToolSetting]
@@ -122,10 +122,11 @@ class StatusFilter(SimpleListFilter):
 
 
 @admin.register(ToolSetting)
-class ToolSettingAdmin(BridgeAdmin):
+class ToolSettingAdmin(CandidatePages):
     """The tools of the site: see, switch, limit, describe, approve and try them."""
 
     pages = {
+        **CandidatePages.pages,
         "sees": "sees/",
         "approve": "<path:object_id>/approve/",
         "try": "<path:object_id>/try/",
@@ -190,6 +191,7 @@ class ToolSettingAdmin(BridgeAdmin):
             "total": counted.total() - counted[ToolStatus.GONE],
             "off": counted[ToolStatus.DISABLED],
             "gone": counted[ToolStatus.GONE],
+            "candidates": len(candidates()),
         }
         if self.can_link(request, PendingCall):
             pending = PendingCall.objects.filter(status=PendingCall.Status.WAITING)
@@ -221,7 +223,7 @@ class ToolSettingAdmin(BridgeAdmin):
             context["recent"] = ToolCallRecord.objects.filter(tool=setting.name)[:10]
         if entry.waits:
             context["changes"] = changes(setting.approved, entry.canonical_definition)
-            context["fingerprint"] = fingerprint(entry.canonical_definition)
+            context["fingerprint"] = entry.fingerprint
         return super().render_change_form(request, context, *args, **kwargs)
 
     def save_model(
@@ -243,7 +245,7 @@ class ToolSettingAdmin(BridgeAdmin):
             level = messages.WARNING
             if entry.tool is None or not entry.waits:
                 text = gettext("Nothing was approved: %(name)s does not wait for approval.")
-            elif given != fingerprint(entry.canonical_definition):
+            elif given != entry.fingerprint:
                 level = messages.ERROR
                 text = gettext(
                     "Not approved: %(name)s has changed again since the page was opened. Read what "
@@ -300,7 +302,7 @@ class ToolSettingAdmin(BridgeAdmin):
     @admin.display(description=_("title and source"))
     def served_title(self, row: Any) -> SafeString:
         # So that a long path can be broken.
-        parts = (row.entry.tool.source if row.entry.tool else "").split("/")
+        parts = row.entry.source.split("/")
         source = format_html_join(SafeString("/<wbr>"), "{}", ((part,) for part in parts))
         return format_html('{}<div class="mcp-path">{}</div>', row.entry.title, source)
 

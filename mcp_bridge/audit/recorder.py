@@ -254,7 +254,9 @@ def _arguments(
     from mcp_bridge.audit.redaction import redact_to_json, sensitive_fields
 
     # A tool that the caller may not know of has secret parameters as well.
-    secrets = sensitive_fields(tool or registry.discovered.tools.get(name), by_name=kept != "full")
+    if tool is None and registry.known is not None:
+        tool = registry.known.tools.get(name)
+    secrets = sensitive_fields(tool, by_name=kept != "full")
     text = redact_to_json(arguments, limit=conf.audit.MAX_ARGUMENTS_BYTES, secrets=secrets)
     return {"arguments_bytes": size, "arguments": text}
 

@@ -19,6 +19,7 @@ from typing import Final
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
+from mcp_bridge.features.secrets import SENSITIVE, names_secret
 from mcp_bridge.protocol import ProtocolError, jsonrpc
 from mcp_bridge.protocol.text import storable
 from mcp_bridge.schemas.walk import DEFINITIONS, SchemaDocument, subschemas
@@ -26,17 +27,6 @@ from mcp_bridge.schemas.walk import DEFINITIONS, SchemaDocument, subschemas
 HIDDEN: Final = "[redacted]"
 CUT: Final = "…"
 MAX_DEPTH: Final = 8
-# In lower case and without what divides words, so that API_KEY and apiKey are one; wherever they
-# stand in a name.
-SENSITIVE: Final = (
-    *("accesskey", "apikey", "authorization", "bearer", "cookie", "credential", "passphrase"),
-    *("passwd", "password", "passcode", "privatekey", "secret", "sessionid", "sessionkey"),
-    *("signature", "signingkey", "token"),
-)
-# Too short for that: words of their own.
-SENSITIVE_WORDS: Final = frozenset({"auth", "cvc", "cvv", "otp", "pass", "pin", "pwd", "ssn"})
-_DIVIDERS: Final = re.compile(r"[\W_]+")
-_WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # A file in an argument (RFC 2397, section 3): the media type with its parameters, and the data.
 _DATA_URI: Final = re.compile(
     r"data:([\w!#$&^.+-]{1,64}/[\w!#$&^.+-]{1,64})?((?:;[\w!#$&^.+=\"' -]{1,80}){0,4}?)(;base64)?,",
@@ -86,16 +76,7 @@ class SensitiveFields:
         return None if is_marked or self._is_named(text) else text
 
     def _is_named(self, text: str) -> bool:
-        if self.name_parts is None:
-            return False
-        plain = _plain(text)
-        return any(part in plain for part in self.name_parts) or any(
-            word.lower() in SENSITIVE_WORDS for word in _WORDS.findall(text)
-        )
-
-
-def _plain(name: str) -> str:
-    return _DIVIDERS.sub("", name).lower()
+        return self.name_parts is not None and names_secret(text, self.name_parts)
 
 
 def sensitive_fields(tool: Tool | None, *, by_name: bool = True) -> SensitiveFields:
@@ -105,8 +86,7 @@ def sensitive_fields(tool: Tool | None, *, by_name: bool = True) -> SensitiveFie
     Without ``by_name``, only those that the tool's schema marks.
     """
     marked, allowed = (frozenset[str](), None) if tool is None else _marks(tool)
-    names = filter(None, map(_plain, conf.audit.SENSITIVE_NAMES))
-    return SensitiveFields(marked, allowed, (*SENSITIVE, *names) if by_name else None)
+    return SensitiveFields(marked, allowed, conf.sensitive_names if by_name else None)
 
 
 @lru_cache(maxsize=1024)

@@ -24,6 +24,16 @@ System checks of the setting MCP_BRIDGE, of tools and what else is marked, and o
     W034  a mark on what is not registered    W035  a Context that callers of /rpc write
     W036  marked methods of an unmarked class
 
+    E070  a view that cannot be a tool        E071  a URLconf that cannot be read
+
+    W070  an option that names no view        W072  a view with a body that nobody describes
+    W073  an action with its set's body       W074  an @extend_schema that does nothing
+    W075  what a schema cannot say
+
+    W090  a candidate on, and gone            W091  a candidate under a name that is taken
+    W092  a candidate on, and no tool now     W093  candidates that cannot be listed
+    W094  unread settings of candidates
+
 Of mcp_bridge.sources.ninja:
 
     E080  an operation that cannot be a tool

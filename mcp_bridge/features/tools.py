@@ -103,6 +103,12 @@ class AccessRule:
         """Return the rule with these fields: for the same ones the same rule."""
         return cls(*needs)
 
+    @property
+    def words(self) -> str:
+        """What the code asks of a caller, in a few words."""
+        needs = ["everybody"] if self.public else [*self.permissions] or ["authenticated users"]
+        return " + ".join([*needs, *["the code's own rule"] * (self.predicate is not None)])
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tool:

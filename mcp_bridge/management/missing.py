@@ -25,6 +25,9 @@ _WITHHELD: Final = {
     ToolStatus.SERVED: "It cannot be written down, without which a change could not be noticed: "
     "the log says why.",
 }
+_CANDIDATE: Final = (
+    "It is a candidate, off until an administrator switches it on in the admin, under Tools."
+)
 
 
 def why_missing(name: str, user: AbstractBaseUser | AnonymousUser) -> str | None:
@@ -37,6 +40,9 @@ def why_missing(name: str, user: AbstractBaseUser | AnonymousUser) -> str | None
         return _words(unmet(tool, context), tool.access, user)
     if name in discovered.tools:
         return _WITHHELD[registry.statuses[name]]
+    if name in discovered.candidates:
+        reason = discovered.candidates.errors.get(name)
+        return f"It is a candidate that can be no tool now: {reason}." if reason else _CANDIDATE
     for message in discovered.messages:
         # The name as a word of its own, with or without quotation marks.
         is_named = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", message.msg)
@@ -70,7 +76,7 @@ def _words(need: Need | None, rule: AccessRule, user: AbstractBaseUser | Anonymo
         case "scopes":
             return f"The credential lacks one of the scopes {' '.join(rule.scopes)}."
         case "predicate":
-            return f"The procedure's own auth refuses {name}."
+            return f"The code's own rule refuses {name}."
 
 
 def _listed(noun: str, names: list[str]) -> str:

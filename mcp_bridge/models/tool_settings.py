@@ -109,6 +109,8 @@ class ToolSetting(models.Model):
     """
     The administrators' settings of the tool with this name; without a row it has the defaults.
 
+    ``chosen`` says that an administrator has switched on a candidate of this name: it is a tool
+    while ``enabled`` is true as well, which rows of tools that the code marks are by themselves.
     ``approved`` is the definition that was approved last, as JSON text, empty before the first
     time; ``fingerprint`` is its SHA-256, and ``guarded`` says whether it asked for approval.
     """
@@ -164,6 +166,7 @@ class ToolSetting(models.Model):
     note = models.TextField(
         _("note"), blank=True, help_text=_("For colleagues: why it is set so. Models never see it.")
     )
+    chosen = models.BooleanField(default=False, editable=False)
     approved = models.TextField(editable=False, blank=True)
     fingerprint = models.CharField(max_length=64, editable=False, blank=True)
     guarded = models.BooleanField(default=False, editable=False)

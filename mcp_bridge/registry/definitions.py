@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import chain
 from typing import Any, Final
@@ -12,11 +13,17 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.features.texts import with_current_texts
 from mcp_bridge.protocol import JSONSchema, Revision
+from mcp_bridge.schemas.validation.validator import size_of
 from mcp_bridge.schemas.walk import change_subschemas
 
 logger = logging.getLogger("mcp_bridge.registry")
 
 _NULL: Final = {"type": "null"}
+
+
+def tokens_of(definition: Mapping[str, Any]) -> int:
+    """Return about how many tokens of a model's context a definition takes: a quarter of its bytes."""
+    return math.ceil(size_of(definition) / 4)
 
 
 def sent_definition(tool: Tool, revision: Revision) -> dict[str, Any]:

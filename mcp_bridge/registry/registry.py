@@ -11,13 +11,11 @@ from functools import cache, cached_property, lru_cache, partial
 from itertools import islice
 from operator import attrgetter
 from time import monotonic
-from traceback import extract_tb
 from typing import NamedTuple
 
 from django.conf import settings
 from django.core import checks
 from django.db import DatabaseError, connections, router
-from django.utils.module_loading import import_string
 from django.utils.translation import get_language
 
 from mcp_bridge.conf import conf
@@ -27,30 +25,31 @@ from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.protocol import Revision
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.registry import tool_status
+from mcp_bridge.registry.candidates import EFFORT, NO_CANDIDATES, Candidates, Chosen, unread
 from mcp_bridge.registry.definitions import sent_definition
+from mcp_bridge.registry.discovery import read_sources
 from mcp_bridge.registry.pages import Page, PageCache, cut
 from mcp_bridge.registry.tool_status import ToolStatus
-from mcp_bridge.schemas import forget_hints
-from mcp_bridge.sources.base import NotYet, Source, first_line, mend_import
 
 logger = logging.getLogger("mcp_bridge.approval")
-
-# Where a tool cannot be made yet, reading the sources again takes no more than this part of time.
-_EFFORT = 1 / 20
-
-# The source of an entry of SOURCES that names none.
-_BACKEND = "mcp_bridge.sources.modernrpc.ModernRPCSource"
 
 
 class Snapshot:
     """
     The tools of one moment by name, in the order of their names. It never changes.
 
-    ``messages`` are those of the sources on tools that are left out or could be better;
-    ``has_public`` is true if an anonymous caller may use one of the tools.
+    ``messages`` are those of the sources on tools that are left out or could be better,
+    ``candidates`` what an administrator may switch on; ``has_public`` is true if an anonymous
+    caller may use one of the tools.
     """
 
-    def __init__(self, tools: Iterable[Tool], messages: Iterable[checks.CheckMessage] = ()) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        messages: Iterable[checks.CheckMessage] = (),
+        candidates: Candidates = NO_CANDIDATES,
+    ) -> None:
+        self.candidates = candidates
         self.tools = {tool.name: tool for tool in sorted(tools, key=attrgetter("name"))}
         self.messages = tuple(messages)
         self.has_public = any(tool.access.public for tool in self)
@@ -137,7 +136,8 @@ class _State(NamedTuple):
     """
     A snapshot, what it was made of, and when: too old where ``reason`` is not the registry's.
 
-    ``generation`` is None where the settings must be read again in any case.
+    ``chosen`` are the names of candidates that are switched on. ``generation`` is None where the
+    settings must be read again in any case.
     """
 
     snapshot: Snapshot
@@ -147,6 +147,7 @@ class _State(NamedTuple):
     generation: str | None = None
     # By monotonic(); without a database a state holds for ever.
     read_at: float = math.inf
+    chosen: frozenset[str] = frozenset()
 
 
 class Registry:
@@ -165,11 +166,15 @@ class Registry:
         # Nobody waits for these two: a thread that does not get them goes on without.
         self._refreshing = threading.Lock()
         self._approving = threading.Lock()
-        self._discovered: Snapshot | None = None
+        self._of_code: Snapshot | None = None
         self._built_from: object = None
         # When the sources are read again, since a tool could not be made yet.
         self._build_again = math.inf
         self._state: _State | None = None
+        # The tools of the code with those of candidates that are switched on, made of a Chosen.
+        self._joined: tuple[Chosen, Snapshot] | None = None
+        # The names of those, for which reason they were read, and until when they hold.
+        self._chosen: tuple[frozenset[str], object, float] = frozenset(), None, 0
         # Another object after each reason to look again; a state that was read before is too old.
         self._reason = object()
 
@@ -197,17 +202,59 @@ class Registry:
 
     @property
     def discovered(self) -> Snapshot:
-        """Return the tools of the code, served or not; they are read on first use."""
+        """
+        Return the tools of the code and of candidates that are switched on, served or not.
+
+        They are read on first use; which candidates are switched on, of a site that has some, is
+        looked up again with each change, and once a second.
+        """
+        of_code = self._read_sources()
+        if not of_code.candidates or not has_database():
+            return of_code
+        (names, reason, until), current = self._chosen, self._reason
+        if reason is not current or monotonic() >= until:
+            try:
+                names = self._keep_chosen(tool_status.read_chosen(), current)
+            except DatabaseError as error:
+                messages = (*of_code.messages, unread(error))
+                return Snapshot(of_code, messages, of_code.candidates)
+        return self._join(of_code, names)
+
+    @property
+    def known(self) -> Snapshot | None:
+        """Return the same as of the snapshot read last, without a look at the database."""
+        return None if self._state is None else self._state.discovered
+
+    def _read_sources(self) -> Snapshot:
+        """Return the tools of the code, with the candidates, which are read on first use."""
         with self._building:
-            sources = settings.ROOT_URLCONF, conf.SOURCES, conf.TOOL_NAME_STYLE
+            sources = settings.ROOT_URLCONF, conf.SOURCES, conf.TOOL_NAME_STYLE, conf.EXPOSE
             # Only tests change these while a process runs.
-            known, began = self._discovered, monotonic()
+            known, began = self._of_code, monotonic()
             if known is None or self._built_from != sources or began >= self._build_again:
-                self._built_from, self._discovered = sources, (known := build())
-                again = max(conf.STATE_MAX_AGE, (monotonic() - began) / _EFFORT)
-                waits = any(isinstance(each, NotYet) for each in known.messages)
-                self._build_again = monotonic() + again if waits else math.inf
+                found = read_sources()
+                self._built_from, self._of_code = sources, (known := Snapshot(*found))
+                again = max(conf.STATE_MAX_AGE, (monotonic() - began) / EFFORT)
+                self._build_again = monotonic() + again if found.waits else math.inf
             return known
+
+    def _keep_chosen(self, names: frozenset[str], reason: object) -> frozenset[str]:
+        self._chosen = names, reason, monotonic() + max(1, conf.STATE_MAX_AGE)
+        return names
+
+    def _join(self, of_code: Snapshot, names: frozenset[str]) -> Snapshot:
+        """Return the tools of the code with those of the named candidates, if there are any."""
+        if not of_code.candidates:
+            return of_code
+        chosen = of_code.candidates.chosen(names)
+        if chosen == Chosen():
+            return of_code
+        joined = self._joined
+        if joined is None or joined[0] is not chosen:
+            messages = (*of_code.messages, *chosen.messages)
+            tools = (*of_code, *chosen.tools)
+            self._joined = joined = chosen, Snapshot(tools, messages, of_code.candidates)
+        return joined[1]
 
     @property
     def statuses(self) -> Mapping[str, ToolStatus]:
@@ -231,7 +278,7 @@ class Registry:
         """Have the next use read the sources again."""
         # With the lock: a build that has begun may be of the sources as they were.
         with self._building:
-            self._discovered = None
+            self._of_code = None
         self.forget()
 
     def build_now(self) -> None:
@@ -268,20 +315,28 @@ class Registry:
         # Before the tools: making one may write rows that a migration which waits cannot stand, and
         # this raises where the tables of this app are not there yet.
         generation = Generation.current() if has_database() else None
-        discovered = self.discovered
+        of_code = self._read_sources()
         if generation is None:
-            statuses = dict.fromkeys(discovered.tools, ToolStatus.SERVED)
-            self._state = state = _State(discovered, statuses, discovered, reason)
+            statuses = dict.fromkeys(of_code.tools, ToolStatus.SERVED)
+            self._state = state = _State(of_code, statuses, of_code, reason)
             return state
-        if known and known.discovered is discovered and known.generation == generation:
+        if (
+            known
+            and known.generation == generation
+            and self._join(of_code, known.chosen) is known.discovered
+        ):
             self._state = state = known._replace(reason=reason, read_at=now)
             return state
         found = tool_status.read_settings()
+        chosen = self._keep_chosen(tool_status.chosen(found), reason)
+        discovered = self._join(of_code, chosen)
         statuses = {
             tool.name: tool_status.status_of(tool, found.get(tool.name)) for tool in discovered
         }
         snapshot = Snapshot(tool_status.served_tools(discovered, found, statuses))
-        self._state = state = _State(snapshot, statuses, discovered, reason, generation, now)
+        self._state = state = _State(
+            snapshot, statuses, discovered, reason, generation, now, chosen
+        )
         # Only now, since receivers of the signal that is sent may read the snapshot. One thread
         # approves; for others that read meanwhile, the new tools are not there yet.
         if self._approving.acquire(blocking=False):
@@ -316,85 +371,6 @@ def unapplied(alias: str, app_label: str | None = None) -> list[str]:
     executor = MigrationExecutor(connections[alias])
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes(app_label))
     return [f"{each.app_label}.{each.name}" for each, _ in plan]
-
-
-def build() -> Snapshot:
-    """Read every source of the setting SOURCES; an error in one is among the messages."""
-    found: dict[str, list[Tool]] = {}
-    messages: list[checks.CheckMessage] = []
-    # What sources without tools say of that.
-    nothing: list[checks.CheckMessage] = []
-    for alias, config in conf.SOURCES.items():
-        try:
-            for key in config.keys() - {"BACKEND", "OPTIONS"}:
-                raise TypeError(f"it has no key {key!r}")
-            backend = import_string(config.get("BACKEND", _BACKEND))
-            source = backend(alias, config.get("OPTIONS", {}))
-            if not isinstance(source, Source):
-                raise TypeError(f"it makes a {type(source).__name__}, not a Source")
-        except Exception as exception:
-            messages.append(
-                checks.Error(
-                    f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(exception)}.",
-                    hint='Give {"OPTIONS": {"servers": [dotted path]}} for servers of '
-                    'django-modern-rpc, else {"BACKEND": dotted path, "OPTIONS": {...}} with the '
-                    "path of a subclass of mcp_bridge.sources.base.Source.",
-                    id="mcp_bridge.E003",
-                )
-            )
-            continue
-        try:
-            tools = source.tools()
-        except Exception as exception:
-            messages.append(_unread(alias, exception))
-            continue
-        for tool in tools:
-            found.setdefault(tool.name, []).append(tool)
-        messages += source.messages
-        if not tools:
-            nothing += source.check_no_tools()
-    if "SOURCES" in getattr(settings, "MCP_BRIDGE", {}) or not found:
-        messages += nothing
-    for name, tools in found.items():
-        if len(tools) > 1:
-            functions = " and ".join(
-                f"{tool.function} ({tool.source})" if tool.function else tool.source
-                for tool in tools
-            )
-            messages.append(
-                checks.Error(
-                    f"{len(tools)} functions would be the tool {name!r}, so none of them is: "
-                    f"{functions}.",
-                    hint="Give one of them another name: mcp_tool(name=...), or a prefix in "
-                    "SOURCES.",
-                    id="mcp_bridge.E007",
-                )
-            )
-    forget_hints()
-    # Of two tools with one name neither is served: a caller could not know which it would get.
-    return Snapshot((tools[0] for tools in found.values() if len(tools) == 1), messages)
-
-
-def _unread(alias: str, exception: Exception) -> checks.CheckMessage:
-    """Return the message of a source whose tools cannot be read at all, now or ever."""
-    where = f"MCP_BRIDGE['SOURCES'][{alias!r}]"
-    if isinstance(exception, DatabaseError):
-        # An error would stop "manage.py migrate", which may be what is missing.
-        return NotYet(
-            f"{where} has no tools yet, since they are read from the database: "
-            f"{first_line(exception)}.",
-            hint="Run manage.py migrate: a process that runs already tries again by itself.",
-            id="mcp_bridge.W018",
-        )
-    last = extract_tb(exception.__traceback__)[-1]
-    return checks.Error(
-        f"{where} has no tools, since reading them failed: {type(exception).__name__}: "
-        f"{first_line(exception)}.",
-        hint=mend_import(exception)
-        or f"It was raised at {last.filename}:{last.lineno}: mend "
-        "what is wrong there, or take the source out of SOURCES.",
-        id="mcp_bridge.E011",
-    )
 
 
 registry = Registry()

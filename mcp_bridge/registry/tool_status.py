@@ -36,6 +36,7 @@ class ToolStatus(models.TextChoices):
     DISABLED = "disabled", _("off")
     NEW = "new", _("new, waits for approval")
     CHANGED = "changed", _("changed, waits for approval")
+    UNBUILT = "unbuilt", _("cannot be made now")
     GONE = "gone", _("no longer in the code")
 
 
@@ -113,6 +114,17 @@ def read_settings() -> dict[str, ToolSetting]:
     """Return all tool settings by the tool's name; two queries."""
     rows = ToolSetting.objects.using(router.db_for_write(ToolSetting)).defer("approved", "note")
     return {setting.name: setting for setting in rows.prefetch_related("groups")}
+
+
+def chosen(found: Mapping[str, ToolSetting]) -> frozenset[str]:
+    """Return the names of the candidates that administrators have switched on."""
+    return frozenset(name for name, each in found.items() if each.chosen and each.enabled)
+
+
+def read_chosen() -> frozenset[str]:
+    """Return the same from the database."""
+    rows = ToolSetting.objects.using(router.db_for_write(ToolSetting))
+    return frozenset(rows.filter(chosen=True, enabled=True).values_list("name", flat=True))
 
 
 def sync_tool_settings(tools: Iterable[Tool]) -> None:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from traceback import extract_tb
-from typing import Final
 
 from django.conf import settings
 from django.core import checks
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Tool
+from mcp_bridge.features import Candidate, Tool
 from mcp_bridge.protocol import JSONObject
-
-# The names that the large clients accept; a dot only where the site asked for dotted names.
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class NotYet(checks.Warning):
@@ -40,35 +35,26 @@ class Source(ABC):
     def tools(self) -> Sequence[Tool]:
         """Return the tools, in any order. Must not raise for a broken tool, but leave it out."""
 
+    def candidates(self) -> Sequence[Candidate]:
+        """
+        Return the operations that nobody has marked and an administrator may switch on, if any.
+
+        Called after ``tools()``, once for each reading of the sources, and by every process: it
+        makes Candidates, and builds none of them. Only for a source that ``exposes_all``.
+        """
+        return ()
+
+    @property
+    def exposes_all(self) -> bool:
+        """Whether what is not marked is a candidate: OPTIONS["expose"], or the setting EXPOSE."""
+        given = self.options.get("expose", conf.EXPOSE)
+        if given not in ("marked", "all"):
+            raise TypeError(f"its option 'expose' is {given!r}, not 'marked' or 'all'")
+        return bool(given == "all")
+
     def no_tools(self) -> tuple[str, str] | None:
         """Return why ``tools()`` has found none, and what to do; None where that is no finding."""
         return None
-
-    def takes_name(self, name: str, where: str) -> bool:
-        """Return whether clients take a name for a tool; else ``messages`` says where it stands."""
-        if _NAME.fullmatch(name) and ("." not in name or conf.TOOL_NAME_STYLE == "dotted"):
-            return True
-        self.messages.append(
-            checks.Error(
-                f"{name!r} ({where}) is no name for a tool, so it is not served.",
-                hint="Clients accept 1 to 64 of the characters A-Z a-z 0-9 _ and -: give "
-                "mcp_tool(name=...), or the name that the source has for that.",
-                id="mcp_bridge.E005",
-            )
-        )
-        return False
-
-    def check_description(self, description: object, where: str) -> None:
-        """Add a message for a tool of which a model reads nothing but its name."""
-        if not str(description).strip():
-            self.messages.append(
-                checks.Warning(
-                    f"{where} has no description.",
-                    hint="Write a docstring that tells a model what the tool does and when to use "
-                    "it, or give mcp_tool(description=...).",
-                    id="mcp_bridge.W002",
-                )
-            )
 
     def check(self) -> Sequence[checks.CheckMessage]:
         """Return the messages of ``tools()`` for Django's system check framework."""
@@ -91,17 +77,6 @@ class Source(ABC):
                 id="mcp_bridge.W012",
             )
         ]
-
-
-def not_yet(where: str, exception: Exception) -> NotYet:
-    """Return the message of a tool whose description reads from the database what is not there."""
-    return NotYet(
-        f"{where} is not served yet, since its types read from the database: "
-        f"{first_line(exception)}.",
-        hint="Run manage.py migrate and add the rows that are missing: a process that runs already "
-        "tries again by itself.",
-        id="mcp_bridge.W019",
-    )
 
 
 def first_line(text: Exception | str) -> str:

@@ -12,13 +12,12 @@ from mcp_bridge.features import Tool, ToolCall, ToolOptions
 from mcp_bridge.protocol import CallToolResult, JSONSchema
 from mcp_bridge.schemas import Outputs, Signature
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.sources.base import Source
 from mcp_bridge.sources.marked import MarkedFunction
+from mcp_bridge.sources.messages import check_name
 from mcp_bridge.sources.operations.mapping import MappedOperation
 
 
 def operation_tool(
-    source: Source,
     name: str,
     mapped: MappedOperation,
     options: ToolOptions,
@@ -28,30 +27,23 @@ def operation_tool(
     invoke: Callable[[ToolCall], Any],
     hints: Mapping[str, bool],
     **others: Any,
-) -> Tool | None:
+) -> Tool:
     """
-    Return the tool of an operation, or None where there can be none: ``source.messages`` says why.
+    Return the tool of an operation, under the options of its mark.
 
     ``invoke`` returns a CallToolResult. ``hints`` are those of the source, under those of the mark;
-    ``others`` are further fields of Tool. Raises ValueError for a precheck that takes what the tool
-    does not.
+    ``others`` are further fields of Tool. Raises IllegalName, and ValueError for a precheck that
+    takes what the tool does not.
     """
-    if not source.takes_name(name, where):
-        return None
-    schema = options.input_schema or mapped.input_schema
-    annotations = {**mapped.annotations, **hints}
-    if options.read_only:
-        annotations = {"readOnlyHint": True}
-    description = mapped.description if options.description is None else options.description
-    source.check_description(description, f"{name} ({where})")
-    promised = options.output_schema
+    check_name(name, where)
+    schema, promised = options.input_schema or mapped.input_schema, options.output_schema
     return Tool(
         name=name,
         title=mapped.title if options.title is None else options.title,
-        description=description,
+        description=mapped.description if options.description is None else options.description,
         input_schema=schema,
         output_schema=promised or mapped.output_schema,
-        annotations={**annotations, **options.annotations},
+        annotations={**({} if options.read_only else hints), **options.annotations},
         icons=options.icons,
         meta={**(mapped.meta or {}), **(options.meta or {})} or None,
         check=plain_checker(schema),

@@ -11,18 +11,34 @@ from pathlib import Path
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
+from django.apps import apps
 from django.core import checks
 
 from mcp_bridge.calls.arguments import typed_checker
 from mcp_bridge.calls.results import encoder
 from mcp_bridge.conf import conf
-from mcp_bridge.features import AccessRule, Context, Tool, ToolCall, ToolOptions
+from mcp_bridge.features import AccessRule, Candidate, Context, Tool, ToolCall, ToolOptions
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters, is_plain
 from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.sources.base import Source, first_line, not_yet
+from mcp_bridge.sources.base import Source, first_line
+from mcp_bridge.sources.messages import (
+    IllegalName,
+    check_name,
+    illegal_name,
+    no_description,
+    not_yet,
+)
+from mcp_bridge.sources.secrets import member_names
+
+
+class UnreadHints(ValueError):
+    """Hints that cannot be read; each argument is a sentence on one of them."""
+
+    def __str__(self) -> str:
+        return "; ".join(self.args)
 
 
 class MarkedFunction:
@@ -34,6 +50,7 @@ class MarkedFunction:
     """
 
     filled: str | None = None
+    unread: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -81,38 +98,20 @@ class MarkedFunction:
 
     def tool(self, source: Source) -> Tool | None:
         """Return the tool, or None where there can be none: ``source.messages`` has the reason."""
-        where, options = f"{self.name} ({location(self.function)})", self.options
-        if not source.takes_name(self.name, location(self.function)):
-            return None
+        where = f"{self.name} ({location(self.function)})"
         try:
-            signature = Signature.of(self.function, skip=self._skip)
-            inputs = Inputs(signature)
-            outputs = Outputs(signature.returns, signature.returns_description)
-            tool = self._tool(signature, inputs, outputs)
-            # A definition that cannot be written would take the whole list with it.
-            encode(tool.definition(LATEST))
-            if conf.BUILD == "eager":
-                # Else each is made when the first call needs it.
-                _ = inputs.validator, outputs.serializer, outputs.check
+            tool = self.build()
+        except IllegalName as exception:
+            source.messages.append(illegal_name(exception))
+            return None
         except tuple(TRANSIENT) as exception:
             source.messages.append(not_yet(where, exception))
             return None
         except Exception as exception:
             # Types describe themselves with code of the site's own, which may raise anything.
-            withhold(source, where, exception)
-            return None
-        unread = [
-            *((text, options.input_schema) for text in (*signature.errors, *inputs.errors)),
-            *(
-                (text, options.output_schema)
-                for text in (*signature.returns_errors, *outputs.errors)
-            ),
-        ]
-        # A schema that is given by hand is enforced whatever the hints are.
-        lost = [text for text, schema in unread if schema is None]
-        for sentence in lost:
-            withhold(source, where, sentence)
-        if lost:
+            reasons = exception.args if isinstance(exception, UnreadHints) else [exception]
+            for reason in reasons:
+                withhold(source, where, reason)
             return None
         source.messages += [
             checks.Warning(
@@ -121,10 +120,57 @@ class MarkedFunction:
                 "sent. Change the hint to Any, or to one that can be read.",
                 id="mcp_bridge.W001",
             )
-            for sentence, _ in unread
+            for sentence in self.unread
         ]
-        source.check_description(tool.description, where)
+        if not str(tool.description).strip():
+            source.messages.append(no_description(where))
         return tool
+
+    def build(self) -> Tool:
+        """
+        Return the tool; ``unread`` has the sentences on hints beside a schema given by hand.
+
+        Raises IllegalName, UnreadHints, and whatever the types of the function raise.
+        """
+        options = self.options
+        is_dotted = conf.TOOL_NAME_STYLE == "dotted"
+        check_name(self.name, location(self.function), is_dotted=is_dotted)
+        signature = Signature.of(self.function, skip=self._skip)
+        inputs = Inputs(signature)
+        outputs = Outputs(signature.returns, signature.returns_description)
+        tool = self._tool(signature, inputs, outputs)
+        # A definition that cannot be written would take the whole list with it.
+        encode(tool.definition(LATEST))
+        if conf.BUILD == "eager":
+            # Else each is made when the first call needs it.
+            _ = inputs.validator, outputs.serializer, outputs.check
+        of_inputs = (*signature.errors, *inputs.errors)
+        of_outputs = (*signature.returns_errors, *outputs.errors)
+        # A schema that is given by hand is enforced whatever the hints are.
+        lost = [
+            *(of_inputs if options.input_schema is None else ()),
+            *(of_outputs if options.output_schema is None else ()),
+        ]
+        if lost:
+            raise UnreadHints(*lost)
+        self.unread = (*of_inputs, *of_outputs)
+        return tool
+
+    def candidate(self) -> Candidate:
+        """Return the candidate that the function is where it has no mark."""
+        function = inspect.unwrap(self.function)
+        module = getattr(function, "__module__", None) or ""
+        config = apps.get_containing_app_config(module)
+        return Candidate(
+            name=self.name,
+            build=self.build,
+            summary=(inspect.getdoc(function) or "").partition("\n")[0],
+            app=module.partition(".")[0] if config is None else config.label,
+            who=self.access.words,
+            members=member_names(self.function, skip=self._skip),
+            source=location(function),
+            function=_path(function),
+        )
 
     @property
     def _skip(self) -> tuple[str, ...]:
@@ -137,7 +183,6 @@ class MarkedFunction:
             if schema is not None and schema.get("type") != "object":
                 raise ValueError(f"its {member} must be of type object at its root")
         function = inspect.unwrap(self.function)
-        name = getattr(function, "__qualname__", type(function).__qualname__)
         described = options.description is not None
         return Tool(
             name=self.name,
@@ -161,7 +206,7 @@ class MarkedFunction:
             # Django has no public way to read the mark of transaction.non_atomic_requests.
             non_atomic=frozenset(getattr(self.function, "_non_atomic_requests", ())),
             source=location(function),
-            function=f"{function.__module__}.{name}",
+            function=_path(function),
             code=getattr(function, "__code__", None),
             options=options,
         )
@@ -209,6 +254,11 @@ def withhold(source: Source, where: str, reason: Exception | str) -> None:
             id="mcp_bridge.E006",
         )
     )
+
+
+def _path(function: Callable[..., object]) -> str:
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{function.__module__}.{name}"
 
 
 def location(function: Callable[..., object]) -> str:

@@ -28,7 +28,7 @@ from modernrpc.server import RpcNamespace, RpcServer
 
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError
-from mcp_bridge.features import Context, Tool, ToolCall, ToolOptions
+from mcp_bridge.features import Candidate, Context, Tool, ToolCall, ToolOptions
 from mcp_bridge.features.marks import options_by_namespace, options_of
 from mcp_bridge.protocol import ProtocolError
 from mcp_bridge.protocol.jsonrpc import JSONObject
@@ -47,30 +47,39 @@ class ModernRPCSource(Source):
     """
     Tools from RpcServers.
 
-    OPTIONS: ``servers``, a list of dotted paths (default: those in the URLconf), and ``prefix``,
-    put before every name.
+    OPTIONS: ``servers``, a list of dotted paths (default: those in the URLconf), ``prefix``, put
+    before every name, and ``expose``: "all" makes candidates of the procedures without a mark.
     """
 
     def __init__(self, alias: str, options: JSONObject) -> None:
         super().__init__(alias, options)
-        for name in options.keys() - {"servers", "prefix"}:
-            raise TypeError(f"it has no option {name!r}, only 'servers' and 'prefix'")
+        for name in options.keys() - {"servers", "prefix", "expose"}:
+            raise TypeError(f"it has no option {name!r}, only 'servers', 'prefix' and 'expose'")
+        # Raises for a wrong value.
+        _ = self.exposes_all
+        self._found: dict[ProcedureWrapper, RpcServer] = {}
 
     def tools(self) -> Sequence[Tool]:
-        procedures = self._procedures(self._servers())
+        procedures = self._found = self._procedures(self._servers())
         tools = []
         for wrapper, options in _marked(procedures):
             if isinstance(options, ValueError):
                 where = f"{wrapper.name} ({location(wrapper.func_or_coro)})"
                 text = f"its mark and that of its namespace disagree: {first_line(options)}"
                 withhold(self, where, text)
-            elif (
-                is_exposed(wrapper.func_or_coro, options)
-                and wrapper.is_available_in_json_rpc
-                and not wrapper.name.startswith("system.")
-            ):
-                tools.append(self._tool(procedures[wrapper], wrapper, options))
+            elif _can_be_tool(wrapper, options):
+                tools.append(self._procedure(procedures[wrapper], wrapper, options).tool(self))
         return [tool for tool in tools if tool is not None]
+
+    def candidates(self) -> Sequence[Candidate]:
+        if not self.exposes_all:
+            return ()
+        marked, options = {wrapper for wrapper, _ in _marked(self._found)}, ToolOptions()
+        return [
+            self._procedure(server, wrapper, options).candidate()
+            for wrapper, server in self._found.items()
+            if wrapper not in marked and _can_be_tool(wrapper, options)
+        ]
 
     def _procedures(self, servers: Iterable[RpcServer]) -> dict[ProcedureWrapper, RpcServer]:
         """Return each procedure once, also where two servers share it."""
@@ -129,13 +138,13 @@ class ModernRPCSource(Source):
             hint = "Name a server there, or take the option away to use those in the URLconf."
         return why, hint
 
-    def _tool(
+    def _procedure(
         self, server: RpcServer, wrapper: ProcedureWrapper, options: ToolOptions
-    ) -> Tool | None:
+    ) -> Procedure:
         is_dotted = conf.TOOL_NAME_STYLE == "dotted"
         own = wrapper.name if is_dotted else wrapper.name.replace(".", "_")
         name = self.options.get("prefix", "") + (options.name or own)
-        return Procedure(name, server, wrapper, options).tool(self)
+        return Procedure(name, server, wrapper, options)
 
 
 class Procedure(MarkedFunction):
@@ -178,6 +187,12 @@ class Procedure(MarkedFunction):
             # meant for callers as that of an RPCException is.
             reported = exception
         return ToolError(reported.message) if isinstance(reported, RPCException) else reported
+
+
+def _can_be_tool(wrapper: ProcedureWrapper, options: ToolOptions) -> bool:
+    """Return whether JSON-RPC has a procedure that is no part of the system, nor deprecated."""
+    is_served = wrapper.is_available_in_json_rpc and not wrapper.name.startswith("system.")
+    return is_served and is_exposed(wrapper.func_or_coro, options)
 
 
 def _marked(

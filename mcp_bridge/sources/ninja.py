@@ -7,6 +7,7 @@ operations that answer over HTTP are not touched.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -18,14 +19,14 @@ from django.utils.module_loading import import_string
 
 from mcp_bridge.features import AccessRule, Context, Tool, ToolCall, ToolOptions
 from mcp_bridge.features.marks import options_in, options_of
-from mcp_bridge.protocol import JSONObject
 from mcp_bridge.schemas.adapters import TRANSIENT
-from mcp_bridge.sources.base import Source, first_line, not_yet
+from mcp_bridge.sources.base import Source, first_line
 from mcp_bridge.sources.in_process.calls import ViewCaller
 from mcp_bridge.sources.in_process.requests import InProcessRequest
 from mcp_bridge.sources.in_process.routes import Route, routes, wrapped
 from mcp_bridge.sources.mapped import operation_tool
 from mcp_bridge.sources.marked import is_exposed, location
+from mcp_bridge.sources.messages import IllegalName, illegal_name, no_description, not_yet
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
 
@@ -80,7 +81,7 @@ class NinjaSource(Source):
     (True); ``urlconf``.
     """
 
-    def __init__(self, alias: str, options: JSONObject) -> None:
+    def __init__(self, alias: str, options: Mapping[str, Any]) -> None:
         super().__init__(alias, options)
         for name in options.keys() - set(_OPTIONS):
             raise TypeError(f"it has no option {name!r}, only {', '.join(_OPTIONS)}")
@@ -158,21 +159,27 @@ class NinjaSource(Source):
                 for note in mapped.notes
             ]
             function = endpoint.operation.view_func
-            return operation_tool(
-                self,
+            tool = operation_tool(
                 named,
                 mapped,
                 options,
                 where=str(endpoint),
                 invoke=self._caller(endpoint, mapped).invoke,
-                hints={},
+                hints=mapped.annotations,
                 access=AccessRule.of(
                     options.public, options.permissions, predicate, None, options.scopes
                 ),
                 non_atomic=frozenset(getattr(function, "_non_atomic_requests", ())),
                 source=location(function),
                 function=f"{function.__module__}.{function.__qualname__}",
+                code=getattr(inspect.unwrap(function), "__code__", None),
             )
+            if not str(tool.description).strip():
+                self.messages.append(no_description(f"{named} ({endpoint})"))
+            return tool
+        except IllegalName as exception:
+            self.messages.append(illegal_name(exception))
+            return None
         except tuple(TRANSIENT) as exception:
             self.messages.append(not_yet(f"{named} ({endpoint})", exception))
             return None

@@ -16,12 +16,11 @@ from pydantic import SecretStr
 
 from mcp_bridge.audit.redaction import (
     HIDDEN,
-    SENSITIVE,
-    SENSITIVE_WORDS,
     SensitiveFields,
     redact_to_json,
     sensitive_fields,
 )
+from mcp_bridge.features.secrets import SENSITIVE, SENSITIVE_WORDS
 from mcp_bridge.protocol.text import storable
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve

@@ -99,7 +99,7 @@ def test_a_user_who_is_not_active(user: Any, settings: Any) -> None:
 @pytest.mark.parametrize("name", ["for_nobody", "permitted"])
 def test_tools_of_the_site_of_the_tests(name: str, user: Any) -> None:
     said = {
-        "for_nobody": "The procedure's own auth refuses ada.",
+        "for_nobody": "The code's own rule refuses ada.",
         "permitted": "ada lacks the permission auth.add_user.",
     }
     assert reason(user, name) == said[name]

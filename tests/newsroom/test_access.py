@@ -30,7 +30,14 @@ WRITING = READING | {
     "style_measure",
     "wire_import",
 }
-EDITING = WRITING | {"articles_delete", "articles_publish", "articles_unpublish", "desk_brief"}
+EDITING = WRITING | {
+    "articles_delete",
+    "articles_publish",
+    "articles_unpublish",
+    "desk_brief",
+    "moderation_comments",
+    "moderation_hide",
+}
 EVERYTHING = EDITING | {"archive_recount"}
 UNMARKED = ["comments.hide", "desk.contacts", "desk.ping", "system.listMethods"]
 

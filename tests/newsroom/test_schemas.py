@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from testproject.newsroom.models import Article, Media
+from testproject.newsroom.models import Article, Comment, Media
 from testproject.newsroom.pictures import landscape
 from tests.newsroom.test_access import EVERYTHING
 from tests.server.test_every_schema import flaws, misfits
@@ -44,6 +44,8 @@ def calls() -> dict[str, dict[str, Any]]:
         "media_upload": {"title": "Dusk", "alt_text": "A low sun", "data": PICTURE},
         "style_check": {"text": "It is very late! In order to go, go."},
         "style_measure": {"text": "It is late. Go."},
+        "moderation_comments": {"limit": 2},
+        "moderation_hide": {"number": Comment.objects.first().pk},
         "statistics_table": {"by": "month", "period": PERIOD},
         "archive_recount": {"pause": 0},
         "wire_import": {"story": "9f1c0d7e-5a44-4c1b-9d0e-3f6f2a1b7c55"},

@@ -11,7 +11,8 @@ from django.urls import path
 from mcp_bridge.features.tools import Tool
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry import fingerprints
-from mcp_bridge.registry.registry import Snapshot, build, registry
+from mcp_bridge.registry.discovery import read_sources
+from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.sources.base import Source
 from mcp_bridge.sources.modernrpc import ModernRPCSource
 from mcp_bridge.testing.checked import CheckedClient
@@ -32,7 +33,7 @@ def fingerprint(settings: Any, function: Any, **options: Any) -> str:
 
 def test_equal_tools_have_equal_fingerprints(settings: Any) -> None:
     first, second = fingerprint(settings, taking(int)), fingerprint(settings, taking(int))
-    assert first == second == fingerprint_of(build())
+    assert first == second == fingerprint_of(Snapshot(*read_sources()))
     assert len(first) == 64
 
 

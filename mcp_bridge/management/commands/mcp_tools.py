@@ -8,14 +8,14 @@ from django.core import checks
 from django.core.management.base import CommandError, CommandParser
 
 from mcp_bridge.access.policy import visible
-from mcp_bridge.features import Tool
+from mcp_bridge.features import Candidate, Tool
 from mcp_bridge.management.base import TablesCommand, named_user
 from mcp_bridge.management.missing import why_missing
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry.definitions import sent_definition
 from mcp_bridge.registry.linting import budget, tokens
 from mcp_bridge.registry.linting import lint as lint_tool
-from mcp_bridge.registry.registry import registry
+from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.registry.tool_status import ToolStatus, read_settings, status_of
 
 
@@ -28,6 +28,12 @@ class Command(TablesCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--user", help="Only what this user may see and call, and why the rest is missing."
+        )
+        parser.add_argument(
+            "--candidates",
+            action="store_true",
+            help="Instead, the operations without a mark that an administrator may switch on, none "
+            "of which is built.",
         )
         parser.add_argument("--json", action="store_true", help="As JSON, schemas included.")
         parser.add_argument(
@@ -47,6 +53,7 @@ class Command(TablesCommand):
         self,
         *,
         user: str | None,
+        candidates: bool,
         json: bool,
         lint: bool,
         fail_level: str,
@@ -54,6 +61,9 @@ class Command(TablesCommand):
         **options: object,
     ) -> None:
         discovered = registry.discovered
+        if candidates:
+            self._list_candidates(discovered, json)
+            return
         caller = None if user is None else named_user(user)
         tools = list(discovered if caller is None else visible(caller))
         if lint:
@@ -76,15 +86,9 @@ class Command(TablesCommand):
             self.stdout.write(dumps(described, indent=2))
             return
         for tool, status in listed:
-            rule = tool.access
-            needs = ["everybody"] if rule.public else [*rule.permissions] or ["authenticated users"]
-            if rule.predicate is not None:
-                needs.append("the procedure's own auth")
             self.stdout.write(self.style.MIGRATE_HEADING(tool.name))
-            self.stdout.write(f"    source: {tool.source}\n    access: {' + '.join(needs)}")
-            hints = ", ".join(name for name, is_so in tool.annotations.items() if is_so)
-            if hints:
-                self.stdout.write(f"    hints:  {hints}")
+            self.stdout.write(f"    source: {tool.source}\n    access: {tool.access.words}")
+            self._write_hints(tool)
             if status is not ToolStatus.SERVED:
                 self.stdout.write(f"    state:  {status.label}")
         whose = "" if user is None else f" for {user}"
@@ -97,6 +101,38 @@ class Command(TablesCommand):
                 why = why_missing(tool.name, caller)
                 if why is not None:
                     self.stderr.write(f"{tool.name}: {why}")
+
+    def _list_candidates(self, discovered: Snapshot, json: bool) -> None:
+        offered = discovered.candidates.values()
+        if json:
+            described = [
+                {
+                    "name": each.name,
+                    "summary": str(each.summary),
+                    "source": each.source,
+                    "offered_by": alias,
+                    "app": each.app,
+                    "access": each.who,
+                    "annotations": dict(each.annotations),
+                    "status": "on" if each.name in discovered.tools else "off",
+                }
+                for each, alias in offered
+            ]
+            self.stdout.write(dumps(described, indent=2))
+            return
+        for each, alias in offered:
+            self.stdout.write(self.style.MIGRATE_HEADING(each.name))
+            source = f"{alias}, {each.source}" if each.source else alias
+            self.stdout.write(f"    source: {source}\n    access: {each.who or 'not known yet'}")
+            self._write_hints(each)
+            if each.name in discovered.tools:
+                self.stdout.write("    state:  switched on")
+        on = len(discovered.candidates.keys() & discovered.tools.keys())
+        self.stdout.write(f"\n{len(offered)} candidates, {on} of them switched on in the admin.")
+
+    def _write_hints(self, of: Tool | Candidate) -> None:
+        if hints := ", ".join(name for name, is_so in of.annotations.items() if is_so):
+            self.stdout.write(f"    hints:  {hints}")
 
     def _report(self, found: Iterable[checks.CheckMessage], tools: list[Tool], level: int) -> None:
         shown = [message for message in found if not message.is_silenced()]

@@ -73,7 +73,7 @@ class ViewCaller:
             content_type=wanted.content_type or "",
         )
         request.mcp_call = call
-        match = requests.resolve(request, self.route.callback, self.route.pattern, self.urlconf)
+        match = requests.resolve(request, self.route.callback, self.route.route, self.urlconf)
         if self.view is not None:
             match.func = self.view
         self.prepare(request)

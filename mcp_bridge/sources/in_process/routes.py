@@ -38,8 +38,17 @@ class Route:
 
     @property
     def pattern(self) -> str:
-        """The patterns as Django puts them into ResolverMatch.route, in the active language."""
+        """The patterns, one after the other, in the active language."""
         return "".join(map(str, self.patterns))
+
+    @property
+    def route(self) -> str:
+        """The same as Django puts it into ResolverMatch.route."""
+        *before, route = map(str, self.patterns)
+        for each in reversed(before):
+            # Where nothing stands before it, a regular expression keeps its "^".
+            route = each + route.removeprefix("^") if each else route
+        return route
 
     @property
     def template(self) -> str:
@@ -60,6 +69,12 @@ class Route:
         except UnreadableRoute:
             return False
 
+    def __str__(self) -> str:
+        try:
+            return self.template
+        except UnreadableRoute:
+            return f"/{self.pattern}"
+
     def path(self, values: Mapping[str, str]) -> str:
         """Return the path with values for its parameters, as it is after percent-decoding."""
         return _PLACE.sub(lambda match: values[match[1]], self.template)
@@ -73,7 +88,7 @@ class Route:
             self.name or None,
             list(self.app_names),
             list(self.namespaces),
-            self.pattern,
+            self.route,
         )
 
 

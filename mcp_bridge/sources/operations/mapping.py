@@ -22,7 +22,7 @@ from mcp_bridge.sources.operations.schemas import ABOUT, Converter, Schema, Side
 
 TAGS_KEY: Final = "mcp_bridge/tags"
 # What a method promises (RFC 9110, section 9.2), as MCP's ToolAnnotations.
-_HINTS: Final[Mapping[str, Mapping[str, bool]]] = {
+HINTS: Final[Mapping[str, Mapping[str, bool]]] = {
     **dict.fromkeys(("get", "head", "options", "trace"), {"readOnlyHint": True}),
     "put": {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True},
     "patch": {"readOnlyHint": False, "destructiveHint": True},
@@ -158,7 +158,7 @@ def map_operation(
         output_schema=output,
         title=summary if 0 < len(summary) <= _MAX_TITLE else None,
         description=told,
-        annotations=_HINTS.get(operation.method, {}),
+        annotations=HINTS.get(operation.method, {}),
         meta={TAGS_KEY: list(operation.tags)} if operation.tags else None,
         notes=tuple(dict.fromkeys((*mapping.notes, *converter.notes))),
         parameters=tuple(mapping.parameters),

@@ -36,9 +36,14 @@ class Endpoint:
     others: list[Endpoint] = field(repr=False)
 
     @property
+    def handler(self) -> Any:
+        """The method of the class that answers."""
+        return getattr(self.route.kind, self.action)
+
+    @property
     def function(self) -> Callable[..., Any]:
-        """What answers: a method of the class, or the function that ``@api_view`` stands around."""
-        function: Any = getattr(self.route.kind, self.action)
+        """The same, or the function that ``@api_view`` stands around."""
+        function = self.handler
         if self.is_function_view:
             for cell in function.__closure__ or ():
                 if callable(cell.cell_contents):
@@ -75,6 +80,11 @@ class Endpoint:
         return f"{kind.__module__}.{name}"
 
     @property
+    def path(self) -> str:
+        """The dotted path of what answers."""
+        return self.place if self.is_function_view else f"{self.place}.{self.action}"
+
+    @property
     def own_name(self) -> str:
         """The name where nobody has given one."""
         basename = self.route.initkwargs.get("basename")
@@ -98,7 +108,7 @@ class Endpoint:
         return f"_{self.method.lower()}" if is_shared else ""
 
     def __str__(self) -> str:
-        return f"{self.method} {self.route.template} ({self.place})"
+        return f"{self.method} {self.route} ({self.place})"
 
 
 def plain_name(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +14,7 @@ from typing import Any, Final
 from django.db import DatabaseError, InterfaceError, connections
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.plumbing import modify_for_versioning
+from drf_spectacular.plumbing import get_class, modify_for_versioning
 from drf_spectacular.settings import patched_settings, spectacular_settings
 from rest_framework.fields import empty
 from rest_framework.filters import OrderingFilter
@@ -92,6 +92,11 @@ class Describer(SchemaGenerator):
 
     def operation_id(self, endpoint: Endpoint) -> str | None:
         """Return the name that ``@extend_schema(operation_id=...)`` gives, or None."""
+        own = getattr(endpoint.handler, "kwargs", {}).get("schema")
+        schemas = map(get_class, (own, endpoint.route.kind.schema))
+        if not any(_is_extension(base) for each in schemas for base in each.__mro__):
+            # As of nearly all: nobody has to make the view for that.
+            return None
         with described_quietly():
             view = self._view(endpoint, None)
             schema = view.schema
@@ -134,7 +139,7 @@ class Describer(SchemaGenerator):
                 inherits_body=inherits_body,
             )
 
-    def documents(self, descriptions: list[Description]) -> list[dict[str, Any]]:
+    def documents(self, descriptions: Sequence[Description]) -> list[dict[str, Any]]:
         """
         Return OpenAPI documents in which the operations are, one for each, in their order.
 

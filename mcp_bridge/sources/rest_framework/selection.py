@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from mcp_bridge.conf import conf
 from mcp_bridge.features import ToolOptions
 from mcp_bridge.features.marks import options_in, toolset_of
+from mcp_bridge.features.secrets import deals_with_secrets
+from mcp_bridge.sources.operations.mapping import HINTS
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
 
 # Apps whose views make, change or return secrets: none of theirs is offered by itself.
 NEVER: Final = frozenset(
     (
-        *("allauth", "dj_rest_auth", "djoser", "knox", "oauth2_provider"),
+        *("allauth", "dj_rest_auth", "djoser", "knox", "mcp_bridge", "oauth2_provider"),
         *("rest_framework.authtoken", "rest_framework_simplejwt", "two_factor"),
     )
 )
@@ -87,10 +90,6 @@ class Selected:
     stem: str | None = None
     is_named: bool = True
 
-    @property
-    def where(self) -> str:
-        return str(self.endpoint)
-
 
 def select(endpoint: Endpoint, lines: Iterable[Line]) -> Selected | None:
     """
@@ -123,7 +122,16 @@ def select(endpoint: Endpoint, lines: Iterable[Line]) -> Selected | None:
     )
 
 
+def hints_of(endpoint: Endpoint) -> Mapping[str, bool]:
+    """Return what an endpoint promises by its method, and by the action that DRF has for it."""
+    hints = HINTS.get(endpoint.method.lower(), {})
+    return {**hints, "destructiveHint": False} if endpoint.action == "create" else hints
+
+
 def is_never_offered(endpoint: Endpoint) -> bool:
-    """Return whether a view is of an app that handles credentials, or made of one of its views."""
-    modules = (base.__module__ for base in endpoint.route.kind.__mro__)
-    return any(f"{module}.".startswith(f"{app}.") for module in modules for app in NEVER)
+    """Return whether a view handles credentials: by its app or a base's, its name or its path."""
+    kind, route = endpoint.route.kind, endpoint.route
+    if any(f"{base.__module__}.".startswith(f"{app}.") for base in kind.__mro__ for app in NEVER):
+        return True
+    names = (kind.__name__, route.full_name, str(route))
+    return any(deals_with_secrets(name, conf.sensitive_names) for name in names)

@@ -25,11 +25,8 @@ SOURCE = {
 def rest_site(test_site: None) -> Iterator[None]:
     """The views and their tools, read once for a whole module."""
     options = {"SOURCES": {"drf": SOURCE}}
-    with override_settings(
-        ROOT_URLCONF="tests.sources.rest_framework.urls",
-        MCP_BRIDGE=options,
-        REST_FRAMEWORK={"DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"},
-    ):
+    urls = "tests.sources.rest_framework.urls"
+    with override_settings(ROOT_URLCONF=urls, MCP_BRIDGE=options):
         yield
 
 

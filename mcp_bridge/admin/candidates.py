@@ -1,0 +1,236 @@
+"""The candidates in the admin: found among many, read, and switched on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from mcp_bridge.admin.audience import Audience, Audiences
+from mcp_bridge.admin.base import BridgeAdmin, Context
+from mcp_bridge.admin.entries import hints
+from mcp_bridge.admin.schema_tables import Row, parameters
+from mcp_bridge.features import Candidate, Tool
+from mcp_bridge.models import ToolSetting
+from mcp_bridge.protocol import LATEST
+from mcp_bridge.registry.candidates import NoTool, Offered
+from mcp_bridge.registry.definitions import sent_definition, tokens_of
+from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
+from mcp_bridge.registry.registry import registry
+from mcp_bridge.registry.tool_status import mark_approved, read_chosen
+
+# The candidates on a page of the list, which is as many as can be switched on at once.
+PER_PAGE: Final = 100
+_NOTHING: Final = _("nothing said")
+
+
+def candidates() -> dict[str, Offered]:
+    """Return the candidates that are not switched on, by name."""
+    discovered = registry.discovered
+    others = discovered.tools.keys() | (read_chosen() if discovered.candidates else set())
+    return {name: each for name, each in discovered.candidates.items() if name not in others}
+
+
+def hints_of(candidate: Candidate) -> list[str]:
+    """Return the hints of a candidate in a word or two each; that there are none is one, too."""
+    return [str(short) for short, _full in hints(candidate)] or [str(_NOTHING)]
+
+
+# What each filter goes by: the values that a candidate has.
+_FILTERS: Final[Mapping[str, Callable[[Offered], Iterable[str]]]] = {
+    "source": lambda offered: [offered.alias],
+    "app": lambda offered: [offered.candidate.app],
+    "hint": lambda offered: hints_of(offered.candidate),
+}
+
+
+class FilterForm(forms.Form):
+    """Words that a candidate must have, and the source, app and hint to which it must belong."""
+
+    q = forms.CharField(label=_("Search"), required=False, max_length=200)
+    source = forms.ChoiceField(label=_("Source"), required=False)
+    app = forms.ChoiceField(label=_("App"), required=False)
+    hint = forms.ChoiceField(label=_("Hint"), required=False)
+
+    def __init__(self, offered: Iterable[Offered], data: Any) -> None:
+        super().__init__(data, auto_id="mcp-%s")
+        self.offered = list(offered)
+        self.fields["q"].widget.input_type = "search"
+        for name, values in _FILTERS.items():
+            counted = Counter(value for each in self.offered for value in values(each) if value)
+            choices = [(value, f"{value} ({count})") for value, count in sorted(counted.items())]
+            self.fields[name].choices = [("", _("All")), *choices]  # type: ignore[attr-defined]
+
+    def found(self) -> list[Offered]:
+        """Return the candidates that all of it is true of."""
+        if not self.is_valid():
+            return []
+        given = self.cleaned_data
+        wanted = {name: values for name, values in _FILTERS.items() if given[name]}
+        words = given["q"].casefold().split()
+        return [
+            each
+            for each in self.offered
+            if all(given[name] in values(each) for name, values in wanted.items())
+            and (not words or _holds(each.candidate, words))
+        ]
+
+
+def _holds(candidate: Candidate, words: list[str]) -> bool:
+    parts = candidate.name, candidate.summary, candidate.function, candidate.who
+    text = "\n".join(map(str, parts)).casefold()
+    return all(word in text for word in words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """A candidate as it would be served."""
+
+    tool: Tool
+    audience: Audience
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(canonical_definition(self.tool))
+
+    @property
+    def description(self) -> str:
+        return str(self.tool.description)
+
+    @property
+    def hints(self) -> list[tuple[Any, Any]]:
+        return hints(self.tool)
+
+    @property
+    def arguments(self) -> list[Row]:
+        """Its arguments, without their members."""
+        return [row for row in parameters(self.tool.input_schema) if not row.level]
+
+    @property
+    def tokens(self) -> int:
+        return tokens_of(sent_definition(self.tool, LATEST))
+
+
+class CandidatePages(BridgeAdmin):
+    """The pages of the candidates, beside those of the tools."""
+
+    pages = {"candidates": "candidates/", "switch_on": "candidates/switch-on/"}
+
+    def candidates_view(self, request: HttpRequest) -> HttpResponse:
+        """Show a page of the candidates that are not switched on, none of which is built."""
+        if not self.has_view_or_change_permission(request):
+            raise PermissionDenied
+        offered = candidates()
+        form = FilterForm(offered.values(), request.GET)
+        page = Paginator(form.found(), PER_PAGE).get_page(request.GET.get("p"))
+        errors = registry.discovered.candidates.errors
+        query = request.GET.copy()
+        query.pop("p", None)
+        context: Context = {
+            "title": gettext("Candidates"),
+            "form": form,
+            "page": page,
+            "pages": page.paginator.get_elided_page_range(page.number),
+            "query": f"{query.urlencode()}&" if query else "",
+            "rows": [
+                (each.candidate, each.alias, hints_of(each.candidate), errors.get(each[0].name))
+                for each in page
+            ],
+            "total": len(offered),
+            "may_switch": self.has_change_permission(request),
+        }
+        return self.page(request, "candidates", context)
+
+    def switch_on_view(self, request: HttpRequest) -> HttpResponse:
+        """Show what the chosen candidates would be as tools; a POST of that switches them on."""
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        offered = candidates()
+        if "_confirmed" in request.POST:
+            self._switch_on(request, offered, request.POST.getlist("tool"))
+            return self._to_list(request)
+        names = [name for name in request.POST.getlist("name") if name in offered]
+        if "_all" in request.POST:
+            found = FilterForm(offered.values(), request.GET).found()
+            page = Paginator(found, PER_PAGE).get_page(request.GET.get("p"))
+            names = [each.candidate.name for each in page]
+        if not names:
+            text = gettext("Nothing was chosen: tick the candidates to switch on.")
+            self.message_user(request, text, messages.WARNING)
+            return self._to_list(request)
+        tools, errors = self._build(names[:PER_PAGE])
+        audiences = Audiences(tool.access for tool in tools)
+        built = [Built(tool=tool, audience=audiences.of(tool.access)) for tool in tools]
+        context = {
+            "title": gettext("Switch on candidates"),
+            "built": built,
+            "errors": errors,
+            "tokens": sum(each.tokens for each in built),
+            "back": self._address(request),
+        }
+        return self.page(request, "switch_on", context)
+
+    def _build(self, names: Iterable[str]) -> tuple[list[Tool], list[tuple[str, str]]]:
+        """Return the tools of candidates, and the names of those that are none with the reason."""
+        tools, errors = [], []
+        for name in names:
+            try:
+                tools.append(registry.discovered.candidates.build(name))
+            except NoTool as reason:
+                errors.append((name, str(reason)))
+        return tools, errors
+
+    def _switch_on(
+        self, request: HttpRequest, offered: Mapping[str, Offered], posted: Iterable[str]
+    ) -> None:
+        """Switch on the candidates that are what was shown; each posted as "fingerprint name"."""
+        parts = (each.partition(" ") for each in posted)
+        shown = {name: given for given, _, name in parts if name}
+        # Before the transaction: what another process has shown has to be built in this one.
+        tools, _errors = self._build(name for name in shown if name in offered)
+        same = [
+            tool for tool in tools if fingerprint(canonical_definition(tool)) == shown[tool.name]
+        ]
+        with self.decision(request) as using:
+            rows = ToolSetting.objects.using(using)
+            for tool in same:
+                found = rows.select_for_update().filter(name=tool.name).first()
+                setting = found or ToolSetting(name=tool.name)
+                if not self.has_change_permission(request, setting):
+                    raise PermissionDenied
+                setting.chosen = setting.enabled = True
+                mark_approved(setting, tool, by=request.user)
+                setting.save(using=using)
+                text = f"Switched on the candidate, with the definition {setting.fingerprint[:12]}."
+                self.log_change(request, setting, text)
+        count = len(same)
+        text = ngettext("%d candidate is switched on.", "%d candidates are switched on.", count)
+        level = messages.SUCCESS if count else messages.WARNING
+        self.message_user(request, text % count, level)
+        if others := sorted(shown.keys() - {tool.name for tool in same}):
+            text = gettext(
+                "Not switched on, since they have changed or are gone since the page was opened: "
+                "%(names)s."
+            )
+            self.message_user(request, text % {"names": ", ".join(others)}, messages.ERROR)
+
+    def _address(self, request: HttpRequest) -> str:
+        """Return the address of the list of candidates as it was filtered."""
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_candidates"
+        address = reverse(name, current_app=self.admin_site.name)
+        return f"{address}?{query}" if (query := request.GET.urlencode()) else address
+
+    def _to_list(self, request: HttpRequest) -> HttpResponseRedirect:
+        return HttpResponseRedirect(self._address(request))

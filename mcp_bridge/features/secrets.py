@@ -1,0 +1,45 @@
+"""Names that say of a value that it is a secret: of arguments, members and operations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+# In lower case and without what divides words, so that API_KEY and apiKey are one; wherever they
+# stand in a name.
+SENSITIVE: Final = (
+    *("accesskey", "apikey", "authorization", "bearer", "cookie", "credential", "passphrase"),
+    *("passwd", "password", "passcode", "privatekey", "secret", "sessionid", "sessionkey"),
+    *("signature", "signingkey", "token"),
+)
+# Too short for that: words of their own.
+SENSITIVE_WORDS: Final = frozenset({"auth", "cvc", "cvv", "otp", "pass", "pin", "pwd", "ssn"})
+# Words of operations that deal with credentials or sessions, whatever their arguments are called.
+_ACTS: Final = frozenset(
+    {"auth", "hijack", "impersonate", "login", "logout", "otp", "pwd", "signin", "signup"}
+)
+_DIVIDERS: Final = re.compile(r"[\W_]+")
+_WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def plain(name: str) -> str:
+    """Return a name in lower case, without what divides its words."""
+    return _DIVIDERS.sub("", name).lower()
+
+
+def names_secret(text: str, parts: Iterable[str] = SENSITIVE) -> bool:
+    """Return whether a name, or any name in a text, is that of a secret; ``parts`` are plain."""
+    return _holds(text, parts, SENSITIVE_WORDS)
+
+
+def deals_with_secrets(name: str, parts: Iterable[str] = SENSITIVE) -> bool:
+    """Return whether the name of an operation says that it makes, changes or reads secrets."""
+    return _holds(name, parts, _ACTS)
+
+
+def _holds(text: str, parts: Iterable[str], words: frozenset[str]) -> bool:
+    whole = plain(text)
+    return any(part in whole for part in parts) or any(
+        word.lower() in words for word in _WORDS.findall(text)
+    )

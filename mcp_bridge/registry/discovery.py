@@ -1,0 +1,127 @@
+"""The tools and candidates of all sources in the setting SOURCES."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from traceback import extract_tb
+from typing import Final, NamedTuple
+
+from django.conf import settings
+from django.core import checks
+from django.db import DatabaseError
+from django.utils.module_loading import import_string
+
+from mcp_bridge.conf import conf
+from mcp_bridge.features import Tool
+from mcp_bridge.registry.candidates import Candidates, Offered, choose
+from mcp_bridge.schemas import forget_hints
+from mcp_bridge.sources.base import NotYet, Source, first_line, mend_import
+
+# The source of an entry of SOURCES that names none.
+_BACKEND: Final = "mcp_bridge.sources.modernrpc.ModernRPCSource"
+
+
+class Found(NamedTuple):
+    """The tools of all sources, messages on the rest, and the candidates."""
+
+    tools: Sequence[Tool]
+    messages: Sequence[checks.CheckMessage]
+    candidates: Candidates
+
+    @property
+    def waits(self) -> bool:
+        """Whether a tool could not be made yet."""
+        return any(isinstance(each, NotYet) for each in self.messages)
+
+
+def read_sources() -> Found:
+    """Read every source of the setting SOURCES; an error in one is among the messages."""
+    found: dict[str, list[Tool]] = {}
+    messages: list[checks.CheckMessage] = []
+    # What sources without tools say of that.
+    nothing: list[checks.CheckMessage] = []
+    offers: list[Offered] = []
+    for alias, config in conf.SOURCES.items():
+        try:
+            for key in config.keys() - {"BACKEND", "OPTIONS"}:
+                raise TypeError(f"it has no key {key!r}")
+            backend = import_string(config.get("BACKEND", _BACKEND))
+            source = backend(alias, config.get("OPTIONS", {}))
+            if not isinstance(source, Source):
+                raise TypeError(f"it makes a {type(source).__name__}, not a Source")
+        except Exception as exception:
+            messages.append(
+                checks.Error(
+                    f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(exception)}.",
+                    hint='Give {"OPTIONS": {"servers": [dotted path]}} for servers of '
+                    'django-modern-rpc, else {"BACKEND": dotted path, "OPTIONS": {...}} with the '
+                    "path of a subclass of mcp_bridge.sources.base.Source.",
+                    id="mcp_bridge.E003",
+                )
+            )
+            continue
+        try:
+            tools = source.tools()
+        except Exception as exception:
+            messages.append(_unread(alias, exception))
+            continue
+        for tool in tools:
+            found.setdefault(tool.name, []).append(tool)
+        try:
+            offers += (Offered(each, alias) for each in source.candidates())
+        except Exception as exception:
+            messages.append(
+                checks.Warning(
+                    f"The candidates of MCP_BRIDGE['SOURCES'][{alias!r}] cannot be listed: "
+                    f"{first_line(exception)}.",
+                    hint="Its tools are served. Mend what raises, or expose what is marked alone.",
+                    id="mcp_bridge.W093",
+                )
+            )
+        messages += source.messages
+        if not tools:
+            nothing += source.check_no_tools()
+    if "SOURCES" in getattr(settings, "MCP_BRIDGE", {}) or not found:
+        messages += nothing
+    for name, tools in found.items():
+        if len(tools) > 1:
+            functions = " and ".join(
+                f"{tool.function} ({tool.source})" if tool.function else tool.source
+                for tool in tools
+            )
+            messages.append(
+                checks.Error(
+                    f"{len(tools)} functions would be the tool {name!r}, so none of them is: "
+                    f"{functions}.",
+                    hint="Give one of them another name: mcp_tool(name=...), or a prefix in "
+                    "SOURCES.",
+                    id="mcp_bridge.E007",
+                )
+            )
+    candidates, taken = choose(offers, found)
+    forget_hints()
+    # Of two tools with one name neither is served: a caller could not know which it would get.
+    tools = [tools[0] for tools in found.values() if len(tools) == 1]
+    return Found(tools, [*messages, *taken], candidates)
+
+
+def _unread(alias: str, exception: Exception) -> checks.CheckMessage:
+    """Return the message of a source whose tools cannot be read at all, now or ever."""
+    where = f"MCP_BRIDGE['SOURCES'][{alias!r}]"
+    if isinstance(exception, DatabaseError):
+        # An error would stop "manage.py migrate", which may be what is missing.
+        return NotYet(
+            f"{where} has no tools yet, since they are read from the database: "
+            f"{first_line(exception)}.",
+            hint="Run manage.py migrate: a process that runs already tries again by itself.",
+            id="mcp_bridge.W018",
+        )
+    last = extract_tb(exception.__traceback__)[-1]
+    return checks.Error(
+        f"{where} has no tools, since reading them failed: {type(exception).__name__}: "
+        f"{first_line(exception)}.",
+        hint=mend_import(exception)
+        or f"It was raised at {last.filename}:{last.lineno}: mend "
+        "what is wrong there, or take the source out of SOURCES.",
+        id="mcp_bridge.E011",
+    )

@@ -1,0 +1,133 @@
+"""The tools of endpoints, made of what drf-spectacular says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from django.core import checks
+
+from mcp_bridge.features import Tool
+from mcp_bridge.sources.mapped import operation_tool
+from mcp_bridge.sources.marked import location
+from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
+from mcp_bridge.sources.operations.read import Document, tool_name
+from mcp_bridge.sources.rest_framework.access import access_rule
+from mcp_bridge.sources.rest_framework.calls import view_caller
+from mcp_bridge.sources.rest_framework.schemas import (
+    Describer,
+    Description,
+    reads_body,
+    with_arguments,
+)
+from mcp_bridge.sources.rest_framework.selection import Selected, hints_of
+
+
+class Made(NamedTuple):
+    """A tool, and warnings on it."""
+
+    tool: Tool
+    warnings: Sequence[checks.CheckMessage]
+
+
+class Builder:
+    """Makes the tools of endpoints, which are described first, all with the same components."""
+
+    def __init__(self, options: Mapping[str, Any], callbacks: Collection[object]) -> None:
+        self._options = options
+        # Those of the tools of the source: a redirect may lead there.
+        self._callbacks = callbacks
+        self._describer = Describer()
+
+    def describe(self, selected: Selected) -> Description:
+        """Return the operation of an endpoint. Raises what the view raises."""
+        description = self._describer.describe(selected.endpoint, self._options.get("version"))
+        if selected.options.input_schema is not None:
+            with_arguments(description, selected.options.input_schema)
+        return description
+
+    def documents(self, descriptions: Sequence[Description]) -> list[Document]:
+        """Return for each description the document that it is in."""
+        made: dict[int, Document] = {}
+        data = self._describer.documents(descriptions)
+        return [made.setdefault(id(each), Document(each)) for each in data]
+
+    def name(self, selected: Selected, every: Sequence[Selected]) -> str:
+        """Return the name of the tool of an endpoint, one of those that are selected."""
+        endpoint, given = selected.endpoint, selected.options.name
+        if given is not None:
+            shared = [each for each in every if each.options.name == given]
+            name = given if len(shared) == 1 else given + endpoint.suffix
+        elif selected.stem is not None:
+            parts = filter(None, (selected.stem, endpoint.action))
+            name = "_".join(parts) + endpoint.of_method
+        else:
+            explicit = self._describer.operation_id(endpoint)
+            name = endpoint.own_name if explicit is None else tool_name(explicit)
+        prefix: str = self._options.get("prefix", "")
+        return prefix + "_".join((*selected.prefixes, name))
+
+    def tool(
+        self, name: str, selected: Selected, description: Description, document: Document
+    ) -> Made:
+        """Return the tool of an endpoint. Raises Unmappable, IllegalName and ValueError."""
+        endpoint, options = selected.endpoint, selected.options
+        mapped = self.mapped(description, document, self._options.get("output_schemas", False))
+        urlconf = self._options.get("urlconf")
+        caller = view_caller(endpoint, mapped, description.version, urlconf, self._callbacks)
+        tool = operation_tool(
+            name,
+            mapped,
+            options,
+            where=str(endpoint),
+            invoke=caller.invoke,
+            hints=hints_of(endpoint),
+            access=access_rule(endpoint, options, probe=self._options.get("probe", True)),
+            # Django has no public way to read the mark of transaction.non_atomic_requests.
+            non_atomic=frozenset(getattr(endpoint.route.callback, "_non_atomic_requests", ())),
+            source=location(endpoint.function),
+            function=endpoint.path,
+        )
+        return Made(tool, _warnings(f"{name} ({endpoint})", selected, description, mapped))
+
+    def mapped(
+        self, description: Description, document: Document, output_schema: bool
+    ) -> MappedOperation:
+        """Return the mapped operation of a description. Raises Unmappable."""
+        operation = document.operation(description.endpoint.method, description.path)
+        return map_operation(document, operation, output_schema=output_schema, is_dotted=True)
+
+
+def _warnings(
+    where: str, selected: Selected, description: Description, mapped: MappedOperation
+) -> list[checks.CheckMessage]:
+    """Return what of a tool could not be told, or may be wrong."""
+    endpoint = selected.endpoint
+    found: list[checks.CheckMessage] = [
+        checks.Warning(
+            f"{where}: {note.rstrip('.')}.",
+            hint="Describe it in another way with @extend_schema.",
+            id="mcp_bridge.W075",
+        )
+        for note in mapped.notes
+    ]
+    if description.inherits_body:
+        found.append(
+            checks.Warning(
+                f"{where} wants the body of its view set, whose serializer an @action inherits.",
+                hint="Put @extend_schema(request=None) on an action that reads no body, or "
+                "@action(serializer_class=...) for one of its own.",
+                id="mcp_bridge.W073",
+            )
+        )
+    is_unknown = any("unable to guess serializer" in each for each in description.warnings)
+    has_body = endpoint.method in ("POST", "PUT", "PATCH")
+    if is_unknown and has_body and mapped.body is None and reads_body(endpoint.function):
+        found.append(
+            checks.Warning(
+                f"{where} takes no body, since its view does not say which serializer it has.",
+                hint="Put @extend_schema(request=...) on it, or give the option input_schema.",
+                id="mcp_bridge.W072",
+            )
+        )
+    return found

@@ -1,0 +1,55 @@
+"""Secrets that an operation takes or returns, for which it is never offered to be switched on."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, get_args, get_type_hints
+
+from mcp_bridge.conf import conf
+from mcp_bridge.features import Context
+from mcp_bridge.features.secrets import names_secret
+from mcp_bridge.protocol import JSONSchema
+from mcp_bridge.schemas.walk import SchemaDocument
+
+
+def secret_among(names: Iterable[str]) -> str | None:
+    """Return the first name that is one of a secret, for the site as well, or None."""
+    return next((name for name in names if names_secret(name, conf.sensitive_names)), None)
+
+
+def secret_member(schema: JSONSchema) -> str | None:
+    """Return the first member in a JSON Schema, at any depth, that is a secret, or None."""
+    members = [
+        member
+        for part in SchemaDocument(schema).subschemas
+        for member in part.get("properties", {}).items()
+    ]
+    marked = (name for name, each in members if dict(each or {}).get("format") == "password")
+    return secret_among(name for name, _ in members) or next(marked, None)
+
+
+def member_names(function: Callable[..., object], skip: Iterable[str] = ()) -> frozenset[str]:
+    """Return the names of a function's parameters, and of the members of the types it names."""
+    names = set(inspect.signature(function).parameters).difference(skip)
+    pending = [hint for name, hint in _hints(function) if name not in skip]
+    seen = {id(Context)}
+    while pending:
+        hint = pending.pop()
+        if id(hint) in seen:
+            continue
+        seen.add(id(hint))
+        pending += get_args(hint)
+        if isinstance(hint, type) and hint.__module__ != "builtins":
+            members = dict(_hints(hint))
+            names.update(members)
+            pending += members.values()
+    return frozenset(names)
+
+
+def _hints(owner: Any) -> Iterable[tuple[str, Any]]:
+    """Return the hints of a function or a class by name; none where one cannot be read."""
+    try:
+        return get_type_hints(owner).items()
+    except Exception:
+        return ()

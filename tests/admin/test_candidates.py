@@ -1,0 +1,265 @@
+"""The candidates in the admin: found, read, switched on and off."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import path
+
+from mcp_bridge.features import Candidate, Tool
+from mcp_bridge.models import ToolSetting
+from mcp_bridge.registry.registry import registry
+from mcp_bridge.sources.base import Source
+from mcp_bridge.testing import MCPClient
+from mcp_bridge.testing.serving import route
+from tests.sources.offers.own import NUMBER, count, tool
+from tests.support.administrator import CHANGE, VIEW, Administrator, row
+
+pytestmark = pytest.mark.django_db
+MARKER = "<script>alert(1)</script>"
+HINTS: list[dict[str, bool]] = [{"readOnlyHint": True}, {"destructiveHint": True}, {}]
+
+
+class ManySource(Source):
+    """A source with as many candidates as its option says; BUILT are those that were built."""
+
+    built: list[str] = []
+    raises: dict[str, Exception] = {}
+
+    def tools(self) -> list[Tool]:
+        return []
+
+    def candidates(self) -> list[Candidate]:
+        return [
+            Candidate(
+                name=f"{self.alias}_{number:04}",
+                build=partial(self.build, f"{self.alias}_{number:04}", HINTS[number % 3]),
+                summary=f"Do number {number}. {MARKER}",
+                app=("shop", "news")[number % 2],
+                annotations=HINTS[number % 3],
+                who="auth.view_user",
+                source=f"{self.alias}/views.py:{number}",
+            )
+            for number in range(self.options["many"])
+        ]
+
+    @classmethod
+    def build(cls, name: str, annotations: dict[str, bool]) -> Tool:
+        cls.built.append(name)
+        if name in cls.raises:
+            raise cls.raises[name]
+        return tool(name, count, NUMBER, annotations, False, ("auth.view_user",))
+
+
+@pytest.fixture
+def many(settings: Any) -> Any:
+    ManySource.built.clear()
+    ManySource.raises.clear()
+    ToolSetting.objects.all().delete()
+    route(settings, path("admin/", admin.site.urls))
+
+    def serve(**counts: int) -> type[ManySource]:
+        backend = f"{__name__}.ManySource"
+        settings.MCP_BRIDGE = {
+            "NEW_TOOLS": "disabled",
+            "SOURCES": {
+                alias: {"BACKEND": backend, "OPTIONS": {"many": many}}
+                for alias, many in counts.items()
+            },
+        }
+        return ManySource
+
+    return serve
+
+
+def found(page: str) -> list[str]:
+    return re.findall(r'name="name" value="(\w+)"', page)
+
+
+def shown(page: str) -> list[str]:
+    """What the page that asks would switch on: fingerprints and names."""
+    return re.findall(r'name="tool" value="(\w+ \w+)" checked', page)
+
+
+def listed() -> list[str]:
+    client = MCPClient(user=get_user_model().objects.get(username="administrator"))
+    return [each["name"] for each in client.list_tools()]
+
+
+def test_candidates_are_listed_by_page_without_being_built(many: Any) -> None:
+    built = many(api=1200, rpc=100).built
+    administrator = Administrator()
+    page = administrator.get("candidates")
+    assert found(page) == [f"api_{number:04}" for number in range(100)]
+    assert "1300 operations of the site are no tools" in page
+    assert MARKER not in page
+    assert "Do number 7." in page
+    assert "auth.view_user" in page
+    assert "api/views.py:7" in page
+    assert 'href="?p=13"' in page
+    assert found(administrator.get("candidates", p=13)) == [
+        f"rpc_{number:04}" for number in range(100)
+    ]
+    assert found(administrator.get("candidates", p="x")) == found(page)
+    assert built == []
+    assert "1300 candidates</a>" in administrator.get("changelist")
+
+
+def test_a_page_of_1300_takes_few_queries(many: Any) -> None:
+    many(api=1300)
+    administrator = Administrator()
+    administrator.get("candidates")
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        administrator.get("candidates", q="number", source="api")
+    # The session, its user, and which candidates are switched on.
+    assert len(queries) <= 4, queries.captured_queries
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"q": "NUMBER 3"}, ["api_0003", "rpc_0003"]),
+        ({"q": "rpc 3"}, ["rpc_0003"]),
+        ({"q": "rpc_0003"}, ["rpc_0003"]),
+        ({"source": "rpc", "hint": "read-only"}, ["rpc_0000", "rpc_0003"]),
+        ({"source": "rpc", "hint": "nothing said"}, ["rpc_0002"]),
+        ({"source": "rpc", "app": "news"}, ["rpc_0001", "rpc_0003"]),
+        ({"source": "rpc", "q": "views.py"}, []),
+        ({"source": "other"}, []),
+    ],
+)
+def test_they_are_found_by_words_source_app_and_hint(
+    many: Any, query: dict[str, str], expected: list[str]
+) -> None:
+    many(api=4, rpc=4)
+    page = Administrator().get("candidates", **query)
+    assert found(page) == expected
+    assert ("No candidate is like that." in page) == (not expected)
+    assert '<option value="news">news (4)</option>' in page.replace(" selected", "")
+
+
+def test_what_is_chosen_is_shown_and_then_switched_on(many: Any) -> None:
+    built = many(api=20).built
+    administrator = Administrator()
+    page = administrator.post("switch_on", name=["api_0001", "api_0003", "unknown"])
+    assert built == ["api_0001", "api_0003"]
+    text = re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", page))
+    assert "Do what api_0001 does." in text
+    assert "destructive : It may delete or overwrite." in text
+    assert "Permissions that a caller needs auth.view_user" in text
+    assert "Who can see it 1 user" in text
+    assert "number required : integer, 1 to 100" in text
+    sizes = [int(size) for size in re.findall(r"about (\d+) tokens", text)]
+    assert sizes[-1] == sum(sizes[:-1]) > 80
+    assert not ToolSetting.objects.exists()
+    page = administrator.post("switch_on", _confirmed="x", tool=shown(page))
+    assert "2 candidates are switched on." in page
+    assert found(page) == [f"api_{number:04}" for number in range(20) if number not in (1, 3)]
+    assert listed() == ["api_0001", "api_0003"]
+    assert [(each.user, each.object_repr) for each in LogEntry.objects.order_by("object_repr")] == [
+        (administrator.user, "api_0001"),
+        (administrator.user, "api_0003"),
+    ]
+    # It is approved, and a tool like any other.
+    setting = row("api_0001")
+    assert (setting.approved_by, setting.chosen, setting.enabled) == (
+        administrator.user,
+        True,
+        True,
+    )
+    assert "Try it" in administrator.get("change", setting.pk)
+    assert built == ["api_0001", "api_0003"]
+
+
+def test_a_whole_page_is_switched_on(many: Any) -> None:
+    many(api=110)
+    administrator = Administrator()
+    page = administrator.browser.post(
+        "/admin/mcp_bridge/toolsetting/candidates/switch-on/?p=2&hint=&q=number", {"_all": "x"}
+    ).content.decode()
+    assert [each.split()[1] for each in shown(page)] == [f"api_{n:04}" for n in range(100, 110)]
+
+
+def test_one_is_switched_off_in_the_list_of_tools_and_then_a_candidate_again(many: Any) -> None:
+    many(api=2)
+    administrator = Administrator()
+    shown_page = administrator.post("switch_on", name="api_0001")
+    administrator.post("switch_on", _confirmed="x", tool=shown(shown_page))
+    assert "1 tool is switched off." in administrator.act("switch_off", "api_0001")
+    assert listed() == []
+    assert found(administrator.get("candidates")) == ["api_0000", "api_0001"]
+    page = administrator.get("changelist")
+    assert '<span class="mcp-status-disabled">off</span>' in page
+    assert "1 tool is switched on." in administrator.act("switch_on", "api_0001")
+    assert listed() == ["api_0001"]
+    administrator.act("switch_off", "api_0001")
+    assert "was deleted successfully" in administrator.post(
+        "delete", row("api_0001").pk, post="yes"
+    )
+
+
+def test_what_has_changed_since_it_was_shown_is_not_switched_on(many: Any) -> None:
+    many(api=2)
+    administrator = Administrator()
+    page = administrator.post("switch_on", name=["api_0000", "api_0001"])
+    changed, same = shown(page)
+    tools = ["0" + changed[1:], same, "0 gone", "nonsense"]
+    page = administrator.post("switch_on", _confirmed="x", tool=tools)
+    assert "1 candidate is switched on." in page
+    assert "since they have changed or are gone since the page was opened: api_0000, gone." in page
+    assert listed() == ["api_0001"]
+
+
+def test_what_cannot_be_built_is_said(many: Any) -> None:
+    many(api=3).raises["api_0001"] = ValueError(f"It has no table. {MARKER}")
+    administrator = Administrator()
+    page = administrator.post("switch_on", name=["api_0000", "api_0001"])
+    assert "These cannot be switched on" in page
+    assert "It has no table." in page
+    assert MARKER not in page
+    assert [each.split()[1] for each in shown(page)] == ["api_0000"]
+    assert "It cannot be made a tool now:" in administrator.get("candidates")
+    # One that is on, and then fails.
+    ToolSetting.objects.create(name="api_0001", chosen=True)
+    page = administrator.get("changelist")
+    assert '<span class="mcp-status-unbuilt">cannot be made now</span>' in page
+    page = administrator.get("change", row("api_0001").pk)
+    assert "The reason: It has no table." in page
+    assert found(administrator.get("candidates")) == ["api_0000", "api_0002"]
+
+
+def test_nothing_is_switched_on_without_the_permission_to_change(many: Any) -> None:
+    many(api=2)
+    viewer = Administrator(VIEW, username="viewer")
+    page = viewer.get("candidates")
+    assert "Do number 1." in page
+    assert found(page) == []
+    viewer.post("switch_on", name="api_0000", expected=403)
+    viewer.post("switch_on", _confirmed="x", tool="x api_0000", expected=403)
+    Administrator(CHANGE, username="changer").post("switch_on", name="api_0000")
+    nobody = Administrator(VIEW, username="nobody")
+    nobody.user.user_permissions.set(Permission.objects.none())
+    nobody.get("candidates", expected=403)
+    administrator = Administrator()
+    administrator.get("switch_on", expected=405)
+    assert "Nothing was chosen" in administrator.post("switch_on")
+    assert not ToolSetting.objects.exists()
+
+
+def test_a_site_without_candidates_has_no_link_to_them(many: Any) -> None:
+    many(api=0)
+    administrator = Administrator()
+    assert "candidates" not in administrator.get("changelist")
+    assert "There is no candidate" in administrator.get("candidates")
+    assert not registry.discovered.candidates

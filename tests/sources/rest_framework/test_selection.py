@@ -1,0 +1,314 @@
+"""Which views are tools, under which names, and what the checks say of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+from django.urls import include, path, re_path
+from drf_spectacular.utils import extend_schema
+from jsonschema import Draft202012Validator
+from rest_framework import generics, serializers, viewsets
+from rest_framework.decorators import action, api_view
+from rest_framework.response import Response
+from rest_framework.routers import SimpleRouter
+from rest_framework.views import APIView
+
+from mcp_bridge import mcp_tool, mcp_toolset
+from mcp_bridge.registry.registry import registry
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import route
+from tests.sources.rest_framework import urls, views
+from tests.sources.rest_framework.conftest import SOURCE
+from tests.support.serving import messages, names, served
+
+
+def offer(settings: Any, *patterns: Any, **options: Any) -> None:
+    """Serve the views at these addresses, with these options of the source."""
+    source = {**SOURCE, "OPTIONS": options}
+    settings.MCP_BRIDGE = {"SOURCES": {"drf": source}}
+    route(settings, *patterns)
+    registry.reload()
+
+
+def test_views_are_tools_by_their_marks_and_by_the_setting() -> None:
+    assert names() == [
+        "anonymous",
+        *(f"article_{name}" for name in ("count", "create", "destroy", "list", "partial_update")),
+        *(f"article_{name}" for name in ("publish", "retitle", "retrieve")),
+        *("article_tag_delete", "article_tag_get", "article_update", "async"),
+        *("by_accept", "by_path", "by_query", "desk_section_list", "desk_section_retrieve"),
+        *("echo_get", "echo_post", "limits_get", "limits_put", "local", "meta"),
+        *("mine_cookie", "mine_header", "odd_get", "odd_post", "one_named", "order"),
+        *("other_publish", "other_retitle", "other_tag_delete", "other_tag_get"),
+        *("remark_create", "remark_destroy", "remark_list", "remark_retrieve"),
+        *("session_login", "two_named", "upload", "who"),
+    ]
+
+
+def test_schemas_are_valid_and_names_legal() -> None:
+    for tool in registry.discovered:
+        Draft202012Validator.check_schema(dict(tool.input_schema))
+        assert tool.input_schema["additionalProperties"] is False
+        assert str(tool.description)
+
+
+def test_a_schema_has_path_query_and_body_side_by_side() -> None:
+    update = served("article_update").input_schema
+    assert update["properties"].keys() == {
+        *("path_slug", "slug", "title", "section", "author", "body", "tags", "status"),
+    }
+    assert {"path_slug", "title"} <= set(update["required"])
+    assert "required" not in served("article_partial_update").input_schema or served(
+        "article_partial_update"
+    ).input_schema["required"] == ["path_slug"]
+    listed = served("article_list").input_schema["properties"]
+    assert listed.keys() == {"ordering", "page", "search"}
+    assert listed["ordering"]["enum"] == ["slug", "-slug", "title", "-title"]
+    order = served("order").input_schema["properties"]
+    assert order.keys() == {"customer", "lines", "secret"}
+    assert served("upload").input_schema["properties"]["file"]["type"] == "string"
+
+
+def test_a_tool_says_what_it_does_and_where_it_stands() -> None:
+    tool = served("article_publish")
+    assert tool.description == "Publish an article."
+    assert tool.source.startswith("tests/sources/rest_framework/views.py:")
+    assert tool.function == "tests.sources.rest_framework.views.ArticleView.publish"
+    assert served("article_list").description == "List: The articles of the newsroom."
+    assert served("article_list").annotations == {"readOnlyHint": True}
+    assert served("article_create").annotations == {"destructiveHint": False}
+    assert served("article_destroy").annotations["idempotentHint"] is True
+    assert served("article_list").meta == {"mcp_bridge/tags": ["api"]}
+
+
+def test_an_extra_action_asks_for_a_body_only_where_it_reads_one() -> None:
+    assert served("article_publish").input_schema["properties"].keys() == {"slug"}
+    assert "title" in served("article_retitle").input_schema["properties"]
+    (text, _) = messages("mcp_bridge.W073")
+    assert text.startswith("article_retitle (POST /api/articles/{slug}/retitle/ ")
+
+
+def test_a_view_without_a_serializer_that_reads_a_body_is_told() -> None:
+    texts = messages("mcp_bridge.W072")
+    assert [text.split()[0] for text in texts] == ["echo_post", "session_login"]
+
+
+def test_nothing_is_an_error_in_a_sound_site() -> None:
+    found = [each for each in run_checks() if each.id.startswith("mcp_bridge.E")]
+    assert found == []
+
+
+class Thing(serializers.Serializer[Any]):
+    name = serializers.CharField()
+
+
+@extend_schema(request=Thing, responses=Thing)
+@api_view(["POST"])
+def described(request: Any) -> Response:
+    """Do it."""
+    return Response(request.data)
+
+
+class Broken(serializers.Serializer[Any]):
+    def get_fields(self) -> Any:
+        raise RuntimeError("no fields today")
+
+
+class BrokenView(generics.CreateAPIView[Any]):
+    serializer_class = Broken
+
+
+def test_a_view_that_raises_when_it_is_described_is_one_message(settings: Any) -> None:
+    offer(
+        settings,
+        path("broken/", BrokenView.as_view(), name="broken"),
+        path("fine/", described, name="fine"),
+        views={"broken": {}, "fine": {}},
+    )
+    assert names() == ["fine"]
+    (text,) = messages("mcp_bridge.E070")
+    assert "POST /broken/" in text
+    assert "no fields today" in text
+
+
+def test_the_name_in_extend_schema_is_the_tools(settings: Any) -> None:
+    @mcp_tool
+    @extend_schema(operation_id="shop/listThings")
+    @api_view(["GET"])
+    def things(request: Any) -> Response:
+        """List them."""
+        return Response([])
+
+    offer(settings, path("things/", things, name="other"))
+    assert names() == ["shop_listThings"]
+
+
+def test_what_extend_schema_excludes_is_told(settings: Any) -> None:
+    @mcp_tool
+    @extend_schema(exclude=True)
+    @api_view(["GET"])
+    def things(request: Any) -> Response:
+        return Response([])
+
+    offer(settings, path("things/", things))
+    assert names() == []
+    assert "excludes it" in messages("mcp_bridge.E070")[0]
+
+
+def test_an_extend_schema_that_does_nothing_is_told(settings: Any) -> None:
+    settings.REST_FRAMEWORK = {}
+
+    @mcp_tool
+    @extend_schema(request=Thing)
+    @api_view(["POST"])
+    def things(request: Any) -> Response:
+        """Do it."""
+        return Response(request.data)
+
+    offer(settings, path("things/", things, name="things"))
+    (text,) = messages("mcp_bridge.W074")
+    assert text.startswith("1 views") or "POST /things/" in text
+
+
+def test_a_schema_given_by_hand_is_the_body(settings: Any) -> None:
+    @mcp_tool(
+        input_schema={
+            "type": "object",
+            "properties": {"pk": {"type": "integer"}, "why": {"type": "string"}},
+            "required": ["pk", "why"],
+        },
+        public=True,
+    )
+    @api_view(["POST"])
+    def things(request: Any, pk: int) -> Response:
+        """Do it."""
+        return Response({"pk": pk, "data": request.data})
+
+    offer(settings, path("things/<int:pk>/", things, name="things"))
+    result = CheckedClient().call_tool("things", {"pk": 3, "why": "because"})
+    assert result["structuredContent"] == {"pk": 3, "data": {"why": "because"}}
+
+
+def test_options_of_the_setting_the_class_and_the_method_are_merged(settings: Any) -> None:
+    @mcp_toolset(actions=["get"], permissions="auth.view_user", read_only=True)
+    class Things(APIView):
+        """Some things."""
+
+        def get(self, request: Any) -> Response:
+            return Response([])
+
+        @mcp_tool(permissions="auth.change_user", read_only=False, destructive=True)
+        def post(self, request: Any) -> Response:
+            return Response([])
+
+        def delete(self, request: Any) -> Response:
+            return Response([])
+
+    line = {"permissions": ["auth.add_user"], "title": "Things", "actions": ["get", "put"]}
+    offer(settings, path("things/", Things.as_view(), name="things"), views={"things": line})
+    assert names() == ["things_get", "things_post"]
+    got, posted = served("things_get"), served("things_post")
+    assert got.access.permissions == ("auth.view_user", "auth.add_user")
+    assert got.title == "Things"
+    assert posted.access.permissions == ("auth.view_user", "auth.change_user")
+    assert posted.annotations == {"readOnlyHint": False, "destructiveHint": True}
+    assert messages("mcp_bridge.W070") == [
+        "MCP_BRIDGE['SOURCES']['drf']['OPTIONS']['views']: 'things' has no action put."
+    ]
+
+
+def test_a_line_that_names_nothing_is_told(settings: Any) -> None:
+    offer(settings, path("fine/", described, name="fine"), views={"fine": {}, "shop:*": {}})
+    assert "'shop:*'" in messages("mcp_bridge.W070")[0]
+    assert names() == ["fine"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"view": {}}, "no option 'view'"),
+        ({"views": ["a"]}, "'views' is not a dict"),
+        ({"views": {"a": None}}, "no dict"),
+        ({"views": {"a": {"actions": "list"}}}, "no list of names"),
+        ({"views": {"a": {"colour": "red"}}}, "no option 'colour'"),
+        ({"probe": "yes"}, "'probe' is not True or False"),
+    ],
+)
+def test_a_wrong_option_is_one_message(settings: Any, options: dict[str, Any], told: str) -> None:
+    offer(settings, path("fine/", described), **options)
+    (text,) = messages("mcp_bridge.E003")
+    assert told in text
+
+
+def test_without_the_extra_there_is_one_message(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_bridge.sources.rest_framework.source.find_spec", lambda name: None)
+    offer(settings, path("fine/", described))
+    (text,) = messages("mcp_bridge.E003")
+    assert 'pip install "django-mcp-bridge[drf]"' in text
+
+
+def test_a_urlconf_that_cannot_be_imported_is_one_message(settings: Any) -> None:
+    offer(settings, path("fine/", described), urlconf="no.such.urls")
+    (text,) = messages("mcp_bridge.E071")
+    assert "no.such" in text or "no" in text
+
+
+def test_routes_of_regular_expressions(settings: Any) -> None:
+    @mcp_tool
+    @api_view(["GET"])
+    def thing(request: Any, **kwargs: Any) -> Response:
+        """Show it."""
+        return Response(kwargs)
+
+    offer(
+        settings,
+        re_path(r"^named/(?P<pk>[0-9]+)/(?:(?P<part>\w+)/)?$", thing, name="named"),
+        re_path(r"^unnamed/([0-9]+)/$", thing, name="unnamed"),
+        re_path(r"^(?:one|two)/$", thing, name="branches"),
+        re_path(r"^suffix\.(?P<format>[a-z]+)$", thing, name="suffix"),
+    )
+    assert names() == ["named"]
+    assert served("named").input_schema["properties"].keys() == {"pk"}
+    texts = messages("mcp_bridge.E070")
+    assert len(texts) == 2
+    assert any("groups without names" in text for text in texts)
+    assert any("alternatives" in text for text in texts)
+
+
+def test_nested_namespaces_and_deprecated_views(settings: Any) -> None:
+    class Things(viewsets.ViewSet):
+        """Some things."""
+
+        def list(self, request: Any) -> Response:
+            return Response([])
+
+        @extend_schema(deprecated=True)
+        @action(detail=False)
+        def old(self, request: Any) -> Response:
+            return Response([])
+
+    router = SimpleRouter()
+    router.register("things", Things, basename="thing")
+    inner = include((router.urls, "inner"))
+    patterns = path("a/", include(([path("b/", inner)], "outer")))
+    offer(settings, patterns, views={"outer:inner:*": {}})
+    assert names() == ["outer_inner_thing_list"]
+    offer(settings, patterns, views={"outer:inner:thing-old": {}})
+    assert names() == ["outer_inner_thing_old"]
+
+
+def test_callbacks_and_classes_are_left_as_they_were() -> None:
+    callbacks = [each.callback for each in urls.urlpatterns if hasattr(each, "callback")]
+    kinds = (views.ArticleView, views.OrderView, APIView)
+
+    def parts() -> list[dict[str, Any]]:
+        return [dict(getattr(each, "__dict__", {})) for each in (*callbacks, *kinds)]
+
+    before = parts()
+    registry.reload()
+    assert names()
+    assert parts() == before

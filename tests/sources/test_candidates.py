@@ -1,0 +1,413 @@
+"""Operations without a mark, which an administrator may switch on."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from io import StringIO
+from types import ModuleType
+from typing import Any
+
+import pytest
+from django.core import checks
+from django.core.management import call_command
+from django.db import OperationalError, connection
+from django.db.models import QuerySet
+from django.test.utils import CaptureQueriesContext
+from django.urls import path
+from modernrpc import RpcRequestContext
+from modernrpc.server import RpcServer
+
+from mcp_bridge import mcp_tool
+from mcp_bridge.features import Candidate, Tool
+from mcp_bridge.management.missing import why_missing
+from mcp_bridge.models import Generation, ToolSetting
+from mcp_bridge.registry.registry import registry
+from mcp_bridge.sources.base import Source
+from mcp_bridge.testing import MCPError, text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import route
+from tests.sources.offers.own import count, tool
+from tests.support.serving import messages, names, set_tool
+from tests.test_docs_code import run
+
+OWN = {"own": {"BACKEND": f"{__name__}.OwnSource"}}
+
+
+@pytest.fixture(autouse=True)
+def no_rows() -> None:
+    ToolSetting.objects.all().delete()
+
+
+def serve(settings: Any, *functions: Callable[..., Any], **values: Any) -> RpcServer:
+    """Serve procedures as they are, and set MCP_BRIDGE."""
+    server = RpcServer(register_system_procedures=False)
+    for function in functions:
+        server.register_procedure(function)
+    settings.MCP_BRIDGE = {"EXPOSE": "all", "STATE_MAX_AGE": 0, **values}
+    route(settings, path("rpc", server.view))
+    return server
+
+
+def candidates() -> list[str]:
+    return list(registry.discovered.candidates)
+
+
+def listed(client: CheckedClient) -> list[str]:
+    return [each["name"] for each in client.list_tools()]
+
+
+def double(number: int) -> int:
+    """
+    Double a number.
+
+    At once.
+    """
+    return 2 * number
+
+
+def triple(number: int) -> int:
+    """Triple a number."""
+    return 3 * number
+
+
+# What is a candidate.
+
+
+def test_procedures_are_no_candidates_unless_the_site_says_so(
+    settings: Any, modern: CheckedClient
+) -> None:
+    serve(settings, double, mcp_tool(read_only=True)(_marked()), EXPOSE="marked")
+    assert (candidates(), listed(modern)) == ([], ["marked"])
+
+
+def test_an_option_decides_for_one_source(settings: Any) -> None:
+    serve(settings, double, SOURCES={"rpc": {"OPTIONS": {"expose": "marked"}}})
+    assert candidates() == []
+    serve(settings, double, EXPOSE="marked", SOURCES={"rpc": {"OPTIONS": {"expose": "all"}}})
+    assert candidates() == ["double"]
+    serve(settings, double, SOURCES={"rpc": {"OPTIONS": {"expose": "some"}}})
+    (message,) = messages("mcp_bridge.E003")
+    assert "its option 'expose' is 'some', not 'marked' or 'all'" in message
+
+
+def _marked() -> Callable[[], str]:
+    def marked() -> str:
+        """Say that it is marked."""
+        return "marked"
+
+    return marked
+
+
+def test_a_candidate_is_described_without_being_built(settings: Any) -> None:
+    serve(settings, double)
+    (offered,) = registry.discovered.candidates.values()
+    candidate = offered.candidate
+    assert (offered.alias, candidate.name, candidate.app) == ("rpc", "double", "tests")
+    assert candidate.summary == "Double a number."
+    assert candidate.who == "authenticated users"
+    assert candidate.function == f"{__name__}.double"
+    assert candidate.source.startswith("tests/sources/test_candidates.py:")
+
+
+@dataclass
+class Pair:
+    access: str
+    refresh_token: str
+
+
+@dataclass
+class Outer:
+    pairs: list[Pair]
+
+
+def takes_password(user: str, password: str) -> bool: ...
+
+
+def gives_token(user: str) -> Outer: ...
+
+
+def login(user: str) -> bool: ...
+
+
+def reset_token(user: str) -> str: ...
+
+
+def pin_article(number: int) -> int: ...
+
+
+def of_the_site(vat_number: str) -> str: ...
+
+
+def with_context(number: int, *, rpc: RpcRequestContext) -> int: ...
+
+
+def test_what_takes_or_gives_secrets_and_what_is_put_aside_is_no_candidate(settings: Any) -> None:
+    server = serve(
+        settings,
+        *(takes_password, gives_token, login, reset_token, of_the_site, double, pin_article),
+        mcp_tool(exposed=False)(_marked()),
+        AUDIT={"SENSITIVE_NAMES": ["VAT-number"]},
+    )
+    old = _marked()
+    vars(old).update(__deprecated__="no longer", __name__="old")
+    server.register_procedure(name="old")(old)
+    server.register_procedure(name="system.double")(double)
+    server.register_procedure(context_target="rpc")(with_context)
+    registry.reload()
+    assert candidates() == ["double", "pin_article", "with_context"]
+
+
+# Off and on.
+
+
+@pytest.mark.parametrize("new_tools", ["enabled", "disabled"])
+def test_a_candidate_is_off_until_it_is_switched_on(
+    settings: Any, modern: CheckedClient, new_tools: str
+) -> None:
+    serve(settings, double, triple, _marked(), NEW_TOOLS=new_tools)
+    assert listed(modern) == []
+    with pytest.raises(MCPError, match="Unknown tool"):
+        modern.call_tool("double", {"number": 2})
+
+
+def test_one_that_is_switched_on_is_served_as_any_tool(
+    settings: Any, modern: CheckedClient
+) -> None:
+    serve(settings, double, triple)
+    assert listed(modern) == []
+    set_tool("double", chosen=True)
+    assert listed(modern) == ["double"]
+    assert text_of(modern.call_tool("double", {"number": 2})) == "4"
+    assert modern.call_tool("double", {"number": "2"})["isError"]
+    set_tool("double", enabled=False)
+    assert listed(modern) == []
+    # It is back among the candidates, and its settings are kept.
+    assert (names(), candidates()) == ([], ["double", "triple"])
+
+
+def test_the_row_of_a_tool_whose_mark_is_gone_does_not_switch_it_on(
+    settings: Any, modern: CheckedClient
+) -> None:
+    set_tool("double", enabled=True)
+    serve(settings, double)
+    assert listed(modern) == []
+
+
+def test_a_tool_has_precedence_over_a_candidate_of_its_name(
+    settings: Any, modern: CheckedClient
+) -> None:
+    server = serve(settings, double)
+    server.register_procedure(name="twice")(mcp_tool(name="double")(_marked()))
+    registry.reload()
+    set_tool("double", chosen=True)
+    assert text_of(modern.call_tool("double", {})) == "marked"
+    (message,) = messages("mcp_bridge.W091")
+    assert "The candidate 'double' (tests/sources/test_candidates.py:" in message
+    server.register_procedure(name="a.b")(triple)
+    server.register_procedure(name="a_b")(triple)
+    registry.reload()
+    assert candidates() == []
+    assert "2 candidates have the name 'a_b', so none is one: " in messages("mcp_bridge.W091")[1]
+
+
+# Building.
+
+
+class OwnSource(Source):
+    """A source whose two candidates count how often they are built."""
+
+    built: list[str] = []
+    raises: list[Exception] = []
+
+    def tools(self) -> Sequence[Tool]:
+        return [tool("marked", count, {}, {}, True)]
+
+    def candidates(self) -> Sequence[Candidate]:
+        return [Candidate(name=each, build=partial(self.build, each)) for each in ("one", "two")]
+
+    @classmethod
+    def build(cls, name: str) -> Tool:
+        cls.built.append(name)
+        if cls.raises:
+            raise cls.raises[0]
+        return tool(name, count, {"number": {"type": "integer"}}, {}, True)
+
+
+@pytest.fixture
+def own(settings: Any) -> Iterator[type[OwnSource]]:
+    route(settings)
+    settings.MCP_BRIDGE = {"SOURCES": OWN, "STATE_MAX_AGE": 0}
+    yield OwnSource
+    OwnSource.built.clear()
+    OwnSource.raises.clear()
+
+
+def test_only_those_that_are_switched_on_are_built_and_once(
+    own: type[OwnSource], modern: CheckedClient
+) -> None:
+    set_tool("two", chosen=True)
+    assert listed(modern) == ["marked", "two"]
+    set_tool("marked", note="Another generation.")
+    assert listed(modern) == ["marked", "two"]
+    assert own.built == ["two"]
+    assert registry.discovered is registry.discovered
+
+
+@pytest.mark.parametrize("raised", [OperationalError("no such table: x"), KeyError("x")])
+def test_one_that_cannot_be_built_is_a_warning_and_tried_again(
+    own: type[OwnSource], modern: CheckedClient, raised: Exception
+) -> None:
+    own.raises.append(raised)
+    set_tool("two", chosen=True)
+    assert listed(modern) == ["marked"]
+    (message,) = messages("mcp_bridge.W092")
+    assert message.startswith("The candidate 'two' is switched on, and not served, since it can be")
+    assert not [each for each in registry.discovered.messages if each.level >= checks.ERROR]
+    own.raises.clear()
+    # Not at once, since each attempt may take long.
+    deadline = time.monotonic() + 5
+    while listed(modern) != ["marked", "two"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert messages("mcp_bridge.W092") == []
+    assert len(own.built) == 2
+
+
+def test_one_whose_schema_has_a_secret_is_not_served(
+    own: type[OwnSource], modern: CheckedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nested = {"sent": {"type": "array", "items": {"properties": {"api_key": {}}}}}
+    monkeypatch.setattr(own, "build", lambda _, name: tool(name, count, nested, {}, True))
+    set_tool("one", chosen=True)
+    assert listed(modern) == ["marked"]
+    (message,) = messages("mcp_bridge.W092")
+    assert "it takes or returns a secret, 'api_key', so that only a mark makes it a tool" in message
+
+
+def test_one_that_is_gone_is_said(own: type[OwnSource], modern: CheckedClient) -> None:
+    set_tool("three", chosen=True)
+    assert listed(modern) == ["marked"]
+    (message,) = messages("mcp_bridge.W090")
+    assert "'three'" in message
+
+
+def test_a_source_that_cannot_list_its_candidates_serves_its_tools(
+    own: type[OwnSource], modern: CheckedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own, "candidates", lambda self: [][1])
+    registry.reload()
+    assert listed(modern) == ["marked"]
+    (message,) = messages("mcp_bridge.W093")
+    assert "['own'] cannot be listed: list index out of range." in message
+
+
+# The command.
+
+
+def printed(*arguments: str) -> str:
+    out = StringIO()
+    call_command("mcp_tools", *arguments, stdout=out, stderr=out, no_color=True)
+    return out.getvalue()
+
+
+def test_the_command_prints_candidates_and_builds_none(own: type[OwnSource]) -> None:
+    assert printed("--candidates") == (
+        "one\n    source: own\n    access: not known yet\n"
+        "two\n    source: own\n    access: not known yet\n"
+        "\n2 candidates, 0 of them switched on in the admin.\n"
+    )
+    assert own.built == []
+    set_tool("two", chosen=True)
+    text = printed("--candidates")
+    assert "two\n    source: own\n    access: not known yet\n    state:  switched on\n" in text
+    assert "2 candidates, 1 of them switched on in the admin." in text
+
+
+def test_the_command_gives_them_as_json(settings: Any) -> None:
+    serve(settings, double)
+    (described,) = json.loads(printed("--candidates", "--json"))
+    assert described.pop("source").startswith("tests/sources/test_candidates.py:")
+    assert described == {
+        "name": "double",
+        "summary": "Double a number.",
+        "offered_by": "rpc",
+        "app": "tests",
+        "access": "authenticated users",
+        "annotations": {},
+        "status": "off",
+    }
+
+
+def test_a_person_who_asks_why_a_tool_is_missing_is_told_of_candidates(
+    own: type[OwnSource], user: Any
+) -> None:
+    assert (why_missing("one", user) or "").startswith("It is a candidate, off until")
+    own.raises.append(ValueError("It has no table."))
+    set_tool("one", chosen=True)
+    assert why_missing("one", user) == (
+        "It is a candidate that can be no tool now: It has no table."
+    )
+
+
+def test_the_source_of_the_page_gives_candidates(
+    settings: Any, modern: CheckedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("mysite")
+    vars(module).update(run("sources/candidates", "class ReportSource"))
+    monkeypatch.setitem(sys.modules, "mysite", module)
+    serve(settings, SOURCES={"reports": {"BACKEND": "mysite.ReportSource"}})
+    assert candidates() == ["report_returns", "report_sales"]
+    set_tool("report_sales", chosen=True)
+    assert text_of(modern.call_tool("report_sales", {"year": 2026})) == "sales of 2026"
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "EXPOSE": "marked"}
+    assert (candidates(), listed(modern)) == ([], [])
+
+
+# Several processes, and databases that are not there.
+
+
+def test_a_switch_in_another_process_takes_effect(
+    own: type[OwnSource], modern: CheckedClient
+) -> None:
+    assert listed(modern) == ["marked"]
+    # Without the signals of this process, as another one has written it.
+    rows = QuerySet(ToolSetting)
+    rows.bulk_create([ToolSetting(name="one", chosen=True)])
+    QuerySet(Generation).filter(pk=1).update(value="another")
+    assert listed(modern) == ["marked", "one"]
+    rows.filter(name="one").update(enabled=False)
+    QuerySet(Generation).filter(pk=1).update(value="a third")
+    assert listed(modern) == ["marked"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_checks_without_the_tables_warn_and_do_not_fail(own: type[OwnSource]) -> None:
+    def rename(old: str, new: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER TABLE {old} RENAME TO {new}")
+
+    table = ToolSetting._meta.db_table
+    rename(table, "elsewhere")
+    try:
+        registry.forget()
+        assert names() == ["marked"]
+        (message,) = messages("mcp_bridge.W094")
+        assert message.startswith("The candidates that are switched on cannot be read: ")
+        assert table in message
+    finally:
+        rename("elsewhere", table)
+
+
+def test_sites_without_candidates_ask_no_more_of_the_database(
+    settings: Any, modern: CheckedClient
+) -> None:
+    serve(settings, mcp_tool(_marked()), EXPOSE="marked")
+    modern.list_tools()
+    with CaptureQueriesContext(connection) as queries:
+        _ = registry.discovered
+    assert len(queries) == 0
