@@ -98,10 +98,13 @@ def _permissions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
 
 def _toolsets(tools: Snapshot) -> Iterator[checks.CheckMessage]:
     """Warn of what TOOLSETS names and the code does not have."""
+    # Candidates too, which nobody may have switched on yet.
+    aliases = {name: offered.alias for name, offered in tools.candidates.items()}
+    aliases |= {tool.name: tool.source_alias for tool in tools}
+    known = [*aliases, *(f"source:{alias}" for alias in conf.SOURCES)]
     for name, options in conf.toolsets.items():
-        for pattern in unmatched(options, tools):
-            aliases = (f"source:{alias}" for alias in conf.SOURCES)
-            meant = did_you_mean(pattern, [*tools.tools, *aliases])
+        for pattern in unmatched(options, aliases.items()):
+            meant = did_you_mean(pattern, known)
             yield checks.Warning(
                 f"MCP_BRIDGE['TOOLSETS'][{name!r}] names {pattern!r}, and no tool of the code is "
                 "called so.",

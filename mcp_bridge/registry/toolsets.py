@@ -31,9 +31,9 @@ def members(options: ToolsetOptions, tools: Iterable[Tool]) -> Iterator[Tool]:
             yield tool
 
 
-def unmatched(options: ToolsetOptions, tools: Iterable[Tool]) -> list[str]:
-    """Return the patterns of a toolset that mean none of the tools."""
-    names = [name for tool in tools for name in (tool.name, _SOURCE + tool.source_alias)]
+def unmatched(options: ToolsetOptions, aliases: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the patterns of a toolset that mean no tool; each has a name and a source's alias."""
+    names = [each for name, alias in aliases for each in (name, _SOURCE + alias)]
     return [
         each
         for each in options["tools"]

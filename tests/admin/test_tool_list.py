@@ -234,6 +234,8 @@ def test_nothing_is_added_and_only_what_is_gone_deleted(administrator: Administr
 
 
 def test_the_list_costs_the_same_however_many_tools_there_are(settings: Any) -> None:
+    # On a busy machine a page takes longer than what is known holds, which is a query more.
+    settings.MCP_BRIDGE = {"STATE_MAX_AGE": 600}
     ToolSetting.objects.all().delete()
     administrator = Administrator()
     group = Group.objects.create(name="staff")

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 from django.core import checks
+from django.urls import path
 from django.utils.translation import gettext_lazy
+from modernrpc.server import RpcServer
 
+from mcp_bridge.testing.serving import route
 from mcp_bridge.urls import endpoint
 from mcp_bridge.views import MCPView
 
@@ -68,3 +71,18 @@ def test_a_pattern_that_no_tool_has_is_warned_of(settings: Any) -> None:
     hints = [message.hint for message in messages()]
     assert "Did you mean 'add'?" in str(hints[0])
     assert "Did you mean 'source:rpc'?" in str(hints[2])
+
+
+def test_a_candidate_may_be_named_before_anybody_has_switched_it_on(settings: Any) -> None:
+    def double(number: int) -> int:
+        """Double a number."""
+        return 2 * number
+
+    server = RpcServer(register_system_procedures=False)
+    server.register_procedure(double)
+    route(settings, path("rpc", server.view))
+    toolsets = {"sums": ["doub*", "source:rpc", "triple"]}
+    settings.MCP_BRIDGE = {"EXPOSE": "all", "TOOLSETS": toolsets}
+    warned = [message.msg for message in messages() if message.id == "mcp_bridge.W095"]
+    assert [text for text in warned if "'triple'" not in text] == []
+    assert len(warned) == 1
