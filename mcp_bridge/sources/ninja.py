@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from django.apps import apps
 from django.contrib.auth.models import AnonymousUser
 from django.core import checks
 from django.utils.module_loading import import_string
 
-from mcp_bridge.features import AccessRule, Context, Tool, ToolCall, ToolOptions
+from mcp_bridge.features import AccessRule, Candidate, Context, Tool, ToolCall, ToolOptions
 from mcp_bridge.features.marks import options_in, options_of
 from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.sources.base import Source, first_line
@@ -27,8 +28,9 @@ from mcp_bridge.sources.in_process.routes import Route, routes, wrapped
 from mcp_bridge.sources.mapped import operation_tool
 from mcp_bridge.sources.marked import is_exposed, location
 from mcp_bridge.sources.messages import IllegalName, illegal_name, no_description, not_yet
-from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
+from mcp_bridge.sources.operations.mapping import HINTS, MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
+from mcp_bridge.sources.secrets import member_names
 
 try:
     from ninja.openapi.schema import OpenAPISchema
@@ -38,7 +40,7 @@ except ImportError as exception:
     text = 'django-ninja is not installed: pip install "django-mcp-bridge[ninja]"'
     raise ImportError(text) from exception
 
-_OPTIONS: Final = ("auth", "operations", "output_schemas", "prefix", "urlconf")
+_OPTIONS: Final = ("auth", "expose", "operations", "output_schemas", "prefix", "urlconf")
 # Ninja's own, which judge the user of the request alone.
 _OF_SESSION: Final = (SessionAuth, SessionAuthSuperUser)
 # What to do about authentication of the site's own.
@@ -82,8 +84,8 @@ class NinjaSource(Source):
     Those whose function has ``@mcp_tool``, and those that OPTIONS names: ``operations``, a list of
     patterns of names, or a mapping of such patterns to options of ``mcp_tool``. Further options:
     ``auth``, the dotted path of a function that is given the ToolCall and returns what
-    ``request.auth`` shall be, or None to refuse; ``prefix`` before every name; ``output_schemas``
-    (True); ``urlconf``.
+    ``request.auth`` shall be, or None to refuse; ``expose``, "marked" or "all", in place of the
+    setting EXPOSE; ``prefix`` before every name; ``output_schemas`` (True); ``urlconf``.
     """
 
     def __init__(self, alias: str, options: Mapping[str, Any]) -> None:
@@ -101,11 +103,13 @@ class NinjaSource(Source):
         }
         auth = options.get("auth")
         self._auth: Callable[[Any], Any] | None = auth and import_string(auth)
+        _ = self.exposes_all
         # Those of the tools: a redirect may lead there.
         self._callbacks = set[object]()
+        self._others: list[Endpoint] = []
 
     def tools(self) -> Sequence[Tool]:
-        tools, used = [], set[str]()
+        tools, used, self._others = [], set[str](), []
         documents: dict[int, _Document] = {}
         self._callbacks.clear()
         for endpoint in self._endpoints():
@@ -121,9 +125,12 @@ class NinjaSource(Source):
             except ValueError as exception:
                 self._withhold(f"{name} ({endpoint})", f"its marks disagree: {exception}")
                 continue
-            if options is None or not is_exposed(endpoint.operation.view_func, options):
-                continue
             if endpoint.operation.deprecated and not named:
+                continue
+            if options is None:
+                self._others.append(endpoint)
+                continue
+            if not is_exposed(endpoint.operation.view_func, options):
                 continue
             api = endpoint.operation.api
             document = documents.setdefault(id(api), _Document(api, ""))
@@ -141,6 +148,9 @@ class NinjaSource(Source):
                 )
             )
         return tools
+
+    def candidates(self) -> Sequence[Candidate]:
+        return [self._candidate(each) for each in self._others] if self.exposes_all else []
 
     def no_tools(self) -> tuple[str, str] | None:
         hint = "Put @mcp_tool on functions of operations, or name them in OPTIONS['operations']."
@@ -160,48 +170,73 @@ class NinjaSource(Source):
     def _tool(
         self, endpoint: Endpoint, name: str, options: ToolOptions, document: _Document
     ) -> Tool | None:
-        named = self.options.get("prefix", "") + (options.name or name)
+        """Return the tool of an operation; None where ``messages`` says why there is none."""
+        where = f"{name} ({endpoint})"
         try:
-            predicate = self._lets_in(endpoint.operation)
-            mapped = document.map(endpoint, output_schema=self.options.get("output_schemas", True))
-            self.messages += [
-                checks.Warning(
-                    f"{named} ({endpoint}): {note.rstrip('.')}.",
-                    hint="The tool works without it; describe it in another way in the operation.",
-                    id="mcp_bridge.W080",
-                )
-                for note in mapped.notes
-            ]
-            function = endpoint.operation.view_func
-            tool = operation_tool(
-                named,
-                mapped,
-                options,
-                where=str(endpoint),
-                invoke=self._caller(endpoint, mapped).invoke,
-                hints=mapped.annotations,
-                access=AccessRule.of(
-                    options.public, options.permissions, predicate, None, options.scopes
-                ),
-                non_atomic=frozenset(getattr(function, "_non_atomic_requests", ())),
-                source=location(function),
-                function=f"{function.__module__}.{function.__qualname__}",
-                code=getattr(inspect.unwrap(function), "__code__", None),
-            )
-            if not str(tool.description).strip():
-                self.messages.append(no_description(f"{named} ({endpoint})"))
-            return tool
+            tool, notes = self._made(endpoint, name, options, document)
         except IllegalName as exception:
             self.messages.append(illegal_name(exception))
             return None
         except tuple(TRANSIENT) as exception:
-            self.messages.append(not_yet(f"{named} ({endpoint})", exception))
+            self.messages.append(not_yet(where, exception))
             return None
         except Exception as exception:
             # Types describe themselves with code of the site's own, which may raise anything.
-            where, why = f"{named} ({endpoint})", first_line(exception)
-            self._withhold(where, why, *([_HOW] if isinstance(exception, _Unjudged) else []))
+            hints = [_HOW] if isinstance(exception, _Unjudged) else []
+            self._withhold(where, first_line(exception), *hints)
             return None
+        self.messages += [
+            checks.Warning(
+                f"{where}: {note.rstrip('.')}.",
+                hint="The tool works without it; describe it in another way in the operation.",
+                id="mcp_bridge.W080",
+            )
+            for note in notes
+        ]
+        if not str(tool.description).strip():
+            self.messages.append(no_description(where))
+        return tool
+
+    def _made(
+        self, endpoint: Endpoint, name: str, options: ToolOptions, document: _Document
+    ) -> tuple[Tool, Sequence[str]]:
+        """Return the tool of an operation, and what of it no model is told. May raise anything."""
+        mapped = document.map(endpoint, output_schema=self.options.get("output_schemas", True))
+        function = endpoint.operation.view_func
+        tool = operation_tool(
+            self.options.get("prefix", "") + (options.name or name),
+            mapped,
+            options,
+            where=str(endpoint),
+            invoke=self._caller(endpoint, mapped).invoke,
+            hints=mapped.annotations,
+            access=self._access(endpoint.operation, options),
+            non_atomic=frozenset(getattr(function, "_non_atomic_requests", ())),
+            source=location(function),
+            function=f"{function.__module__}.{function.__qualname__}",
+            code=getattr(inspect.unwrap(function), "__code__", None),
+        )
+        return tool, mapped.notes
+
+    def _candidate(self, endpoint: Endpoint) -> Candidate:
+        operation, name = endpoint.operation, tool_name(endpoint.own_name)
+        function = operation.view_func
+        config = apps.get_containing_app_config(function.__module__)
+
+        def build() -> Tool:
+            return self._made(endpoint, name, ToolOptions(), _Document(operation.api, ""))[0]
+
+        return Candidate(
+            name=self.options.get("prefix", "") + name,
+            build=build,
+            summary=operation.summary,
+            app=function.__module__.partition(".")[0] if config is None else config.label,
+            annotations=HINTS.get(endpoint.method.lower(), {}),
+            who="its own authentication" if _of_the_site(operation) else "authenticated users",
+            members=member_names(function, skip=["request"]),
+            source=location(function),
+            function=f"{function.__module__}.{function.__qualname__}",
+        )
 
     def _withhold(
         self, where: str, why: str, hint: str = "Change the operation, or take it out of the tools."
@@ -209,26 +244,23 @@ class NinjaSource(Source):
         text = f"{where} is not served: {why}."
         self.messages.append(checks.Error(text, hint=hint, id="mcp_bridge.E080"))
 
-    def _lets_in(self, operation: Operation) -> Callable[[Context], object] | None:
+    def _access(self, operation: Operation, options: ToolOptions) -> AccessRule:
         """
-        Return the condition for who may see an operation.
+        Return who may see an operation; the operation decides at the call in any case.
 
         Raises _Unjudged where its authentication is the site's own, and nothing says what to do.
         """
-        if not operation.auth_callbacks:
-            return None
         own = _of_the_site(operation)
         if own and self._auth is None:
             kind = own[0] if isinstance(own[0], type) else type(own[0])
             raise _Unjudged(f"its authentication is the site's own ({kind.__name__})")
-        if own:
-            return None
+        predicate: Callable[[Context], object] | None = None
         kinds = {type(each) for each in operation.auth_callbacks}
         if kinds == {SessionAuthSuperUser}:
-            return lambda context: context.user.is_superuser
-        if kinds == {SessionAuthIsStaff}:
-            return lambda context: context.user.is_staff or context.user.is_superuser
-        return None
+            predicate = _is_superuser
+        elif kinds == {SessionAuthIsStaff}:
+            predicate = _is_staff
+        return AccessRule.of(options.public, options.permissions, predicate, None, options.scopes)
 
     def _caller(self, endpoint: Endpoint, mapped: MappedOperation) -> ViewCaller:
         operation = endpoint.operation
@@ -270,6 +302,14 @@ class NinjaSource(Source):
 def _of_the_site(operation: Operation) -> list[Any]:
     """Return the authentication of an operation that looks at other credentials than a session."""
     return [each for each in operation.auth_callbacks if not isinstance(each, _OF_SESSION)]
+
+
+def _is_superuser(context: Context) -> bool:
+    return bool(context.user.is_superuser)
+
+
+def _is_staff(context: Context) -> bool:
+    return bool(context.user.is_staff or context.user.is_superuser)
 
 
 class _Unjudged(ValueError):
