@@ -7,17 +7,19 @@ system checks validate it, strictly (mcp_bridge.E001, E002); docs/settings.md sa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, Literal, Required, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, Required, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 from annotated_types import Ge, MinLen
 from django.conf import settings
 from django.core.signals import setting_changed
 from django.dispatch import receiver
+from django.utils.functional import Promise
 from django.utils.module_loading import import_string
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 import mcp_bridge
@@ -58,6 +60,43 @@ class ScopeOptions(TypedDict, total=False):
     includes: Sequence[str]
 
 
+_TOOLSET: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def check_toolset(name: str) -> str:
+    """Return the name of a toolset, or raise ValueError for one that no address can have."""
+    if not _TOOLSET.fullmatch(name):
+        raise ValueError(
+            f"MCP_BRIDGE['TOOLSETS'] names a toolset {name!r}: the name stands in an address, so "
+            "give 1 to 64 of the characters A-Z a-z 0-9 _ and -"
+        )
+    return name
+
+
+ToolsetName: TypeAlias = Annotated[str, AfterValidator(check_toolset)]
+# A text that may be a lazy translation.
+Text: TypeAlias = Annotated[
+    str, BeforeValidator(lambda value: str(value) if isinstance(value, Promise) else value)
+]
+
+
+class ToolsetOptions(TypedDict, total=False):
+    """Which tools a toolset has, and its own title and INSTRUCTIONS."""
+
+    # A misspelt read_only would open more than was meant.
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+
+    tools: Required[Sequence[str]]
+    read_only: bool
+    title: Text
+    instructions: Text
+
+
+def toolset_options(given: Any) -> Any:
+    """Return the options of a toolset, of which the tools may stand alone."""
+    return given if isinstance(given, Mapping) else {"tools": given}
+
+
 class Audit:
     """The keys of AUDIT, their types and defaults."""
 
@@ -79,6 +118,9 @@ class Conf:
         {"functions": {"BACKEND": "mcp_bridge.sources.functions.FunctionSource"}, "rpc": {}}
     )
     EXPOSE: Literal["marked", "all"] = _key("marked")
+    TOOLSETS: Mapping[ToolsetName, Annotated[ToolsetOptions, BeforeValidator(toolset_options)]] = (
+        _key({})
+    )
     TOOL_NAME_STYLE: Literal["underscore", "dotted"] = _key("underscore")
     SCHEMA_STYLE: Literal["full", "google"] = _key("full")
     AUTHENTICATION_CLASSES: Sequence[str] = _key(
@@ -120,6 +162,24 @@ class Conf:
     def server_title(self) -> str:
         """What people read as the name of the server."""
         return str(self.server_info.get("title") or self.server_info["name"])
+
+    @cached_property
+    def toolsets(self) -> Mapping[str, ToolsetOptions]:
+        """TOOLSETS with options for each, but for what the checks refuse."""
+        given = self.TOOLSETS if isinstance(self.TOOLSETS, Mapping) else {}
+        return {
+            name: toolset_options(each)
+            for name, each in given.items()
+            if isinstance(name, str) and _TOOLSET.fullmatch(name)
+        }
+
+    @cached_property
+    def resources(self) -> Mapping[str | None, str]:
+        """RESOURCE under None, and each toolset's address below it; empty where it is not set."""
+        if not self.RESOURCE:
+            return {}
+        below = self.RESOURCE.rstrip("/")
+        return {None: self.RESOURCE, **{name: f"{below}/{name}" for name in self.toolsets}}
 
     @cached_property
     def allow_anonymous(self) -> bool:

@@ -1,24 +1,35 @@
 """
 The endpoint and its discovery view; include it once, at the root: ``path("", include(...))``.
 
+Those of the toolsets are the ones in TOOLSETS when this module is imported.
 The endpoint answers with and without a trailing slash, since a redirected POST loses its body.
 """
 
 from __future__ import annotations
 
-from django.urls import URLPattern, path
+from django.urls import URLPattern, URLResolver, include, path
 
 from mcp_bridge.access.scopes import METADATA_PATH
+from mcp_bridge.conf import conf
 from mcp_bridge.views import MCPView, ResourceMetadataView, ToolListView
 
 
-def endpoint(view: type[MCPView]) -> list[URLPattern]:
-    """The addresses of an endpoint that is served by ``view``."""
-    return [
+def endpoint(view: type[MCPView]) -> list[URLPattern | URLResolver]:
+    """The addresses of an endpoint that is served by ``view``, and of each of its toolsets."""
+    found: list[URLPattern | URLResolver] = [
         path("mcp", view.as_view(), name="mcp"),
         path("mcp/", view.as_view()),
         path("mcp/tools/list", ToolListView.as_view(), name="mcp-tools-list"),
     ]
+    below: list[URLPattern] = []
+    for name in conf.toolsets:
+        below += [
+            path(name, view.as_view(toolset=name), name=f"mcp-toolset-{name}"),
+            path(f"{name}/", view.as_view(toolset=name)),
+            path(f"{name}/tools/list", ToolListView.as_view(toolset=name)),
+        ]
+    # Together, so that a page of the site that stands behind them is compared with one pattern.
+    return [*found, path("mcp/", include(below))] if below else found
 
 
 # At the root of the site, wherever the endpoint is (RFC 9728, section 3.1).

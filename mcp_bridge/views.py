@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from django.apps import apps
@@ -15,7 +15,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, Js
 from django.views import View
 
 from mcp_bridge.access.authentication import admission_blocks, authenticate, throttle
-from mcp_bridge.access.scopes import resource_metadata
+from mcp_bridge.access.scopes import TOOLSET, resource_metadata
 from mcp_bridge.audit import recorder
 from mcp_bridge.calls.errors import reraise
 from mcp_bridge.calls.places import alternate, in_thread
@@ -23,6 +23,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
     LATEST,
+    InvalidRequestError,
     Reply,
     Request,
     Result,
@@ -38,19 +39,37 @@ from mcp_bridge.server.server import MCPServer
 from mcp_bridge.server.tools import page
 from mcp_bridge.transports import http
 
+# The header by which a client chooses a toolset where it cannot change the address, as in META.
+# Names with Mcp- are the specification's to give.
+_TOOLSET: Final = "HTTP_X_MCP_TOOLSET"
+
 
 class BridgeView(View):
     """
     The base of the views of this app: origin, authentication, server and context.
+
+    ``toolset`` is the name in TOOLSETS of the part of the tools that is served; where it is None,
+    the client may choose one by the header X-MCP-Toolset.
 
     Cross-site requests are kept out by the Origin check, by the media type, and by
     authentication that no browser adds on its own; where session cookies are opted in, DRF's
     SessionAuthentication checks CSRF itself.
     """
 
+    toolset: str | None = None
+
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Callable[..., HttpResponseBase]:
-        """Return the view. Raises ImproperlyConfigured where the app is not installed."""
+        """
+        Return the view.
+
+        Raises ImproperlyConfigured where the app is not installed, or TOOLSETS has no ``toolset``.
+        """
+        named = initkwargs.get("toolset")
+        if named is not None and named not in conf.toolsets:
+            raise ImproperlyConfigured(
+                f"as_view(toolset={named!r}): MCP_BRIDGE['TOOLSETS'] has no toolset of that name."
+            )
         # Without it there are no checks, and no tables for records and administrators' settings.
         if not apps.is_installed("mcp_bridge"):
             raise ImproperlyConfigured(
@@ -82,19 +101,41 @@ class BridgeView(View):
         try:
             http.check_origin(request)
             http.check_form(request)
+            if self.toolset is not None:
+                setattr(request, TOOLSET, self.toolset)
             server = server or self.get_server()
+            is_known = self._choose_toolset(request, server)
             try:
                 anonymous = conf.allow_anonymous and server.snapshot.has_public
                 authenticate(request, anonymous=anonymous)
             finally:
                 # Also where the credential is refused, so that nobody tries many.
                 throttle(request, self)
+            if not is_known:
+                raise self._unknown_toolset(request, server)
         except (UnauthorizedError, TooManyRequestsError, UnavailableError) as error:
             recorder.request_refused(error, request)
             raise
         except Exception as exception:
             reraise(exception)
         return server
+
+    def _choose_toolset(self, request: HttpRequest, server: MCPServer) -> bool:
+        """Have the server serve the request's toolset alone; return False for an unknown one."""
+        # Asked in this way, a header that is not there costs no call of a function.
+        asked = request.META[_TOOLSET].strip(" \t") if _TOOLSET in request.META else self.toolset
+        if asked is None and not conf.toolsets:
+            return True
+        return self.toolset in (None, asked) and server.choose(asked)
+
+    def _unknown_toolset(self, request: HttpRequest, server: MCPServer) -> InvalidRequestError:
+        if self.toolset is not None:
+            advice = f"this address serves {self.toolset!r}: leave the header X-MCP-Toolset out."
+        elif names := server.usable_toolsets(self.get_context(request)):
+            advice = f"send X-MCP-Toolset with one of {', '.join(names)}, or leave it out."
+        else:
+            advice = "leave the header X-MCP-Toolset out."
+        return InvalidRequestError(f"Unknown toolset: {advice}")
 
 
 class MCPView(BridgeView):
@@ -150,6 +191,8 @@ class AsyncMCPView(MCPView):
         is_known = own.admit is base.admit and own.get_server is base.get_server
         is_known = is_known and own.open is MCPView.open and not admission_blocks(request)
         server = MCPServer.known() if is_known else None
+        if server is not None and not self._choose_toolset(request, server):
+            server = None
         # Who is refused is recorded.
         if server is None or not (conf.allow_anonymous and server.snapshot.has_public):
             server = None
@@ -201,8 +244,8 @@ class ResourceMetadataView(View):
     The metadata of the endpoint as an OAuth 2.0 protected resource (RFC 9728, section 3).
 
     It tells clients, before they have a credential, which authorization servers give them one. The
-    address of the endpoint is the setting RESOURCE, never what a request says of it; 404 where
-    that is not set, and for the path of anything else.
+    address of the endpoint is the setting RESOURCE, never what a request says of it, and toolsets
+    are below that; 404 where it is not set, and for the path of anything else.
     """
 
     http_method_names = ["get", "head", "options"]
@@ -210,12 +253,14 @@ class ResourceMetadataView(View):
     def get(self, request: HttpRequest, path: str = "") -> HttpResponse:
         # Raises for a host that is not the site's.
         request.get_host()
-        own = urlsplit(conf.RESOURCE or "").path
-        if not conf.RESOURCE or path.strip("/") not in ("", own.strip("/")):
+        for resource in conf.resources.values():
+            if path.strip("/") in ("", urlsplit(resource).path.strip("/")):
+                break
+        else:
             raise Http404
         # Clients in browsers read it from the pages of other sites.
         headers = {
             "Access-Control-Allow-Origin": "*",
             "Cache-Control": f"public, max-age={conf.CACHE_TTL}",
         }
-        return JsonResponse(resource_metadata(), headers=headers)
+        return JsonResponse(resource_metadata(resource), headers=headers)

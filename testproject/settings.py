@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 from testproject.authorization import authorization
+from testproject.newsroom.archive import with_archive
+from testproject.newsroom.weather.source import weather_source
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -103,43 +105,51 @@ MODERNRPC_JSON_SERIALIZER = {"class": "testproject.newsroom.encoding.RpcJsonSeri
 # So that what @extend_schema says of a view is told.
 REST_FRAMEWORK = {"DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
 
+SOURCES: dict[str, object] = {
+    "rpc": {},
+    "functions": {
+        "BACKEND": "mcp_bridge.sources.functions.FunctionSource",
+        "OPTIONS": {"modules": ["testproject.newsroom.style"]},
+    },
+    # An API whose views are marked.
+    "api": {"BACKEND": "mcp_bridge.sources.rest_framework.RESTFrameworkSource"},
+    # One whose code is left as it is.
+    "moderation": {
+        "BACKEND": "mcp_bridge.sources.ninja.NinjaSource",
+        "OPTIONS": {
+            "operations": {
+                "moderation_comments": {
+                    "title": "Comments to look after",
+                    "permissions": "newsroom.change_comment",
+                    "scopes": "news:read",
+                },
+                "moderation_hide": {
+                    "title": "Hide a comment, or show it again",
+                    "destructive": False,
+                    "permissions": "newsroom.change_comment",
+                    "scopes": "news:write",
+                },
+            }
+        },
+    },
+}
+# Such as http://127.0.0.1:8100: where another system of the newsroom's tells the weather.
+if "NEWSROOM_WEATHER_URL" in os.environ:
+    SOURCES["weather"] = weather_source(os.environ["NEWSROOM_WEATHER_URL"])
 MCP_BRIDGE = {
     "SERVER_INFO": {"name": "newsroom", "version": "1.0"},
     "AUDIT": {"ARGUMENTS": "redacted"},
-    "SOURCES": {
-        "rpc": {},
-        "functions": {
-            "BACKEND": "mcp_bridge.sources.functions.FunctionSource",
-            "OPTIONS": {"modules": ["testproject.newsroom.style"]},
-        },
-        # An API whose views are marked.
-        "api": {"BACKEND": "mcp_bridge.sources.rest_framework.RESTFrameworkSource"},
-        # One whose code is left as it is.
-        "moderation": {
-            "BACKEND": "mcp_bridge.sources.ninja.NinjaSource",
-            "OPTIONS": {
-                "operations": {
-                    "moderation_comments": {
-                        "title": "Comments to look after",
-                        "permissions": "newsroom.change_comment",
-                        "scopes": "news:read",
-                    },
-                    "moderation_hide": {
-                        "title": "Hide a comment, or show it again",
-                        "destructive": False,
-                        "permissions": "newsroom.change_comment",
-                        "scopes": "news:write",
-                    },
-                }
-            },
-        },
-    },
+    "SOURCES": SOURCES,
     "INSTRUCTIONS": (
         "The editorial system of a small newspaper. Articles go from draft to review to "
         "published. Find an article's slug with articles_search or articles_list; every other "
         "tool for articles takes that slug."
     ),
 }
+
+# Such as 127.0.0.1:50051: the methods of the archive are tools where its service runs.
+if "NEWSROOM_ARCHIVE" in os.environ:
+    MCP_BRIDGE = with_archive(MCP_BRIDGE, os.environ["NEWSROOM_ARCHIVE"])
 
 # Registered when Django starts, which is before "manage.py demo" has an address.
 OAUTH2_PROVIDER = {"APPLICATION_ADMIN_CLASS": "mcp_bridge.oauth.admin.ClientAdmin"}

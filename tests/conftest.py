@@ -58,8 +58,10 @@ def pytest_configure() -> None:
     With LANE, the test clients go the direct lane.
     Passwords and secrets of clients are hashed at once: Django's hasher is slow on purpose.
     The sources of the settings are the newsroom's: all other tests begin with the default ones.
+    gRPC's own library is to say errors alone, and not that a server has ended.
     Tests clear their cache: in a shared Redis each worker of xdist has a database of its own.
     """
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     options = dict(settings.MCP_BRIDGE)
     del options["SOURCES"]
     settings.MCP_BRIDGE = options

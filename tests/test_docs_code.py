@@ -25,6 +25,7 @@ from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route, serve
 from tests.support.serving import set_tool
+from tests.support.toolsets import serve_toolsets
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {
@@ -325,3 +326,26 @@ def test_throttling_settings_and_class_are_taken(settings: Any) -> None:
     throttle = run("throttling", "class SiteRateThrottle")["SiteRateThrottle"]
     assert issubclass(throttle, ToolRateThrottle)
     assert throttle().get_caller(None) == ("site", "")
+
+
+def test_toolsets_of_the_page_have_the_tools_that_it_says(settings: Any, user: Any) -> None:
+    def articles_get() -> str:
+        """Read an article."""
+        return ""
+
+    def articles_write() -> str:
+        """Write an article."""
+        return ""
+
+    settings.MCP_BRIDGE = run("toolsets", "TOOLSETS")["MCP_BRIDGE"]
+    functions = mcp_tool(read_only=True)(articles_get), mcp_tool(articles_write)
+    serve_toolsets(settings, settings.MCP_BRIDGE["TOOLSETS"], *functions)
+    for name, listed in (
+        ("editing", ["articles_get", "articles_write"]),
+        ("reading", ["articles_get"]),
+    ):
+        client = CheckedClient(user=user, path=f"/mcp/{name}")
+        assert [tool["name"] for tool in client.list_tools()] == listed
+    assert client.post("server/discover")["instructions"].startswith("Search before you answer.")
+    found = checks.run_checks(tags=["mcp_bridge"])
+    assert {each.id for each in found if not each.is_silenced()} == {"mcp_bridge.W095"}

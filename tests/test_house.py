@@ -29,6 +29,8 @@ TOP = {
     *("asgi.py", "signals.py", "urls.py", "urls_async.py", "views.py"),
     *("admin", "checks", "management", "migrations", "models", "static", "templates", "testing"),
     *("contrib", "oauth", "tokens"),
+    # For those who write services of gRPC, and their generated code.
+    *("annotations.binpb", "annotations.proto", "annotations_pb2.py"),
 }
 # The rooms, and the packages inside each.
 ROOMS: dict[str, set[str]] = {
@@ -36,7 +38,7 @@ ROOMS: dict[str, set[str]] = {
     "features": set(),
     "schemas": {"django", "validation"},
     "calls": set(),
-    "sources": {"in_process", "operations", "rest_framework"},
+    "sources": {"grpc", "in_process", "openapi", "operations", "rest_framework"},
     "registry": set(),
     "audit": set(),
     "access": set(),

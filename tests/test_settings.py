@@ -28,6 +28,7 @@ DEFAULTS: dict[str, Any] = {
     "RESOURCE": None,
     "AUTHORIZATION_SERVERS": [],
     "SCOPES": {},
+    "TOOLSETS": {},
     "DEFAULT_SCOPES": [],
     "REQUIRE_AUDIENCE": True,
     "ALLOW_ANONYMOUS": None,

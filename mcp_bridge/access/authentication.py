@@ -17,7 +17,7 @@ from rest_framework.throttling import BaseThrottle
 
 from mcp_bridge.access import throttling
 from mcp_bridge.access.credentials import audience_of
-from mcp_bridge.access.scopes import bearer_challenge
+from mcp_bridge.access.scopes import bearer_challenge, resource_of
 from mcp_bridge.access.throttling import ToolRateThrottle, retry_after_seconds
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import Context
@@ -109,7 +109,7 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
                 continue
             if found is not None:
                 user, auth = cast("tuple[User | None, object]", found)
-                if not _holds(user, auth):
+                if not _holds(user, auth, request):
                     is_refused = is_invalid = True
                     break
                 # Sets those of ``request`` as well. Some credentials are of no user.
@@ -221,9 +221,9 @@ def _unauthorized(request: Request, *, invalid: bool = False) -> UnauthorizedErr
     challenge = next((each for each in headers if each.split(" ")[0].lower() == scheme), first)
     is_bearer = challenge.startswith("Bearer")
     if is_bearer:
-        challenge = bearer_challenge(challenge, error="invalid_token" if invalid else "")
+        challenge = bearer_challenge(request, challenge, error="invalid_token" if invalid else "")
     elif conf.RESOURCE is not None:
-        challenge = f"{bearer_challenge()}, {challenge}"
+        challenge = f"{bearer_challenge(request)}, {challenge}"
     repeated = _is_repeated(request, "401")
     if not invalid:
         # The challenge names no error then (RFC 6750, section 3.1).
@@ -241,11 +241,13 @@ def _is_repeated(request: Request, status: str) -> bool:
     return throttling.is_repeated((), (status, *client))
 
 
-def _holds(user: User | None, auth: object) -> bool:
+def _holds(user: User | None, auth: object, request: HttpRequest) -> bool:
     """Return whether a credential that a class has taken is of an active user and for us."""
     if user is not None and user.is_authenticated and not user.is_active:
         return False
     audience = None if conf.RESOURCE is None else audience_of(auth)
     if audience is None:
         return True
-    return conf.RESOURCE in audience or not (audience or conf.REQUIRE_AUDIENCE)
+    # What is for the endpoint opens each of its toolsets, and what is for one opens that alone.
+    is_for_us = conf.RESOURCE in audience or resource_of(request) in audience
+    return is_for_us or not (audience or conf.REQUIRE_AUDIENCE)

@@ -16,6 +16,8 @@ from mcp_bridge.registry.registry import has_database, registry
 
 # What RFC 9728, section 3.1, puts between the host and the path of a resource.
 METADATA_PATH = "/.well-known/oauth-protected-resource"
+# The attribute of a request to the address of a toolset, with its name.
+TOOLSET = "mcp_toolset"
 
 
 def missing_scopes(scopes: Iterable[str], auth: object) -> list[str]:
@@ -37,40 +39,51 @@ def check_scopes(tool: Tool, context: Context) -> None:
             f"Nothing was run: {tool.name} needs the scopes {' '.join(scopes)}, and the credential "
             f"was not granted {' '.join(missing)}. Its user can grant them by connecting anew."
         )
-        challenge = bearer_challenge(error="insufficient_scope", scopes=scopes)
+        request, error = context.request, "insufficient_scope"
+        challenge = bearer_challenge(request, error=error, scopes=scopes)
         raise InsufficientScopeError(text, challenge, CallToolResult.error(text))
 
 
 def bearer_challenge(
-    challenge: str = 'Bearer realm="mcp"', *, error: str = "", scopes: Iterable[str] = ()
+    request: object,
+    challenge: str = 'Bearer realm="mcp"',
+    *,
+    error: str = "",
+    scopes: Iterable[str] = (),
 ) -> str:
     """
     Return a WWW-Authenticate header with all that a client needs to get a token.
 
-    Adds to a ``challenge`` of the scheme Bearer what it does not say: where the metadata of this
-    resource is (RFC 9728, section 5.1), the ``error`` (RFC 6750, section 3.1), and the scopes to
-    ask for, DEFAULT_SCOPES if none are given.
+    Adds to a ``challenge`` of the scheme Bearer what it does not say: where the metadata of the
+    resource is that was asked for (RFC 9728, section 5.1), the ``error`` (RFC 6750, section 3.1),
+    and the scopes to ask for, DEFAULT_SCOPES if none are given.
     """
     scope = " ".join(scopes or conf.DEFAULT_SCOPES)
-    parameters = {"error": error, "scope": scope, "resource_metadata": metadata_url()}
+    parameters = {"error": error, "scope": scope, "resource_metadata": metadata_url(request)}
     for name, value in parameters.items():
         if value and f"{name}=" not in challenge:
             challenge += f', {name}="{value}"'
     return challenge
 
 
-def metadata_url() -> str:
-    """Return the address of the metadata of RESOURCE (RFC 9728); "" where that is not set."""
-    if conf.RESOURCE is None:
+def resource_of(request: object) -> str | None:
+    """Return the resource that a request asks for: its toolset's, RESOURCE, or None where unset."""
+    return conf.resources.get(getattr(request, TOOLSET, None))
+
+
+def metadata_url(request: object) -> str:
+    """Return the address of the metadata (RFC 9728) of what a request asks for; "" for none."""
+    resource = resource_of(request)
+    if resource is None:
         return ""
-    url = urlsplit(conf.RESOURCE)
+    url = urlsplit(resource)
     return url._replace(path=METADATA_PATH + url.path.removesuffix("/")).geturl()
 
 
-def resource_metadata() -> dict[str, object]:
-    """Return the metadata of RESOURCE (RFC 9728, section 2), as far as it is set."""
+def resource_metadata(resource: str) -> dict[str, object]:
+    """Return the metadata of a resource (RFC 9728, section 2), as far as it is set."""
     metadata: dict[str, object] = {
-        "resource": conf.RESOURCE,
+        "resource": resource,
         "authorization_servers": list(conf.AUTHORIZATION_SERVERS),
         "scopes_supported": list(supported_scopes()),
         "bearer_methods_supported": ["header"],

@@ -126,6 +126,9 @@ class CandidatePages(BridgeAdmin):
 
     pages = {"candidates": "candidates/", "switch_on": "candidates/switch-on/"}
 
+    def list_context(self, request: HttpRequest) -> Context:
+        return super().list_context(request) | {"candidates": len(candidates())}
+
     def candidates_view(self, request: HttpRequest) -> HttpResponse:
         """Show a page of the candidates that are not switched on, none of which is built."""
         if not self.has_view_or_change_permission(request):

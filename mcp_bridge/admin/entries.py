@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,11 +15,12 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.access.throttling import ToolRateThrottle
+from mcp_bridge.admin.schema_tables import Row, parameters
 from mcp_bridge.features import AccessRule, Candidate, Tool
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry import tool_status
-from mcp_bridge.registry.definitions import current_definition
+from mcp_bridge.registry.definitions import current_definition, sent_definition, tokens_of
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
@@ -105,6 +107,27 @@ class Entry:
         """Where it is defined."""
         found = self.tool or self.candidate
         return found.source if found else ""
+
+    @property
+    def schemas(self) -> list[tuple[str, list[Row], str]]:
+        """Its schemas, each with a caption, as a table and as JSON text."""
+        definition = self.definition
+        captions = {"inputSchema": gettext("Parameters"), "outputSchema": gettext("Result")}
+        return [
+            (caption, parameters(schema), json.dumps(schema, indent=2, ensure_ascii=False))
+            for name, caption in captions.items()
+            if (schema := definition.get(name)) is not None
+        ]
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens of a model it takes when it is served."""
+        return 0 if self.shown is None else tokens_of(sent_definition(self.shown, LATEST))
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the definition in the code."""
+        return fingerprint(self.canonical_definition)
 
     @property
     def title(self) -> str:
@@ -201,11 +224,6 @@ class Entry:
     def canonical_definition(self) -> str:
         """The text that an approval is of; empty where the tool is gone."""
         return "" if self.tool is None else canonical_definition(self.tool)
-
-    @property
-    def fingerprint(self) -> str:
-        """The fingerprint of that text."""
-        return fingerprint(self.canonical_definition)
 
 
 def hints(of: Tool | Candidate) -> list[tuple[Promise, Promise]]:

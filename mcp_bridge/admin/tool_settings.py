@@ -23,11 +23,11 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.admin.audience import Audience, Audiences, may_view_users, named, tools_of
 from mcp_bridge.admin.base import Choices, Context
 from mcp_bridge.admin.call_records import FAILED, RAN, WEEK
-from mcp_bridge.admin.candidates import CandidatePages, candidates
+from mcp_bridge.admin.candidates import CandidatePages
 from mcp_bridge.admin.differences import changes
 from mcp_bridge.admin.entries import Entry, entries, where
-from mcp_bridge.admin.schema_tables import parameters
 from mcp_bridge.admin.scopes import ScopeFilter, set_scopes
+from mcp_bridge.admin.toolsets import ToolsetFilter, lengths
 from mcp_bridge.admin.try_tool.call import call, shown
 from mcp_bridge.admin.try_tool.forms import ArgumentsForm
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
@@ -141,9 +141,10 @@ class ToolSettingAdmin(CandidatePages):
         "calls_in_a_week",
         "served_title",
         "hints",
+        "tokens",
     ]
     list_editable = ["enabled"]
-    list_filter = [StatusFilter, "enabled", "restricted", ScopeFilter]
+    list_filter = [StatusFilter, "enabled", "restricted", ScopeFilter, ToolsetFilter]
     list_per_page = 100
     # Searched as models read them, which the rows alone do not know.
     search_fields = ["name", "title", "description"]
@@ -185,13 +186,13 @@ class ToolSettingAdmin(CandidatePages):
 
     def list_context(self, request: HttpRequest) -> Context:
         counted = Counter(entry.status for entry in entries())
-        context: Context = {
+        context = super().list_context(request) | {
             "may_view_users": may_view_users(request),
             "waiting": counted[ToolStatus.NEW] + counted[ToolStatus.CHANGED],
             "total": counted.total() - counted[ToolStatus.GONE],
             "off": counted[ToolStatus.DISABLED],
             "gone": counted[ToolStatus.GONE],
-            "candidates": len(candidates()),
+            "lengths": lengths(),
         }
         if self.can_link(request, PendingCall):
             pending = PendingCall.objects.filter(status=PendingCall.Status.WAITING)
@@ -210,15 +211,7 @@ class ToolSettingAdmin(CandidatePages):
             audience = Audiences([tool.access]).of(tool.access)
             context |= {"audience": audience, "who": who(entry, audience)}
             context["users"] = named(audience) if may_view_users(request) else []
-            definition = entry.definition
-            context["schemas"] = [
-                (caption, parameters(schema), json.dumps(schema, indent=2, ensure_ascii=False))
-                for caption, schema in [
-                    (gettext("Parameters"), definition["inputSchema"]),
-                    (gettext("Result"), definition.get("outputSchema")),
-                ]
-                if schema is not None
-            ]
+            context["schemas"] = entry.schemas
         if self.can_link(request, ToolCallRecord):
             context["recent"] = ToolCallRecord.objects.filter(tool=setting.name)[:10]
         if entry.waits:
@@ -332,6 +325,10 @@ class ToolSettingAdmin(CandidatePages):
     @admin.display(description=_("hints"))
     def hints(self, row: Any) -> str:
         return ", ".join(short for short, _full in row.entry.hints)
+
+    @admin.display(description=_("tokens"))
+    def tokens(self, row: Any) -> int:
+        return row.entry.tokens  # type: ignore[no-any-return]
 
     @admin.action(description=_("Switch on the selected tools"), permissions=["change"])
     def switch_on(self, request: HttpRequest, queryset: Tools) -> None:

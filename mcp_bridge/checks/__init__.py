@@ -22,7 +22,7 @@ System checks of the setting MCP_BRIDGE, of tools and what else is marked, and o
     W031  an address that is another view's   W032  CORS for origins that may not call
     W033  conditions of marks that /rpc does not keep
     W034  a mark on what is not registered    W035  a Context that callers of /rpc write
-    W036  marked methods of an unmarked class
+    W036  marked methods of an unmarked class W095  a toolset that names no tool
 
     E070  a view that cannot be a tool        E071  a URLconf that cannot be read
 
@@ -39,6 +39,14 @@ Of mcp_bridge.sources.ninja:
     E080  an operation that cannot be a tool
     W080  what no model is told of one        W081  a name that no operation has
 
+Of mcp_bridge.sources.openapi:
+
+    E060  a package that is missing           E061  a document that cannot be read
+    E062  a service that cannot be reached
+
+    W060  an operation that is no tool        W061  a pattern that means no operation
+    W062  a path that cannot be read
+
 Of mcp_bridge.oauth:
 
     E040  a resource that is not RESOURCE     E041  an issuer that is not listed
@@ -48,4 +56,11 @@ Of mcp_bridge.oauth:
     W040  tokens that open nothing            W041  a login page that is not there
     W042  registration for everybody          W043  a proxy that Django does not know of
     W044  tokens in the log
+
+Of mcp_bridge.sources.grpc:
+
+    E050  a descriptor set that is not read   E051  a marked method that cannot be a tool
+
+    W050  methods without descriptions        W051  a pattern of no method
+    W052  answers without an output schema
 """

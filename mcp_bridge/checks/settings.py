@@ -77,8 +77,13 @@ def _section(
             is_list = error["type"] in ("is_instance_of", "sequence_str")
             rule = "be a list" if is_list else error["msg"].partition(" should ")[2]
             wrong = f"must {rule}, not {cut(repr(error['input']), 100)}"
-            if error["type"] == "value_error":
-                wrong = str(error["ctx"]["error"])
+            match error["type"]:
+                case "value_error":
+                    wrong = str(error["ctx"]["error"])
+                case "missing":
+                    wrong = "must be given"
+                case "extra_forbidden":
+                    wrong = "is no option there is"
             yield _wrong(f"{place}[{key!r}]{path} {wrong}")
 
 

@@ -22,6 +22,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.registry.linting import lint
 from mcp_bridge.registry.registry import Snapshot, has_database, is_migrated, registry
+from mcp_bridge.registry.toolsets import unmatched
 
 # The modes of SQLite's BEGIN that take the lock for writing with it.
 _WRITING: Final = ("IMMEDIATE", "EXCLUSIVE")
@@ -61,6 +62,7 @@ def check_tools(
         *(each for tool in tools for each in lint(tool) if each.level > checks.INFO),
         *_throttles(tools),
         *_transactions(tools),
+        *_toolsets(tools),
     ]
 
 
@@ -91,6 +93,24 @@ def _permissions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
                 "permissions are made at run time, name mcp_bridge.W011 in "
                 "SILENCED_SYSTEM_CHECKS.".lstrip(),
                 id="mcp_bridge.W011",
+            )
+
+
+def _toolsets(tools: Snapshot) -> Iterator[checks.CheckMessage]:
+    """Warn of what TOOLSETS names and the code does not have."""
+    # Candidates too, which nobody may have switched on yet.
+    aliases = {name: offered.alias for name, offered in tools.candidates.items()}
+    aliases |= {tool.name: tool.source_alias for tool in tools}
+    known = [*aliases, *(f"source:{alias}" for alias in conf.SOURCES)]
+    for name, options in conf.toolsets.items():
+        for pattern in unmatched(options, aliases.items()):
+            meant = did_you_mean(pattern, known)
+            yield checks.Warning(
+                f"MCP_BRIDGE['TOOLSETS'][{name!r}] names {pattern!r}, and no tool of the code is "
+                "called so.",
+                hint=f"{meant} Give a tool's name as `manage.py mcp_tools` lists it, a pattern "
+                "such as 'articles_*', or 'source:' and a key of SOURCES.".lstrip(),
+                id="mcp_bridge.W095",
             )
 
 

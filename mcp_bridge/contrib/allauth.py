@@ -18,9 +18,9 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from mcp_bridge.access.addresses import is_https_or_loopback
 from mcp_bridge.access.credentials import bearer_token
 from mcp_bridge.access.scopes import supported_scopes
+from mcp_bridge.calls.addresses import is_https_or_loopback
 from mcp_bridge.conf import conf
 
 GRANT_TYPES = [Client.GrantType.AUTHORIZATION_CODE.value, Client.GrantType.REFRESH_TOKEN.value]
@@ -28,7 +28,7 @@ RESPONSE_TYPES = [Client.ResponseType.CODE.value]
 
 
 class InvalidTarget(OAuth2Error):  # type: ignore[misc]
-    """A resource that is not this endpoint (RFC 8707, section 2)."""
+    """A resource that is neither this endpoint nor a toolset (RFC 8707, section 2)."""
 
     error = "invalid_target"
     description = "There is no such resource."
@@ -95,7 +95,7 @@ class Adapter(DefaultOIDCAdapter):  # type: ignore[misc]
         return urlsplit(url).netloc in self.cimd_hosts
 
     def validate_resource_uris(self, *, uris: list[str], **kwargs: Any) -> None:
-        if any(uri != conf.RESOURCE for uri in uris):
+        if any(uri not in conf.resources.values() for uri in uris):
             asked = self.request.GET
             error = InvalidTarget(state=asked.get("state"))
             # By now, allauth has checked where an answer to the browser may go.

@@ -17,7 +17,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from rest_framework.exceptions import APIException
 
 import mcp_bridge
-from mcp_bridge.access.addresses import is_https_or_loopback
+from mcp_bridge.calls.addresses import is_https_or_loopback
 
 logger = logging.getLogger("mcp_bridge.contrib.jwks")
 

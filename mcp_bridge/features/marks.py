@@ -136,7 +136,10 @@ class ToolOptions:
             both[name] = () if self.public else tuple(needed)
         if both["permissions"] or both["scopes"]:
             both["public"] = False
-        return ToolOptions(**both)
+        merged = ToolOptions(**both)
+        # So that they can be under others in turn.
+        object.__setattr__(merged, "given", frozenset(both))
+        return merged
 
     @property
     def annotations(self) -> dict[str, bool]:

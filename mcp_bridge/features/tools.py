@@ -149,6 +149,8 @@ class Tool:
     code: CodeType | None = None
     # Where it is defined, for people: "newsroom/procedures.py:12". Never sent to clients.
     source: str = ""
+    # The key in SOURCES of where it comes from.
+    source_alias: str = ""
     # The function it is made of, likewise: "newsroom.procedures.publish".
     function: str = ""
     options: ToolOptions = ToolOptions()

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import mcp_bridge
-from mcp_bridge.access.addresses import is_https_or_loopback
+from mcp_bridge.calls.addresses import is_https_or_loopback
 from mcp_bridge.checks.urls import reachable
 from mcp_bridge.management.endpoint import Answer, Endpoint
 

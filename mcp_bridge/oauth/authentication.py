@@ -13,7 +13,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from mcp_bridge.conf import conf
+from mcp_bridge.access.scopes import resource_of
 from mcp_bridge.oauth.models import mark_used
 
 
@@ -44,7 +44,7 @@ class TokenAuthentication(BaseAuthentication):
         # For the address of the setting: that of the request may be another behind a proxy.
         # oauthlib reads all that can be iterated over, the body among it.
         headers = {name: each for name, each in request.META.items() if isinstance(each, str)}
-        asked = OAuthRequest(conf.RESOURCE or "", headers=headers)
+        asked = OAuthRequest(resource_of(request) or "", headers=headers)
         validator = oauth2_settings.OAUTH2_VALIDATOR_CLASS()
         if not validator.validate_bearer_token(token, [], asked):
             checksum = sha256(token.encode()).hexdigest()

@@ -20,7 +20,7 @@ from django.urls import NoReverseMatch, Resolver404, get_script_prefix, resolve,
 from oauth2_provider.dcr import AllowAllDCRPermission
 from oauth2_provider.settings import oauth2_settings
 
-from mcp_bridge.access.addresses import is_https_or_loopback
+from mcp_bridge.calls.addresses import is_https_or_loopback
 from mcp_bridge.checks.settings import check_settings, import_errors
 from mcp_bridge.conf import conf
 from mcp_bridge.oauth.registration import MetadataFetcher

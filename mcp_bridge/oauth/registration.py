@@ -20,13 +20,13 @@ from rest_framework.request import Request
 from rest_framework.throttling import AnonRateThrottle
 from rest_framework.views import APIView
 
-from mcp_bridge.access.addresses import is_https_or_loopback
 from mcp_bridge.access.throttling import (
     count_locally,
     count_or_none,
     make_throttle,
     retry_after_seconds,
 )
+from mcp_bridge.calls.addresses import is_https_or_loopback
 from mcp_bridge.oauth.consent import shown
 from mcp_bridge.protocol.text import cut
 

@@ -18,9 +18,14 @@ class InvalidTargetError(OAuth2Error):
     error = "invalid_target"
 
 
+def no_such_resource() -> str:
+    """Return the sentence for a client that asks for another resource."""
+    return f"Resources here are: {', '.join(conf.resources.values())}."
+
+
 class Validator(OAuth2Validator):
     """
-    Issue tokens for the endpoint, RESOURCE, and for no other resource.
+    Issue tokens for the endpoint, RESOURCE, for its toolsets, and for no other resource.
 
     A client that made itself known, and names no resource, gets a token for the endpoint: here it
     can want nothing else. One that an administrator has made gets what django-oauth-toolkit gives,
@@ -28,8 +33,8 @@ class Validator(OAuth2Validator):
     """
 
     def _validate_resource_uris(self, request: Request, resources: Sequence[str]) -> None:
-        if any(each != conf.RESOURCE for each in resources):
-            raise InvalidTargetError(f"The one resource here is {conf.RESOURCE}.", request=request)
+        if any(each not in conf.resources.values() for each in resources):
+            raise InvalidTargetError(no_such_resource(), request=request)
 
     def _check_and_set_request_resource(self, request: Request) -> None:
         super()._check_and_set_request_resource(request)

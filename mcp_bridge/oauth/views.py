@@ -16,7 +16,7 @@ from oauth2_provider.settings import oauth2_settings
 
 from mcp_bridge.conf import conf
 from mcp_bridge.oauth.consent import consent_context, protected
-from mcp_bridge.oauth.validator import InvalidTargetError
+from mcp_bridge.oauth.validator import InvalidTargetError, no_such_resource
 
 View = Callable[..., HttpResponse]
 
@@ -54,8 +54,9 @@ class AuthorizationView(views.AuthorizationView):
     template_name = "mcp_bridge/oauth/consent.html"
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        known = conf.resources.values()
         # Nobody has to log in for a token that will not be issued.
-        if any(each != conf.RESOURCE for each in request.GET.getlist("resource")):
+        if any(each not in known for each in request.GET.getlist("resource")):
             return self.refuse_resource(request)
         return super().dispatch(request, *args, **kwargs)
 
@@ -65,7 +66,7 @@ class AuthorizationView(views.AuthorizationView):
             _, credentials = self.validate_authorization_request(request)
         except OAuthToolkitError as exception:
             return self.error_response(exception, None)
-        text = f"The one resource here is {conf.RESOURCE}."
+        text = no_such_resource()
         error = InvalidTargetError(text, state=credentials.get("state"))
         uri = credentials["redirect_uri"]
         return self.error_response(OAuthToolkitError(error, redirect_uri=uri), None)
@@ -124,7 +125,7 @@ class ServerMetadataView(views.OAuthServerMetadataView):
 
     def get(self, request: HttpRequest, path: str = "") -> HttpResponse:
         issuer = oauth2_settings.oauth2_metadata_issuer(request)
-        known = {urlsplit(each).path for each in (issuer, conf.RESOURCE or "")}
+        known = {urlsplit(each).path for each in (issuer, *conf.resources.values())}
         if path and f"/{path}" not in known:
             raise Http404
         return super().get(request)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from time import monotonic
 from typing import Final, NamedTuple
 
@@ -68,11 +69,11 @@ class Candidates(Mapping[str, Offered]):
 
     def build(self, name: str) -> Tool:
         """Return the tool of a candidate. Raises NoTool, and KeyError where there is none."""
-        candidate = self[name].candidate
+        offered = self[name]
         with self._building:
             if name not in self._built:
                 try:
-                    self._built[name] = _build(candidate)
+                    self._built[name] = _build(*offered)
                 except Exception as exception:
                     # Views and types describe themselves with code that may raise anything.
                     self.errors[name] = first_line(exception)
@@ -112,7 +113,7 @@ class Candidates(Mapping[str, Offered]):
 NO_CANDIDATES: Final = Candidates({})
 
 
-def _build(candidate: Candidate) -> Tool:
+def _build(candidate: Candidate, alias: str) -> Tool:
     tool = candidate.build()
     if tool.name != candidate.name:
         raise ValueError(f"its source makes the tool {tool.name!r} of it")
@@ -121,7 +122,7 @@ def _build(candidate: Candidate) -> Tool:
             raise ValueError(
                 f"it takes or returns a secret, {secret!r}, so that only a mark makes it a tool"
             )
-    return tool
+    return replace(tool, source_alias=alias)
 
 
 def _gone(name: str) -> checks.CheckMessage:

@@ -21,9 +21,14 @@ logger = logging.getLogger("mcp_bridge.registry")
 _NULL: Final = {"type": "null"}
 
 
-def tokens_of(definition: Mapping[str, Any]) -> int:
-    """Return about how many tokens of a model's context a definition takes: a quarter of its bytes."""
-    return math.ceil(size_of(definition) / 4)
+def tokens_of(definition: Mapping[str, Any] | bytes) -> int:
+    """
+    Return about how many tokens of a model a definition takes: a quarter of its bytes.
+
+    It may be given as JSON text too, written as short as it can be.
+    """
+    size = len(definition) if isinstance(definition, bytes) else size_of(definition)
+    return math.ceil(size / 4)
 
 
 def sent_definition(tool: Tool, revision: Revision) -> dict[str, Any]:

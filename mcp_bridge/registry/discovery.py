@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from traceback import extract_tb
 from typing import Final, NamedTuple
 
@@ -61,7 +62,7 @@ def read_sources() -> Found:
             )
             continue
         try:
-            tools = source.tools()
+            tools = [replace(tool, source_alias=alias) for tool in source.tools()]
         except Exception as exception:
             messages.append(_unread(alias, exception))
             continue

@@ -2,13 +2,12 @@
 Checks of a tool's definition for what strict clients refuse, or models trip over.
 
 ``manage.py check`` shows the Warnings of ``lint()``, and ``manage.py mcp_tools --lint``, which they
-make fail, its Infos too; ``budget()`` says how much of a model's context the definition takes.
+make fail, its Infos too, and those of ``lint_list()``.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
@@ -20,7 +19,7 @@ from referencing import Registry
 from mcp_bridge.features import Tool
 from mcp_bridge.protocol import LATEST, JSONSchema
 from mcp_bridge.protocol.text import cut
-from mcp_bridge.registry.definitions import sent_definition
+from mcp_bridge.registry.definitions import sent_definition, tokens_of
 from mcp_bridge.schemas.validation.keywords import FORMATS, Bounded
 from mcp_bridge.schemas.validation.validator import MAX_BYTES, MAX_DEPTH, depth_of, size_of
 from mcp_bridge.schemas.walk import SchemaDocument
@@ -33,6 +32,12 @@ _FORMATS: Final = FormatChecker(formats=())
 _FORMATS.checkers = {
     name: check for name, check in FORMATS.checkers.items() if name not in ("date-time", "time")
 }
+
+# VS Code and Copilot refuse a request with more tools, and Claude Code warns of more tokens.
+MOST_TOOLS: Final = 128
+MOST_TOKENS: Final = 25_000
+# Of one tool: with ten such, a list is full.
+_MOST_OF_ONE: Final = MOST_TOKENS // 10
 
 # By the words for them: "input schema", "output schema".
 _Schemas = Mapping[str, JSONSchema]
@@ -72,13 +77,27 @@ def lint(tool: Tool) -> list[checks.CheckMessage]:
 
 
 def budget(tool: Tool) -> int:
-    """Return the bytes of the tool's definition in ``tools/list`` at the latest revision."""
-    return size_of(sent_definition(tool, LATEST))
+    """Return about how many tokens the tool takes in ``tools/list`` at the latest revision."""
+    return tokens_of(sent_definition(tool, LATEST))
 
 
-def tokens(size: int) -> int:
-    """Return about how many tokens of a model's context so many bytes of JSON take."""
-    return math.ceil(size / 4)
+def is_too_long(tools: int, tokens: int) -> bool:
+    """Return whether a list has more tools, or takes more tokens, than clients and models bear."""
+    return tools > MOST_TOOLS or tokens > MOST_TOKENS
+
+
+def lint_list(name: str, tools: int, tokens: int) -> list[checks.CheckMessage]:
+    """Return the message on a list that is too long, by the number of its tools and of tokens."""
+    if not is_too_long(tools, tokens):
+        return []
+    message = checks.Info(
+        f"{name}: {tools:,} tools take about {tokens:,} tokens; some clients refuse more than "
+        f"{MOST_TOOLS} tools, and some warn of more than {MOST_TOKENS:,} tokens.",
+        hint="Models read all of it with each request. Have clients choose a part of it: "
+        "MCP_BRIDGE['TOOLSETS'], docs/toolsets.md.",
+        id="mcp_bridge.I002",
+    )
+    return [message]
 
 
 def rule(hint: str, *, id: str, level: int = checks.WARNING) -> Callable[[_Find], _Find]:
@@ -188,3 +207,13 @@ def _parameters(tool: Tool, schemas: _Schemas) -> Iterator[str]:
     for name, schema in tool.input_schema.get("properties", {}).items():
         if not (isinstance(schema, Mapping) and str(schema.get("description", "")).strip()):
             yield f"its parameter {cut(name)!r} has no description"
+
+
+@rule(
+    "Models read it with each request: shorten its texts, or take fewer parameters.",
+    id="mcp_bridge.I003",
+    level=checks.INFO,
+)
+def _budgets(tool: Tool, schemas: _Schemas) -> Iterator[str]:
+    if (tokens := budget(tool)) > _MOST_OF_ONE and not any(_sizes(tool, schemas)):
+        yield f"its definition takes about {tokens:,} tokens, more than {_MOST_OF_ONE:,}"

@@ -22,14 +22,15 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.features.texts import has_current_text
 from mcp_bridge.models import Generation, ToolSetting
-from mcp_bridge.protocol import Revision
+from mcp_bridge.protocol import LATEST, Revision
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.registry import tool_status
 from mcp_bridge.registry.candidates import EFFORT, NO_CANDIDATES, Candidates, Chosen, unread
-from mcp_bridge.registry.definitions import sent_definition
+from mcp_bridge.registry.definitions import sent_definition, tokens_of
 from mcp_bridge.registry.discovery import read_sources
 from mcp_bridge.registry.pages import Page, PageCache, cut
 from mcp_bridge.registry.tool_status import ToolStatus
+from mcp_bridge.registry.toolsets import DEFAULT, members
 
 logger = logging.getLogger("mcp_bridge.approval")
 
@@ -40,8 +41,11 @@ class Snapshot:
 
     ``messages`` are those of the sources on tools that are left out or could be better,
     ``candidates`` what an administrator may switch on; ``has_public`` is true if an anonymous
-    caller may use one of the tools.
+    caller may use one of the tools. ``toolset`` is the name of the toolset whose tools these are,
+    or None where they are all there are.
     """
+
+    toolset: str | None = None
 
     def __init__(
         self,
@@ -70,6 +74,7 @@ class Snapshot:
         is_asked = any(rule.predicate is not None for rule in rules)
         self.by_rule = None if is_asked else tuple(rules.values())
         self._pages = PageCache()
+        self._toolsets: dict[str, Snapshot] = {}
 
     @cached_property
     def _current(self) -> frozenset[Tool]:
@@ -87,6 +92,34 @@ class Snapshot:
     def __len__(self) -> int:
         return len(self.tools)
 
+    def of(self, toolset: str | None) -> Snapshot | None:
+        """
+        Return the tools of a toolset, made when they are first asked for; None for an unknown one.
+
+        Without a name they are those of DEFAULT, or of no toolset where the setting has none of
+        that name.
+        """
+        name = toolset or DEFAULT
+        if name not in conf.toolsets:
+            return None if toolset else self
+        if name == self.toolset:
+            return self
+        found = self._toolsets.get(name)
+        if found is None:
+            found = Snapshot(members(conf.toolsets[name], self))
+            found.toolset = name
+            # Each definition is written once, and all pages are kept within one bound.
+            found._definition, found._translation = self._definition, self._translation
+            found._pages = self._pages
+            self._toolsets[name] = found
+        return found
+
+    def lists(self) -> dict[str | None, Snapshot]:
+        """Return what clients can list: each toolset, and all tools where there is no DEFAULT."""
+        names: list[str | None] = [*conf.toolsets]
+        found = {name: self.of(name) for name in (names if DEFAULT in names else [None, *names])}
+        return {name: part for name, part in found.items() if part is not None}
+
     def following(self, name: str) -> Iterator[Tool]:
         """Return the tools that come after ``name``, whether or not a tool has that name."""
         return iter(self._ordered[bisect_right(self._ordered, name, key=attrgetter("name")) :])
@@ -100,7 +133,7 @@ class Snapshot:
         Pages are kept by what they depend on, and not by who asks.
         """
         language = get_language() if self._translated else None
-        key = (rules, position, revision, language, conf.PAGE_SIZE, conf.PAGE_BYTES)
+        key = (self.toolset, rules, position, revision, language, conf.PAGE_SIZE, conf.PAGE_BYTES)
         page = self._pages.get(key)
         if page is None:
             start = self.following(position) if isinstance(position, str) else iter(self)
@@ -125,6 +158,10 @@ class Snapshot:
         if tool in self._translated:
             return self._translation(tool, revision, get_language())
         return self._definition(tool, revision)
+
+    def tokens(self) -> int:
+        """Return about how many tokens of a model the definitions of all tools take."""
+        return sum(tokens_of(self.written(tool, LATEST)) for tool in self)
 
 
 def _definition(tool: Tool, revision: Revision, language: str | None = None) -> bytes:
@@ -228,7 +265,10 @@ class Registry:
     def _read_sources(self) -> Snapshot:
         """Return the tools of the code, with the candidates, which are read on first use."""
         with self._building:
-            sources = settings.ROOT_URLCONF, conf.SOURCES, conf.TOOL_NAME_STYLE, conf.EXPOSE
+            sources = (
+                *(settings.ROOT_URLCONF, conf.SOURCES, conf.TOOL_NAME_STYLE),
+                *(conf.EXPOSE, conf.TOOLSETS),
+            )
             # Only tests change these while a process runs.
             known, began = self._of_code, monotonic()
             if known is None or self._built_from != sources or began >= self._build_again:

@@ -18,12 +18,17 @@ Send: TypeAlias = Callable[[JSONObject], None]
 
 @dataclass(slots=True)
 class Endpoint:
-    """What an endpoint serves; ``server_info`` is MCP's Implementation, in the active language."""
+    """
+    What an endpoint serves; ``server_info`` is MCP's Implementation, in the active language.
+
+    ``instructions`` are what a model should know about the tools as a whole, if there is anything.
+    """
 
     snapshot: Snapshot
     policy: AccessPolicy
     server_info: JSONObject
     capabilities: JSONObject
+    instructions: str | None
 
 
 def always(endpoint: Endpoint, request: Request, context: Context) -> bool:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from django.utils.functional import Promise
 
-from mcp_bridge.access.policy import DEFAULT_POLICY, AccessPolicy, load_policy
+from mcp_bridge.access.policy import DEFAULT_POLICY, AccessPolicy, load_policy, opened_by
 from mcp_bridge.calls.errors import reraise
 from mcp_bridge.calls.places import alternate, in_thread, on_loop
 from mcp_bridge.conf import conf
@@ -39,7 +39,7 @@ def initialize(endpoint: Endpoint, request: Request, context: Context, send: Sen
         "protocolVersion": negotiate(requested).version,
         "capabilities": endpoint.capabilities,
         "serverInfo": endpoint.server_info,
-        **_instructions(),
+        **_instructions(endpoint),
     }
 
 
@@ -48,7 +48,7 @@ def discover(endpoint: Endpoint, request: Request, context: Context, send: Send)
     return {
         "supportedVersions": SUPPORTED_VERSIONS,
         "capabilities": endpoint.capabilities,
-        **_instructions(),
+        **_instructions(endpoint),
         **cacheable(request.revision),
     }
 
@@ -58,8 +58,9 @@ def ping(endpoint: Endpoint, request: Request, context: Context, send: Send) -> 
     return {}
 
 
-def _instructions() -> JSONObject:
-    return {} if conf.INSTRUCTIONS is None else {"instructions": str(conf.INSTRUCTIONS)}
+def _instructions(endpoint: Endpoint) -> JSONObject:
+    text = endpoint.instructions
+    return {} if text is None else {"instructions": str(text)}
 
 
 class MCPServer(Endpoint):
@@ -85,11 +86,39 @@ class MCPServer(Endpoint):
         self.snapshot = snapshot if snapshot is not None else registry.snapshot
         self.policy = policy or load_policy()
         self.capabilities = self.server_capabilities
+        self.instructions = conf.INSTRUCTIONS
         self.server_info = info = dict(conf.server_info)
         for name, value in info.items():
             if isinstance(value, Promise):
                 # In the language of the request.
                 info[name] = str(value)
+
+    def choose(self, toolset: str | None) -> bool:
+        """
+        Serve the tools of a toolset alone, in its own words; return False for an unknown one.
+
+        Without a name it is the toolset of an endpoint that chooses none.
+        """
+        snapshot = self.snapshot.of(toolset)
+        if snapshot is None:
+            return False
+        if snapshot.toolset is not None:
+            self.snapshot = snapshot
+            options = conf.toolsets[snapshot.toolset]
+            self.instructions = options.get("instructions", self.instructions)
+            if "title" in options:
+                self.server_info = {**self.server_info, "title": str(options["title"])}
+        return True
+
+    def usable_toolsets(self, context: Context) -> list[str]:
+        """Return the names of the toolsets of which the caller may use a tool."""
+        tools = opened_by(context.auth, self.snapshot)
+        allowed = frozenset(self.policy.filter(tools, context))
+        return [
+            name
+            for name in conf.toolsets
+            if (part := self.snapshot.of(name)) and not allowed.isdisjoint(part)
+        ]
 
     @classmethod
     def known(cls) -> MCPServer | None:

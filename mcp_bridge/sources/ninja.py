@@ -41,6 +41,11 @@ except ImportError as exception:
 _OPTIONS: Final = ("auth", "operations", "output_schemas", "prefix", "urlconf")
 # Ninja's own, which judge the user of the request alone.
 _OF_SESSION: Final = (SessionAuth, SessionAuthSuperUser)
+# What to do about authentication of the site's own.
+_HOW: Final = (
+    "Say in OPTIONS['auth'] what request.auth shall be: the dotted path of a function of the "
+    "ToolCall, such as mcp_bridge.sources.ninja.caller, which lets every authenticated user in."
+)
 
 
 def caller(call: ToolCall) -> Any:
@@ -96,27 +101,36 @@ class NinjaSource(Source):
         }
         auth = options.get("auth")
         self._auth: Callable[[Any], Any] | None = auth and import_string(auth)
+        # Those of the tools: a redirect may lead there.
+        self._callbacks = set[object]()
 
     def tools(self) -> Sequence[Tool]:
         tools, used = [], set[str]()
         documents: dict[int, _Document] = {}
+        self._callbacks.clear()
         for endpoint in self._endpoints():
             name = tool_name(endpoint.own_name)
-            pattern = next((each for each in self._named if fnmatchcase(name, each)), None)
+            named = [each for each in self._named if fnmatchcase(name, each)]
+            used.update(named)
             options = options_of(endpoint.operation.view_func)
-            if pattern is not None:
-                used.add(pattern)
-                given = self._named[pattern]
-                options = given if options is None else options.under(given)
+            try:
+                # Of an option, that of a later pattern wins, and the mark's own over all.
+                for pattern in reversed(named):
+                    given = self._named[pattern]
+                    options = given if options is None else options.under(given)
+            except ValueError as exception:
+                self._withhold(f"{name} ({endpoint})", f"its marks disagree: {exception}")
+                continue
             if options is None or not is_exposed(endpoint.operation.view_func, options):
                 continue
-            if endpoint.operation.deprecated and pattern is None:
+            if endpoint.operation.deprecated and not named:
                 continue
             api = endpoint.operation.api
             document = documents.setdefault(id(api), _Document(api, ""))
             tool = self._tool(endpoint, name, options, document)
             if tool is not None:
                 tools.append(tool)
+                self._callbacks.add(endpoint.route.callback)
         for pattern in self._named.keys() - used:
             self.messages.append(
                 checks.Warning(
@@ -185,21 +199,15 @@ class NinjaSource(Source):
             return None
         except Exception as exception:
             # Types describe themselves with code of the site's own, which may raise anything.
-            hint = "Change the operation, or take it out of the tools."
-            if isinstance(exception, _Unjudged):
-                hint = (
-                    "Say in OPTIONS['auth'] what request.auth shall be: the dotted path of a "
-                    "function of the ToolCall, such as mcp_bridge.sources.ninja.caller, which "
-                    "lets every authenticated user in."
-                )
-            self.messages.append(
-                checks.Error(
-                    f"{named} ({endpoint}) is not served: {first_line(exception)}.",
-                    hint=hint,
-                    id="mcp_bridge.E080",
-                )
-            )
+            where, why = f"{named} ({endpoint})", first_line(exception)
+            self._withhold(where, why, *([_HOW] if isinstance(exception, _Unjudged) else []))
             return None
+
+    def _withhold(
+        self, where: str, why: str, hint: str = "Change the operation, or take it out of the tools."
+    ) -> None:
+        text = f"{where} is not served: {why}."
+        self.messages.append(checks.Error(text, hint=hint, id="mcp_bridge.E080"))
 
     def _lets_in(self, operation: Operation) -> Callable[[Context], object] | None:
         """
@@ -209,7 +217,7 @@ class NinjaSource(Source):
         """
         if not operation.auth_callbacks:
             return None
-        own = [each for each in operation.auth_callbacks if not isinstance(each, _OF_SESSION)]
+        own = _of_the_site(operation)
         if own and self._auth is None:
             kind = own[0] if isinstance(own[0], type) else type(own[0])
             raise _Unjudged(f"its authentication is the site's own ({kind.__name__})")
@@ -241,12 +249,14 @@ class NinjaSource(Source):
             urlconf=self.options.get("urlconf"),
             prepare=prepare,
             view=copy.run,
+            callbacks=self._callbacks,
         )
 
     def _authenticator(self, operation: Operation) -> Callable[[InProcessRequest], Any]:
         """Return what gives ``request.auth`` of a call: as ``auth`` says, or as sessions do."""
-        if self._auth is not None:
-            auth = self._auth
+        auth = self._auth
+        # A session's class of the site's own can be asked, and nobody is asked in its place.
+        if auth is not None and _of_the_site(operation):
             return lambda request: auth(request.mcp_call)
         judges: list[Any] = list(operation.auth_callbacks)
 
@@ -255,6 +265,11 @@ class NinjaSource(Source):
             return next(filter(None, found), None)
 
         return authenticate
+
+
+def _of_the_site(operation: Operation) -> list[Any]:
+    """Return the authentication of an operation that looks at other credentials than a session."""
+    return [each for each in operation.auth_callbacks if not isinstance(each, _OF_SESSION)]
 
 
 class _Unjudged(ValueError):

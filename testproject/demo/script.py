@@ -87,9 +87,28 @@ class Script:
         self.say(f"authors_articles, a view of the REST API: {written[0]['title']!r} is the newest")
         pictures = await reader.call("media_list")
         await reader.image("media_show", media=pictures[0]["id"])
+        await self._archive(reader)
         await self._statistics(reader)
+        await self._weather(reader)
         refused = await reader.refusal("articles_delete", slug=found["hits"][0]["slug"])
         self.say(f"articles_delete: refused as if it did not exist, {refused!r}")
+
+    async def _weather(self, reader: Visitor) -> None:
+        forecast = await reader.call("weather_forecasts_read", place="Fairhaven", days=2)
+        today = forecast["days"][0]
+        self.say(
+            "weather_forecasts_read, an operation of another service: "
+            f"{forecast['place']}, {today['sky']}, {today['degrees']} degrees"
+        )
+        text = await reader.failure("weather_forecasts_read", place="fairhaven")
+        self.say(f"    in the words of that service: {text}")
+
+    async def _archive(self, reader: Visitor) -> None:
+        found = await reader.call("print_archive_find_pages", words="harbour")
+        expect(found["total"] == "2", "two pages of the archive, counted as ProtoJSON does")
+        self.say("print_archive_find_pages, of the archive's gRPC service:")
+        for page in found["pages"]:
+            self.say(f"    {page['id']}: {page['headline']}")
 
     async def _statistics(self, reader: Visitor) -> None:
         rows = await reader.call("statistics_table", by="section")
@@ -118,6 +137,11 @@ class Script:
         self.say("articles_draft with three mistakes: all are named at once")
         for line in lines:
             self.say(f"    {line}")
+        legacy = editor.client.protocol_version == ERAS["legacy"]
+        page = "1999-08-12/2" if legacy else "1962-03-14/3"
+        order = await editor.call("print_archive_order_scan", page=page, resolution=300)
+        expect(order["ordered_by"] == "editor", "the archive to hear who calls")
+        self.say(f"print_archive_order_scan: the archive scans {page} for {order['ordered_by']}")
         await self._publish(editor)
         await self._failing(editor)
 

@@ -22,7 +22,10 @@ from django.test.utils import override_settings
 
 from mcp_bridge.tokens.models import Token
 from testproject.authorization import authorization
+from testproject.newsroom.archive import with_archive
+from testproject.newsroom.archive.service import PrintArchive, served
 from testproject.newsroom.seeding.users import USERS
+from testproject.newsroom.weather.source import weather_source
 
 HOST = "127.0.0.1"
 
@@ -40,9 +43,20 @@ def fresh_newsroom() -> Iterator[None]:
             connection.close()
 
 
-def served_at(url: str) -> AbstractContextManager[None]:
-    """The newsroom, where clients can log in: its settings have to say where it is served."""
-    return override_settings(**authorization(url, settings.MCP_BRIDGE))
+@contextmanager
+def served_archive() -> Iterator[None]:
+    """The archive's own server, in threads of this process, and its methods among the tools."""
+    with (
+        served(PrintArchive()) as address,
+        override_settings(MCP_BRIDGE=with_archive(settings.MCP_BRIDGE, address)),
+    ):
+        yield
+
+
+def served_at(url: str, weather: str) -> AbstractContextManager[None]:
+    """The newsroom, whose settings have to say where it is served and where the weather is."""
+    sources = settings.MCP_BRIDGE["SOURCES"] | {"weather": weather_source(weather)}
+    return override_settings(**authorization(url, settings.MCP_BRIDGE | {"SOURCES": sources}))
 
 
 def _use_database(path: Path) -> None:

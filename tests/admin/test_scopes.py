@@ -254,7 +254,8 @@ def test_words_take_permissions_of_their_own(administrator: Administrator) -> No
 
 
 def test_the_pages_cost_the_same_however_many_scopes_there_are(settings: Any) -> None:
-    settings.MCP_BRIDGE = {}
+    # On a busy machine a page takes longer than what is known holds, which is a query more.
+    settings.MCP_BRIDGE = {"STATE_MAX_AGE": 600}
     ToolSetting.objects.all().delete()
     administrator = Administrator()
 

@@ -40,8 +40,8 @@ def run(command: str, *arguments: str) -> tuple[str, str]:
 def test_mcp_tools_lists_all_whoever_may_use_them() -> None:
     out, err = run("mcp_tools")
     listed = [line for line in out.splitlines() if line and not line.startswith(" ")]
-    assert listed[:-1] == sorted([*TOOLS, *HIDDEN])
-    assert f"{len(TOOLS) + 3} of {len(TOOLS) + 3} tools." in listed[-1]
+    assert listed[:-2] == sorted([*TOOLS, *HIDDEN])
+    assert f"{len(TOOLS) + 3} of {len(TOOLS) + 3} tools." in listed[-2]
     assert err == ""
 
 
@@ -58,8 +58,8 @@ def test_mcp_tools_says_where_a_tool_is_and_who_may_use_it() -> None:
 def test_mcp_tools_of_a_user_are_what_the_user_sees(user: Any) -> None:
     out, _ = run("mcp_tools", "--user", "ada")
     listed = [line for line in out.splitlines() if line and not line.startswith(" ")]
-    assert listed[:-1] == TOOLS
-    assert "for ada" in listed[-1]
+    assert listed[:-2] == TOOLS
+    assert "for ada" in listed[-2]
 
 
 @pytest.mark.django_db
@@ -354,3 +354,31 @@ def test_users_are_found_by_the_name_they_log_in_with() -> None:
     get_user_model().objects.create_user("Ada.Lovelace@example.com")
     out, _ = run("mcp_tools", "--user", "Ada.Lovelace@example.com")
     assert "for Ada.Lovelace@example.com" in out
+
+
+def test_mcp_tools_says_how_many_tokens_tools_and_lists_take(settings: Any) -> None:
+    settings.MCP_BRIDGE = {
+        "TOOLSETS": {"sums": ["add"], "reading": {"tools": ["*"], "read_only": True}}
+    }
+    set_tool("echo", enabled=False)
+    tools = json.loads(run("mcp_tools", "--json")[0])
+    add = next(tool for tool in tools if tool["name"] == "add")
+    assert add["toolsets"] == ["sums", "reading"]
+    total = sum(tool["tokens"] for tool in tools if tool["name"] != "echo")
+    reading = sum(tool["tokens"] for tool in tools if "reading" in tool["toolsets"])
+    out, _ = run("mcp_tools")
+    assert f"    tokens: {add['tokens']}\n" in out
+    assert out.splitlines()[-3:] == [
+        f"All tools: {len(tools) - 1} on, about {total:,} tokens (bytes / 4).",
+        f"Toolset sums: 1 on, about {add['tokens']} tokens (bytes / 4).",
+        f"Toolset reading: 2 on, about {reading} tokens (bytes / 4).",
+    ]
+
+
+def test_mcp_tools_of_a_toolset(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"TOOLSETS": {"sums": ["add"]}}
+    out, _ = run("mcp_tools", "--toolset", "sums")
+    assert [line for line in out.splitlines() if line and not line.startswith(" ")][0] == "add"
+    assert "All tools" not in out
+    with pytest.raises(CommandError, match=r"no toolset 'sum'. Did you mean 'sums'\?"):
+        run("mcp_tools", "--toolset", "sum")

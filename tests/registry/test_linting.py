@@ -13,7 +13,8 @@ from django.test import override_settings
 from pydantic import Field
 
 from mcp_bridge.features.tools import Tool
-from mcp_bridge.registry.linting import RULES, budget, lint, tokens
+from mcp_bridge.registry.definitions import tokens_of
+from mcp_bridge.registry.linting import RULES, budget, lint, lint_list
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing.serving import serve
 from testproject import settings as newsroom
@@ -73,6 +74,7 @@ ERRORS = {
     "list of types": ({"input_schema": holding({"type": ["string", "null"]})}, "W014"),
     "null in enum": ({"input_schema": holding({"type": "string", "enum": ["", None]})}, "W014"),
     "null among items": ({"output_schema": holding({"items": {"type": ["null"]}})}, "W014"),
+    "large for a model": ({"description": "x" * 10_000}, "I003"),
     "undescribed": ({"input_schema": {**holding({"description": " "})}}, "I001"),
 }
 
@@ -161,16 +163,14 @@ def test_lint_of_the_newsroom_is_clean_and_tells_what_the_tools_cost() -> None:
     lines = run("--fail-level", "INFO").splitlines()
     total = sum(budget(each) for each in registry.discovered)
     assert len(lines) == len(registry.discovered) + 1
-    assert lines[-1].startswith(f"{len(registry.discovered)} tools take {total} bytes: about ")
-    assert "tokens (bytes / 4, an approximation)" in lines[-1]
+    count = len(registry.discovered)
+    assert lines[-1] == f"All tools: {count} on, about {total:,} tokens (bytes / 4)."
 
 
 def test_lint_shows_the_largest_definition_first(settings: Any) -> None:
     serve(settings, giving(int, 1), taking(Annotated[int, Field(description="x" * 400)]))
     largest, other, _ = run().splitlines()
-    assert largest.split() == [
-        str(budget(served("take"))), "bytes,", str(tokens(budget(served("take")))), "tokens", "take"
-    ]  # fmt: skip
+    assert largest.split() == [str(budget(served("take"))), "tokens", "take"]
     assert other.endswith("  give")
 
 
@@ -197,6 +197,28 @@ def test_lint_is_silent_on_what_the_site_silenced(settings: Any) -> None:
     assert "I001" not in run("--fail-level", "INFO")
 
 
-@pytest.mark.parametrize(("size", "about"), [(0, 0), (1, 1), (4, 1), (5, 2), (4000, 1000)])
-def test_tokens_are_bytes_by_four(size: int, about: int) -> None:
-    assert tokens(size) == about
+@pytest.mark.parametrize(("text", "about"), [("", 2), ("a", 3), ("é", 3), ("x" * 88, 24)])
+def test_tokens_are_bytes_by_four(text: str, about: int) -> None:
+    assert tokens_of({"a": text}) == about
+
+
+def test_a_list_is_too_long_by_its_tools_or_by_its_tokens() -> None:
+    assert lint_list("All tools", 128, 25_000) == []
+    for too_long in ((129, 1), (1, 25_001)):
+        (message,) = lint_list("All tools", *too_long)
+        assert (message.id, message.level) == ("mcp_bridge.I002", checks.INFO)
+    assert message.msg.startswith("All tools: 1 tools take about 25,001 tokens")
+
+
+def test_lint_names_each_list_that_is_too_long(settings: Any) -> None:
+    toolsets = {"some": ["give_1", "give_2"], "most": ["give_*"]}
+    settings.MCP_BRIDGE = {"TOOLSETS": toolsets}
+    functions = [giving(int, 1) for _ in range(130)]
+    for number, function in enumerate(functions):
+        function.__name__ = f"give_{number}"
+    serve(settings, *functions)
+    assert [line[:40] for line in run().splitlines() if "I002" in line] == [
+        "INFO mcp_bridge.I002: All tools: 130 too",
+        "INFO mcp_bridge.I002: Toolset most: 130 ",
+    ]
+    assert "I002" not in run("--toolset", "some")

@@ -98,7 +98,8 @@ class Run:
         """Do what docs/installation.md says, and add the file of the ten procedures."""
         shutil.copy(HERE / self.site.procedures, self.folder / "procedures.py")
         source = {"BACKEND": SOURCE, "OPTIONS": {"servers": ["procedures.server"]}}
-        bridge = {"SOURCES": {"site": source}, **self.site.bridge}
+        own = self.site.interface.sources if self.site.interface else {}
+        bridge = {"SOURCES": {"site": source, **own}, **self.site.bridge}
         apps = ["mcp_bridge"] + ["mcp_bridge.tokens"] * (self.site.token_url is None)
         installed = "from django.conf import settings; print(settings.INSTALLED_APPS)"
         if "'rest_framework'" not in self.manage("shell", "-v", "0", "-c", installed):

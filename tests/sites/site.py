@@ -19,6 +19,35 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Interface:
+    """
+    The site's own interfaces for programs, of which all operations are served as tools.
+
+    ``values`` are what parameters are given, by name: each at least once, and together the first
+    ones; ``calls`` are the arguments of single tools instead. ``differs`` are patterns of names of
+    tools that answer otherwise than over HTTP, each with the reason. ``credential`` is code: the
+    function ``credential(user)`` returns the META of requests of a user beside the session.
+    """
+
+    sources: dict[str, dict[str, object]]
+    """Of MCP_BRIDGE["SOURCES"], with names that begin with ``api_`` alone."""
+    values: dict[str, list[object]] = field(default_factory=dict)
+    calls: dict[str, list[dict[str, object]]] = field(default_factory=dict)
+    differs: dict[str, str] = field(default_factory=dict)
+    credential: str = "def credential(user): return {}"
+    confirmed: tuple[Call, ...] = ()
+    """Calls through the official client, each of which asks its user first."""
+    refused: tuple[Call, ...] = ()
+    """Calls through the official client that are errors; the text is the site's own."""
+
+
+REST_FRAMEWORK = {
+    "BACKEND": "mcp_bridge.sources.rest_framework.RESTFrameworkSource",
+    "OPTIONS": {"views": {"*": {}}, "prefix": "api_"},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """
     A site that knows nothing of the bridge.
@@ -51,10 +80,11 @@ class Site:
     pages: tuple[str, ...]
     """Addresses that must answer as before, byte for byte."""
     listed: dict[str, set[str]]
-    """The tools that each user sees."""
+    """The tools that each user sees, but for those of the interface."""
     calls: tuple[Call, ...]
     publish: Call
     """A call that asks its user first, by a tool marked ``confirm``."""
+    interface: Interface | None = None
     env: dict[str, str] = field(default_factory=dict)
 
 

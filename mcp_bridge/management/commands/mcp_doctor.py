@@ -25,7 +25,9 @@ from mcp_bridge.conf import conf
 from mcp_bridge.management.base import TablesCommand, named_user
 from mcp_bridge.management.endpoint import Endpoint, Unreachable
 from mcp_bridge.management.probes import PROBES, Finding, Findings, error, info, ok, warning
+from mcp_bridge.registry.linting import lint_list
 from mcp_bridge.registry.registry import registry, unapplied
+from mcp_bridge.registry.toolsets import title_of
 from mcp_bridge.sources.base import first_line
 from mcp_bridge.views import AsyncMCPView
 
@@ -94,7 +96,7 @@ def migrations() -> Findings:
 
 
 def tools() -> Findings:
-    """Whether any tool is served."""
+    """Whether any tool is served, and not too many for one list."""
     discovered, served = len(registry.discovered), len(registry.snapshot)
     if not served:
         yield warning(
@@ -103,6 +105,9 @@ def tools() -> Findings:
         )
     else:
         yield ok(f"{served} of {discovered} tools are served.")
+    for name, part in registry.snapshot.lists().items():
+        for each in lint_list(title_of(name), len(part), part.tokens()):
+            yield info(each.msg, str(each.hint))
     own_loops = [tool.name for tool in registry.snapshot if tool.is_async]
     views = endpoints().values()
     is_async = any(issubclass(view, AsyncMCPView) for view in views)

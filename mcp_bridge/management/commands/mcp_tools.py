@@ -3,26 +3,29 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from json import dumps
+from typing import NamedTuple
 
 from django.core import checks
 from django.core.management.base import CommandError, CommandParser
 
 from mcp_bridge.access.policy import visible
+from mcp_bridge.conf import conf
 from mcp_bridge.features import Candidate, Tool
-from mcp_bridge.management.base import TablesCommand, named_user
+from mcp_bridge.management.base import TablesCommand, check_names, named_user
 from mcp_bridge.management.missing import why_missing
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry.definitions import sent_definition
-from mcp_bridge.registry.linting import budget, tokens
+from mcp_bridge.registry.linting import budget, lint_list
 from mcp_bridge.registry.linting import lint as lint_tool
 from mcp_bridge.registry.registry import Snapshot, registry
-from mcp_bridge.registry.tool_status import ToolStatus, read_settings, status_of
+from mcp_bridge.registry.tool_status import ToolStatus, read_settings, status_of, with_settings
+from mcp_bridge.registry.toolsets import DEFAULT, members, title_of
 
 
 class Command(TablesCommand):
     help = (
-        "List the tools: from which file and line, who may use them, whether they are on, and what "
-        "is left out and why."
+        "List the tools: from which file and line, who may use them, whether they are on, how many "
+        "tokens of a model they take, and what is left out and why."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -35,6 +38,7 @@ class Command(TablesCommand):
             help="Instead, the operations without a mark that an administrator may switch on, none "
             "of which is built.",
         )
+        parser.add_argument("--toolset", help="Only the tools of this toolset.")
         parser.add_argument("--json", action="store_true", help="As JSON, schemas included.")
         parser.add_argument(
             "--lint",
@@ -54,6 +58,7 @@ class Command(TablesCommand):
         *,
         user: str | None,
         candidates: bool,
+        toolset: str | None,
         json: bool,
         lint: bool,
         fail_level: str,
@@ -66,33 +71,25 @@ class Command(TablesCommand):
             return
         caller = None if user is None else named_user(user)
         tools = list(discovered if caller is None else visible(caller))
+        lists: list[str | None] = [*conf.toolsets]
+        if toolset is not None:
+            check_names("toolset", [toolset], conf.toolsets)
+            tools, lists = list(members(conf.toolsets[toolset], tools)), [toolset]
+        elif DEFAULT not in lists:
+            lists.insert(0, None)
+        rows = _rows(tools)
         if lint:
             found = [*discovered.messages, *(each for tool in tools for each in lint_tool(tool))]
-            self._report(found, tools, getattr(checks, fail_level))
+            self._report(found, rows, lists, getattr(checks, fail_level))
             return
-        settings = read_settings()
-        listed = [(tool, status_of(tool, settings.get(tool.name))) for tool in tools]
         if json:
-            described = [
-                {
-                    **sent_definition(tool, LATEST),
-                    "source": tool.source,
-                    "public": tool.access.public,
-                    "permissions": list(tool.access.permissions),
-                    "status": status,
-                }
-                for tool, status in listed
-            ]
-            self.stdout.write(dumps(described, indent=2))
+            self.stdout.write(dumps([row.to_json() for row in rows], indent=2))
             return
-        for tool, status in listed:
-            self.stdout.write(self.style.MIGRATE_HEADING(tool.name))
-            self.stdout.write(f"    source: {tool.source}\n    access: {tool.access.words}")
-            self._write_hints(tool)
-            if status is not ToolStatus.SERVED:
-                self.stdout.write(f"    state:  {status.label}")
+        for row in rows:
+            self._write(row)
         whose = "" if user is None else f" for {user}"
         self.stdout.write(f"\n{len(tools)} of {len(discovered)} tools{whose}.")
+        self._write_lengths(rows, lists)
         # The checks that have run before a command print these.
         for message in discovered.messages if skip_checks else ():
             self.stderr.write(self.style.WARNING(f"{message.id}: {message.msg}"))
@@ -134,20 +131,77 @@ class Command(TablesCommand):
         if hints := ", ".join(name for name, is_so in of.annotations.items() if is_so):
             self.stdout.write(f"    hints:  {hints}")
 
-    def _report(self, found: Iterable[checks.CheckMessage], tools: list[Tool], level: int) -> None:
+    def _write(self, row: Row) -> None:
+        """Write what is to be said of a tool."""
+        tool = row.tool
+        self.stdout.write(self.style.MIGRATE_HEADING(tool.name))
+        self.stdout.write(f"    source: {tool.source}\n    access: {tool.access.words}")
+        self._write_hints(tool)
+        if row.status is not ToolStatus.SERVED:
+            self.stdout.write(f"    state:  {row.status.label}")
+        self.stdout.write(f"    tokens: {row.tokens:,}")
+
+    def _write_lengths(self, rows: list[Row], lists: Iterable[str | None]) -> None:
+        for name, (tools, tokens) in _lengths(rows, lists).items():
+            self.stdout.write(f"{name}: {tools:,} on, about {tokens:,} tokens (bytes / 4).")
+
+    def _report(
+        self,
+        found: list[checks.CheckMessage],
+        rows: list[Row],
+        lists: Iterable[str | None],
+        level: int,
+    ) -> None:
+        for name, length in _lengths(rows, lists).items():
+            found += lint_list(name, *length)
         shown = [message for message in found if not message.is_silenced()]
         for message in shown:
             # Django's levels are those of logging.
             kind = logging.getLevelName(message.level)
             self.stdout.write(f"{kind} {message.id}: {message.msg}\n    {message.hint}")
-        sizes = {tool.name: budget(tool) for tool in tools}
-        for name, size in sorted(sizes.items(), key=lambda each: -each[1]):
-            self.stdout.write(f"{size:>8} bytes, {tokens(size):>6} tokens  {name}")
-        total = sum(sizes.values())
-        self.stdout.write(
-            f"{len(tools)} tools take {total} bytes: about {tokens(total)} tokens (bytes / 4, an "
-            "approximation)."
-        )
+        for row in sorted(rows, key=lambda row: -row.tokens):
+            self.stdout.write(f"{row.tokens:>7,} tokens  {row.tool.name}")
+        self._write_lengths(rows, lists)
         grave = sum(message.level >= level for message in shown)
         if grave:
             raise CommandError(f"{grave} of {len(shown)} findings must be mended.")
+
+
+class Row(NamedTuple):
+    """A tool with its status, the tokens that it takes as it is served, and its toolsets."""
+
+    tool: Tool
+    status: ToolStatus
+    tokens: int
+    toolsets: list[str]
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            **sent_definition(self.tool, LATEST),
+            "source": self.tool.source,
+            "public": self.tool.access.public,
+            "permissions": list(self.tool.access.permissions),
+            "status": self.status,
+            "tokens": self.tokens,
+            "toolsets": self.toolsets,
+        }
+
+
+def _rows(tools: Iterable[Tool]) -> list[Row]:
+    settings, toolsets, rows = read_settings(), conf.toolsets, []
+    for tool in tools:
+        setting = settings.get(tool.name)
+        tokens = budget(tool if setting is None else with_settings(tool, setting))
+        names = [name for name, options in toolsets.items() if any(members(options, [tool]))]
+        rows.append(Row(tool, status_of(tool, setting), tokens, names))
+    return rows
+
+
+def _lengths(rows: list[Row], lists: Iterable[str | None]) -> dict[str, tuple[int, int]]:
+    """Return the number of tools that are on, and their tokens, by the title of each list."""
+    served = [row for row in rows if row.status is ToolStatus.SERVED]
+    found: dict[str, tuple[int, int]] = {}
+    for name in lists:
+        tokens = [row.tokens for row in served if name is None or name in row.toolsets]
+        found[title_of(name)] = len(tokens), sum(tokens)
+    return found

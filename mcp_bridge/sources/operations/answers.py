@@ -27,6 +27,9 @@ _SAYING: Final = ("detail", "message", "error_description", "error", "title")
 # Members that are no field of a form: what they say is of the whole (DRF).
 _OF_ALL: Final = ("non_field_errors", "__all__")
 _LONGEST: Final = 2000
+# What is known of a call that failed: one that only reads can be made again.
+LATER: Final = "The same call may succeed later."
+MAYBE: Final = "What was asked may or may not have been done."
 _MAX_FIELDS: Final = 25
 
 
@@ -94,7 +97,10 @@ def read_answer(
 def read_error(answer: Answer, mapped: MappedOperation) -> ToolError:
     """Return what a model reads of an answer whose status is 400 or more."""
     if answer.status >= 500:
-        return ToolError(f"The service could not do that ({answer.reason}); it may work later.")
+        is_read_only = mapped.annotations.get("readOnlyHint", False)
+        return ToolError(
+            f"The service failed ({answer.reason}). {LATER if is_read_only else MAYBE}"
+        )
     data: object = None
     if _IS_JSON.fullmatch(answer.media_type):
         try:

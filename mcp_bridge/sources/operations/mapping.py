@@ -16,9 +16,10 @@ from mcp_bridge.sources.operations.bodies import (
     choose_media,
     is_file,
 )
+from mcp_bridge.sources.operations.keywords import PLAIN, Schema
 from mcp_bridge.sources.operations.parameters import OWN_HEADERS, Parameter
 from mcp_bridge.sources.operations.read import Document, Operation, Unmappable, tool_name
-from mcp_bridge.sources.operations.schemas import ABOUT, Converter, Schema, Side
+from mcp_bridge.sources.operations.schemas import Converter, Side
 
 TAGS_KEY: Final = "mcp_bridge/tags"
 # What a method promises (RFC 9110, section 9.2), as MCP's ToolAnnotations.
@@ -29,7 +30,6 @@ HINTS: Final[Mapping[str, Mapping[str, bool]]] = {
     "delete": {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True},
 }
 _MAX_TITLE: Final = 100
-_OBJECT_PARTS: Final = ABOUT | {"type", "properties", "required", "additionalProperties"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,7 +360,7 @@ class _Mapping:
         root = self._root(schema)
         if root.get("type", "object" if "properties" in root else None) != "object":
             return None
-        if root.keys() - _OBJECT_PARTS:
+        if root.keys() - PLAIN:
             return None
         # Members of any name cannot stand beside the parameters.
         others = root.get("additionalProperties")

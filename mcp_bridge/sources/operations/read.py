@@ -83,18 +83,12 @@ class Document:
             text = quoted(str(reference))
             raise Unmappable(f"it refers to {text}, outside its document, and nothing is fetched")
         if reference not in self._targets:
-            value: object = self.data
-            for part in unquote(reference[1:]).split("/")[1:]:
-                name = part.replace("~1", "/").replace("~0", "~")
-                if isinstance(value, Mapping) and name in value:
-                    value = value[name]
-                elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
-                    value = value[int(name)]
-                else:
-                    raise Unmappable(
-                        f"it refers to {quoted(reference)}, which its document does not hold"
-                    )
-            self._targets[reference] = value
+            try:
+                self._targets[reference] = look_up(self.data, reference)
+            except LookupError:
+                raise Unmappable(
+                    f"it refers to {quoted(reference)}, which its document does not hold"
+                ) from None
         return self._targets[reference]
 
     def resolve(self, value: object) -> JSONObject:
@@ -160,6 +154,19 @@ class Document:
             text = str(why) if isinstance(why, Unmappable) else "its 'responses' is no object"
             identity = operation_id if isinstance(operation_id, str) else None
             return Operation(method=method, path=path, operation_id=identity, error=text)
+
+
+def look_up(value: object, reference: str) -> object:
+    """Return what a reference within a document leads to (RFC 6901). Raises LookupError."""
+    for part in unquote(reference[1:]).split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, Mapping):
+            value = value[name]
+        elif isinstance(value, list) and name.isdecimal():
+            value = value[int(name)]
+        else:
+            raise LookupError(reference)
+    return value
 
 
 def tool_name(text: str) -> str:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import cut, quoted
 from mcp_bridge.schemas.generator import with_null_apart
-from mcp_bridge.schemas.validation.keywords import matcher
 from mcp_bridge.schemas.validation.validator import (
     MAX_BYTES,
     MAX_DEPTH,
@@ -20,13 +18,20 @@ from mcp_bridge.schemas.validation.validator import (
     depth_of,
 )
 from mcp_bridge.schemas.walk import LISTED, NAMED, SINGLE, change_subschemas, subschemas
+from mcp_bridge.sources.operations.keywords import (
+    ABOUT,
+    PARTS,
+    TYPES,
+    VALUES,
+    Schema,
+    about_of,
+    add_parts,
+    nullable,
+    translate,
+    unmatchable,
+)
 from mcp_bridge.sources.operations.read import Document, Unmappable
 
-Schema = dict[str, object]
-
-TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
-# Keywords that say something of a value but do not restrict it.
-ABOUT: Final = frozenset({"title", "description", "default", "deprecated"})
 # No schema within the bounds stands inside more others.
 _MAX_LEVELS: Final = 40
 _DEFINITIONS: Final = "#/$defs/"
@@ -114,20 +119,21 @@ class Converter:
 
         result: Schema = {}
         for name, value in schema.items():
-            if name in _VALUES and (name != "default" or side is Side.INPUT):
-                read = _VALUES[name](value)
+            if name in VALUES and (name != "default" or side is Side.INPUT):
+                read = VALUES[name](value)
                 if read is not None:
                     result[name] = read
             elif name == "additionalProperties" and value is False:
                 result[name] = False
-            elif name in _PARTS:
+            elif name in PARTS:
                 result[name] = below(value)
             elif name in ("patternProperties", "dependentSchemas") and isinstance(value, Mapping):
                 result[name] = {str(key): below(each) for key, each in value.items()}
             elif name in ("anyOf", "oneOf", "prefixItems") and isinstance(value, list) and value:
                 # With discriminators and read-only members gone, branches are more alike than they
                 # were: that a value fits just one is for the service to say.
-                result["anyOf" if name == "oneOf" else name] = [below(each) for each in value]
+                is_choice = name == "oneOf" and "anyOf" not in schema
+                result["anyOf" if is_choice else name] = [below(each) for each in value]
         if isinstance(schema.get("items"), list):
             result["prefixItems"] = [below(each) for each in schema["items"]] or [{}]
             del result["items"]
@@ -145,13 +151,13 @@ class Converter:
             result["required"] = [each for each in names if each not in gone]
         result = {key: each for key, each in result.items() if key != "required" or each}
         self._clean(result)
-        _translate(schema, result)
+        translate(schema, result)
         parts = schema.get("allOf")
         if isinstance(parts, list) and parts:
             merged = [self._part(each, side, gone, level) for each in parts]
-            _add_parts(result, merged)
+            add_parts(result, merged)
         if schema.get("nullable") is True:
-            result = _nullable(result)
+            result = nullable(result)
         return with_null_apart(result)
 
     def within_bounds(self, schema: JSONSchema, side: Side, name: str) -> JSONSchema:
@@ -200,7 +206,7 @@ class Converter:
                 schema = {**self._component(reference, side), **beside}
             elif isinstance(parts, list):
                 merged = {key: each for key, each in schema.items() if key != "allOf"}
-                _add_parts(merged, [dict(self.root(each, side)) for each in parts])
+                add_parts(merged, [dict(self.root(each, side)) for each in parts])
                 if "allOf" in merged:
                     return merged
                 schema = merged
@@ -218,10 +224,10 @@ class Converter:
         beside = self.convert({k: v for k, v in schema.items() if k != "$ref"}, side, (), level)
         branches = beside.get("anyOf")
         if schema.get("nullable") is True:
-            return {**_nullable({"$ref": reference}), **_about(beside)}
+            return {**nullable({"$ref": reference}), **about_of(beside)}
         if branches is not None or beside.keys() - ABOUT:
             rest = {key: each for key, each in beside.items() if key not in ABOUT}
-            return {"allOf": [{"$ref": reference}, rest], **_about(beside)}
+            return {"allOf": [{"$ref": reference}, rest], **about_of(beside)}
         return {"$ref": reference, **beside}
 
     def _member(self, name: str, schema: object, side: Side, level: int) -> Schema:
@@ -273,7 +279,7 @@ class Converter:
             else:
                 schema["type"] = known if isinstance(kinds, list) and len(known) > 1 else known[0]
         pattern = schema.get("pattern")
-        if isinstance(pattern, str) and (why := _unmatchable(pattern)):
+        if isinstance(pattern, str) and (why := unmatchable(pattern)):
             del schema["pattern"]
             text = f"It has to match the pattern {cut(pattern, 200)}"
             schema["description"] = f"{schema.get('description', '')}\n{text}".strip()
@@ -282,7 +288,7 @@ class Converter:
                 f"matched in linear time: {why}."
             )
         patterns = schema.get("patternProperties")
-        if isinstance(patterns, Mapping) and any(map(_unmatchable, patterns)):
+        if isinstance(patterns, Mapping) and any(map(unmatchable, patterns)):
             del schema["patternProperties"]
             # It was said of those with other names.
             schema.pop("additionalProperties", None)
@@ -359,7 +365,7 @@ class Converter:
         parts = result.get("allOf")
         if isinstance(parts, list) and "allOf" in schema:
             del result["allOf"]
-            _add_parts(result, parts)
+            add_parts(result, parts)
         return with_null_apart(result) if "anyOf" in result else result
 
     def _name(self, reference: str) -> str:
@@ -412,96 +418,12 @@ def references(schema: object) -> Iterator[str]:
             yield from references(part.schema)
 
 
-def merge_objects(parts: Iterable[JSONSchema]) -> Schema | None:
-    """Return the parts of an ``allOf`` as one schema, or None where one is no plain object."""
-    merged: Schema = {"type": "object"}
-    properties: dict[str, JSONSchema] = {}
-    required: dict[str, None] = {}
-    others = []
-    for part in parts:
-        is_object = part.get("type", "object" if "properties" in part else None) == "object"
-        if part.keys() <= ABOUT or not part.keys() - {*ABOUT, "required"}:
-            is_object = True
-        if not is_object or part.keys() - _PLAIN:
-            return None
-        for name, each in part.get("properties", {}).items():
-            before = properties.get(name, each)
-            properties[name] = each if before == each else {"allOf": [before, each]}
-        required |= dict.fromkeys(part.get("required", ()))
-        others += [part["additionalProperties"]] if "additionalProperties" in part else []
-        merged |= _about(part)
-    if properties:
-        merged["properties"] = properties
-    if required:
-        merged["required"] = list(required)
-    # That there are no others was said of each part without the rest.
-    if others and all(each == others[0] is not False for each in others):
-        merged["additionalProperties"] = others[0]
-    return merged
-
-
-def _add_parts(schema: Schema, parts: list[Schema]) -> None:
-    """Add the parts of an ``allOf`` to the schema that it stands in, in it where they can be."""
-    own = {key: each for key, each in schema.items() if key not in ABOUT}
-    parts = [each for each in parts if each]
-    if len(parts) == 1 and not own.keys() & parts[0].keys():
-        for key, each in parts[0].items():
-            schema.setdefault(key, each)
-        if "$ref" not in schema or schema.keys() <= {"$ref", *ABOUT}:
-            return
-        for key in parts[0]:
-            del schema[key]
-    merged = merge_objects([*parts, schema]) if len(parts) > 1 or own else None
-    if merged is not None and "properties" in merged:
-        schema.clear()
-        schema.update(merged)
-    elif parts:
-        schema["allOf"] = parts
-
-
-def _nullable(schema: Schema) -> Schema:
-    about = _about(schema)
-    rest = {key: each for key, each in schema.items() if key not in ABOUT}
-    values = rest.get("enum")
-    if isinstance(values, list):
-        rest["enum"] = [each for each in values if each is not None]
-    if not rest:
-        # Anything may be null anyway.
-        return schema
-    return {"anyOf": [rest, {"type": "null"}], **about}
-
-
-def _about(schema: JSONSchema) -> Schema:
-    return {key: each for key, each in schema.items() if key in ABOUT}
-
-
-def _translate(schema: JSONObject, result: Schema) -> None:
-    """Change the keywords that OpenAPI 3.0 has in its own way."""
-    for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        if schema.get(bound) is True and limit in result:
-            result[bound] = result.pop(limit)
-    if result.get("format") == "byte":
-        del result["format"]
-        result["contentEncoding"] = "base64"
-    elif result.get("format") == "binary":
-        del result["format"]
-        result.setdefault("contentMediaType", "application/octet-stream")
-
-
 def _renamed(schema: JSONSchema, name: Callable[[str], str]) -> Schema:
     """Return a schema whose references lead to ``$defs``."""
     result = change_subschemas(schema, lambda part: _renamed(part, name))
     if "$ref" in result:
         result["$ref"] = _DEFINITIONS + name(str(result["$ref"]))
     return result
-
-
-def _unmatchable(pattern: str) -> str:
-    try:
-        matcher(pattern)
-    except ValueError as why:
-        return str(why)
-    return ""
 
 
 def _plain(text: object) -> str:
@@ -511,61 +433,3 @@ def _plain(text: object) -> str:
 def _json(value: object) -> bytes:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "replace")
-
-
-def _text_or_none(value: object) -> object:
-    return value if isinstance(value, str) and value else None
-
-
-def _number(value: object) -> object:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if is_number and math.isfinite(value) else None  # type: ignore[arg-type]
-
-
-def _count(value: object) -> object:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _values(value: object) -> object:
-    return value if isinstance(value, list) and value else None
-
-
-def _kinds(value: object) -> object:
-    is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
-    return value if isinstance(value, str) or (is_list and value) else None
-
-
-def _flag(value: object) -> object:
-    return True if value is True else None
-
-
-def _divisor(value: object) -> object:
-    number = _number(value)
-    return number if isinstance(number, int | float) and number > 0 else None
-
-
-def _name_lists(value: object) -> object:
-    if not isinstance(value, Mapping):
-        return None
-    lists = {key: each for key, each in value.items() if isinstance(each, list)}
-    return {key: list(dict.fromkeys(map(str, each))) for key, each in lists.items()} or None
-
-
-_PLAIN: Final = ABOUT | {"type", "properties", "required", "additionalProperties"}
-_PARTS: Final = frozenset(
-    {"additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"}
-)
-# The keywords that are kept, with what reads each; it returns None for a value that none may have.
-_VALUES: Final[dict[str, Callable[[object], object]]] = {
-    **dict.fromkeys(("title", "description", "format", "pattern"), _text_or_none),
-    **dict.fromkeys(("contentEncoding", "contentMediaType"), _text_or_none),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _count),
-    **dict.fromkeys(("minProperties", "maxProperties", "minContains", "maxContains"), _count),
-    **dict.fromkeys(("deprecated", "uniqueItems"), _flag),
-    **dict.fromkeys(("default", "const"), lambda value: value),
-    "type": _kinds,
-    "enum": _values,
-    "multipleOf": _divisor,
-    "dependentRequired": _name_lists,
-}

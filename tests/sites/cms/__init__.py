@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sites.site import STARTPROJECT, Call, Site
+from tests.sites.site import REST_FRAMEWORK, STARTPROJECT, Call, Interface, Site
 
 READING = {"pages_list", "page_read", "pages_search", "languages_list", "menu", "page_versions"}
 WRITING = {"page_create", "page_rename", "page_publish"}
@@ -49,4 +49,20 @@ urlpatterns.append(path("api/", include("djangocms_rest.urls")))
         Call("editor", "page_versions", {"slug": "harvest"}, "draft"),
     ),
     publish=Call("editor", "page_publish", {"slug": "harvest"}, "published"),
+    interface=Interface(
+        sources={"drf": REST_FRAMEWORK},
+        values={
+            "language": ["en", "de", "fr"],
+            "path": ["news", "nothing/here"],
+            "limit": [1],
+            "offset": [1],
+            "preview": [True],
+            "content_type_id": [1],
+            "object_id": [1],
+            "slot": ["content"],
+            **dict.fromkeys(("extra_active", "extra_inactive", "from_level", "to_level"), [0, 100]),
+            **dict.fromkeys(("levels", "nephews", "root_level", "start_level"), [0, 100]),
+            "root_id": ["news"],
+        },
+    ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.sites import notes
-from tests.sites.site import STARTPROJECT, Site
+from tests.sites.site import REST_FRAMEWORK, STARTPROJECT, Interface, Site
 
 AUTHENTICATION = ["rest_framework_simplejwt.authentication.JWTAuthentication"]
 
@@ -31,4 +31,13 @@ urlpatterns += [path("auth/", include("djoser.urls")), path("auth/", include("dj
     listed=notes.LISTED,
     calls=notes.CALLS,
     publish=notes.PUBLISH,
+    interface=Interface(
+        sources={"drf": REST_FRAMEWORK},
+        values={"id": ["1", "2", "3", "99"]},
+        credential="""
+from rest_framework_simplejwt.tokens import AccessToken
+def credential(user):
+    return {"HTTP_AUTHORIZATION": f"Bearer {AccessToken.for_user(user)}"}
+""",
+    ),
 )

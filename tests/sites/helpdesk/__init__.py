@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sites.site import STARTPROJECT, Call, Site
+from tests.sites.site import REST_FRAMEWORK, STARTPROJECT, Call, Interface, Site
 
 READING = {"queues_list", "articles_list", "ticket_open", "my_tickets", "ticket_status"}
 WORKING = {"tickets_list", "ticket_read", "ticket_answer", "ticket_resolve"}
@@ -39,4 +39,8 @@ urlpatterns.append(path("helpdesk/", include("helpdesk.urls")))
         Call("editor", "ticket_answer", {"ticket": 1, "text": "On its way."}, "answered"),
     ),
     publish=Call("editor", "ticket_resolve", {"ticket": 1, "text": "There is ink."}, "Resolved"),
+    interface=Interface(
+        sources={"drf": REST_FRAMEWORK},
+        values={"pk": [1, 99], "page": [1, 2], "page_size": [1], "query": ["e30=", "nonsense"]},
+    ),
 )

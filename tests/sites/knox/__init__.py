@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.sites import notes
-from tests.sites.site import STARTPROJECT, Site
+from tests.sites.site import REST_FRAMEWORK, STARTPROJECT, Interface, Site
 
 AUTHENTICATION = ["knox.auth.TokenAuthentication"]
 
@@ -35,4 +35,7 @@ urlpatterns.append(path("api/auth/", include("knox.urls")))
     listed=notes.LISTED,
     calls=notes.CALLS,
     publish=notes.PUBLISH,
+    interface=Interface(
+        sources={"drf": REST_FRAMEWORK},
+    ),
 )

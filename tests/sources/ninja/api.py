@@ -10,13 +10,20 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import Http404, HttpRequest
+from django.shortcuts import redirect
 from django.urls import path
 from django.views.decorators.cache import cache_page
 from django.views.decorators.vary import vary_on_headers
 from ninja import File, Form, Header, NinjaAPI, Query, Router, Schema, Status, UploadedFile
 from ninja.decorators import decorate_view
 from ninja.errors import HttpError
-from ninja.security import HttpBearer, django_auth, django_auth_is_staff, django_auth_superuser
+from ninja.security import (
+    HttpBearer,
+    SessionAuth,
+    django_auth,
+    django_auth_is_staff,
+    django_auth_superuser,
+)
 from ninja.throttling import UserRateThrottle
 from pydantic import Field
 
@@ -28,6 +35,14 @@ class Key(HttpBearer):
 
     def authenticate(self, request: HttpRequest, token: str) -> str | None:
         return token if token == "word" else None
+
+
+class Editors(SessionAuth):
+    """The API's own, of sessions: users of the group that is named so."""
+
+    def authenticate(self, request: HttpRequest, key: str | None) -> Any:
+        user = super().authenticate(request, key)
+        return user if user and user.groups.filter(name="editors").exists() else None
 
 
 class Line(Schema):
@@ -124,6 +139,20 @@ def for_superusers(request: HttpRequest) -> str:
 def for_users(request: HttpRequest) -> str:
     """Say which user calls."""
     return str(request.auth)
+
+
+@api.get("for-editors", auth=Editors())
+@mcp_tool
+def for_editors(request: HttpRequest) -> str:
+    """Say which editor calls."""
+    return str(request.auth)
+
+
+@api.get("moved", auth=django_auth)
+@mcp_tool
+def moved(request: HttpRequest, where: str = "/acme/api/orders/7") -> Any:
+    """Lead to an order, or to where it is said."""
+    return redirect(where)
 
 
 @api.get("for-anybody", auth=None)

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import AnonymousUser, Group
+from django.contrib.auth.models import AnonymousUser, Group, Permission
 from django.contrib.sessions.models import Session
 from django.core import checks
 from django.core.cache import cache
@@ -20,6 +20,7 @@ from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route
 from tests.sources.ninja.api import api, urlpatterns
+from tests.support.confirming import FORM
 from tests.support.serving import messages, names
 from tests.test_docs_code import run
 
@@ -176,6 +177,18 @@ def test_the_owner_says_what_authentication_is(
         assert failed(modern, "shop_get", number=7) == "Unauthorized"
 
 
+def test_the_owners_word_is_not_for_sessions_which_can_be_asked(user: Any) -> None:
+    assert failed(CheckedClient(user=user), "shop_for_editors") == "Unauthorized"
+    user.groups.add(Group.objects.create(name="editors"))
+    assert called(CheckedClient(user=user), "shop_for_editors") == "ada"
+
+
+def test_a_redirect_to_another_tool_says_where(modern: CheckedClient) -> None:
+    assert called(modern, "shop_moved") == {"location": "/acme/api/orders/7"}
+    text = failed(modern, "shop_moved", where="/login/")
+    assert text == "The view leads to another page, /login/, and has no answer."
+
+
 def test_what_is_anonymous_over_http_stays_anonymous(modern: CheckedClient) -> None:
     assert called(modern, "shop_for_anybody") == f"{AnonymousUser()} False"
 
@@ -232,6 +245,30 @@ def test_operations_are_named_by_patterns(settings: Any, modern: CheckedClient) 
     assert failed(modern, "x_shop_unmarked") == "Not Found"
     (message,) = messages("mcp_bridge.W081")
     assert "'nothing_*'" in message
+
+
+def test_options_of_all_patterns_of_an_operation_count(settings: Any, user: Any) -> None:
+    operations = {
+        "*": {"permissions": "auth.view_user", "title": "Any"},
+        "shop_unmarked": {"confirm": True, "title": "Named"},
+    }
+    offer(settings, auth=CALLER, operations=operations)
+    assert not messages("mcp_bridge.W081")
+    assert CheckedClient(user=user).list_tools() == []
+    user.user_permissions.add(Permission.objects.get(codename="view_user"))
+    client = CheckedClient(user=type(user).objects.get(), capabilities=FORM)
+    assert definition(client, "shop_unmarked")["title"] == "Named"
+    assert definition(client, "shop_old")["title"] == "Any"
+    asked = client.call_tool("shop_unmarked", {"tenant": "acme"})
+    assert asked["resultType"] == "input_required"
+
+
+def test_patterns_that_disagree_are_one_message(settings: Any) -> None:
+    operations = {"*": {"read_only": True}, "shop_unmarked": {"destructive": True}}
+    offer(settings, auth=CALLER, operations=operations)
+    (message,) = [each for each in messages("mcp_bridge.E080") if "shop_unmarked" in each]
+    assert "its marks disagree" in message
+    assert "shop_both_put" in names()
 
 
 @pytest.mark.parametrize(

@@ -21,4 +21,7 @@ from typing import Final
 SECRET: Final = "the password is 7f3a"
 MISSING: Final = "There is no such article."
 RUNS: Final[list[str]] = []
-EVERY: Final = ("candidate", "functions", "ninja", "own", "rest_framework", "rpc")
+EVERY: Final = (
+    *("candidate", "functions", "grpc", "ninja", "openapi", "own"),
+    *("rest_framework", "rpc"),
+)

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_bridge.exceptions import InvalidArguments, ToolError
 from mcp_bridge.protocol.content import EmbeddedResource, ImageContent, TextContent
-from mcp_bridge.sources.operations.answers import Answer, read_answer
+from mcp_bridge.sources.operations.answers import MAYBE, Answer, read_answer
 from tests.sources.operations.documents import STRING, json_body, mapped, of_object, parameter
 
 TOOL = mapped(
@@ -197,11 +197,11 @@ def test_errors_of_arguments_are_lines_like_those_of_the_schema(
         (404, b"<html>", "The service refused this (404 Not Found)."),
         (400, b"{", "The service refused this (400 Bad Request)."),
         (418, {"x": "y" * 3000}, '{"x":"' + "y" * 1994 + "…"),
-        (599, b"", "The service could not do that (599); it may work later."),
+        (599, b"", f"The service failed (599). {MAYBE}"),
         (
             503,
             {"detail": "secret"},
-            "The service could not do that (503 Service Unavailable); it may work later.",
+            f"The service failed (503 Service Unavailable). {MAYBE}",
         ),
     ],
 )

@@ -30,10 +30,11 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, port: int, once: bool, **options: Any) -> None:
-        for name in ("mcp", "httpx2"):
+        for name in ("mcp", "httpx2", "grpc"):
             if find_spec(name) is None:
                 raise CommandError(
-                    f"The demo drives the official MCP client, and {name} is not installed: "
+                    f"The demo drives the official MCP client and a service of gRPC, and {name} is "
+                    "not installed: "
                     "pip install 'django-mcp-bridge[demo]'."
                 )
         if connection.vendor != "sqlite":
@@ -51,11 +52,23 @@ class Command(BaseCommand):
 
     def _demonstrate(self, port: int, once: bool) -> None:
         # Imported here, so that other commands do without the libraries of the demo.
-        from testproject.demo.site import SiteLog, fresh_newsroom, issue_tokens, served_at
+        from testproject.demo.site import (
+            SiteLog,
+            fresh_newsroom,
+            issue_tokens,
+            served_archive,
+            served_at,
+        )
+        from testproject.newsroom.weather.server import WeatherServer
 
         server = self._bound(port)
         try:
-            with served_at(server.url), fresh_newsroom():
+            with (
+                served_archive(),
+                WeatherServer() as weather,
+                served_at(server.url, weather.url),
+                fresh_newsroom(),
+            ):
                 self.check()
                 tokens = issue_tokens()
                 with server:

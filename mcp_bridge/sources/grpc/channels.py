@@ -1,0 +1,110 @@
+"""Connections to a gRPC service: one a process, and what is sent beside each call."""
+
+from __future__ import annotations
+
+import os
+import re
+import weakref
+from collections.abc import Callable, Iterable
+from ipaddress import ip_address
+from typing import Any, Final
+
+import grpc
+
+from mcp_bridge.features import ToolCall
+
+# gRPC over HTTP/2, "Requests", "Custom-Metadata"; what begins with grpc- is gRPC's own.
+_KEY: Final = re.compile(r"(?!grpc-)[0-9a-z_.-]+")
+_VALUE: Final = re.compile(r"[ -~]*")
+# What stands before the addresses of a target (gRPC Name Resolution).
+_SCHEME: Final = re.compile(r"(?:dns:(?:///)?|ipv4:|ipv6:)?")
+_ADDRESS: Final = re.compile(r"\[(?P<ipv6>[^\]]*)\](?::\d+)?|(?P<host>[^:]*)(?::\w+)?|(?P<bare>.*)")
+
+
+class ServiceChannel:
+    """
+    A channel to a target, made when it is first used, and anew in a process that was forked.
+
+    It is closed with the process, or when nothing refers to it any more.
+    """
+
+    def __init__(self, target: str, credentials: Callable[[], Any] | None, max_bytes: int) -> None:
+        self._target = target
+        self._credentials = credentials
+        self._options: list[tuple[str, Any]] = [("grpc.max_receive_message_length", max_bytes)]
+        # By process: the channel of a parent is never touched, since its threads are not here.
+        self._channels: dict[int, grpc.Channel] = {}
+        weakref.finalize(self, _close, self._channels)
+
+    def get(self) -> grpc.Channel:
+        """Return the channel of this process."""
+        pid = os.getpid()
+        if pid not in self._channels:
+            # Without a lock, which a fork might leave locked for ever.
+            made = self._made()
+            if self._channels.setdefault(pid, made) is not made:
+                made.close()
+        return self._channels[pid]
+
+    def _made(self) -> grpc.Channel:
+        if self._credentials is None:
+            # A proxy that the environment names would read along.
+            options = [*self._options, ("grpc.enable_http_proxy", 0)]
+            return grpc.insecure_channel(self._target, options)
+        return grpc.secure_channel(self._target, self._credentials(), self._options)
+
+
+def _close(channels: dict[int, grpc.Channel]) -> None:
+    channel = channels.pop(os.getpid(), None)
+    if channel is not None:
+        channel.close()
+
+
+def is_local(target: str) -> bool:
+    """Return whether a target is this machine, so that nobody reads along without TLS."""
+    if target.startswith(("unix:", "unix-abstract:")):
+        return True
+    addresses = target[_SCHEME.match(target).end() :].split(",")  # type: ignore[union-attr]
+    return all(map(_is_loopback, addresses))
+
+
+def _is_loopback(address: str) -> bool:
+    match = _ADDRESS.fullmatch(address)
+    assert match is not None
+    host = match["ipv6"] or match["host"] or match["bare"] or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def checked_metadata(pairs: Iterable[tuple[str, str | bytes]], call: ToolCall) -> list[Any]:
+    """
+    Return what a site's function gives to be sent beside a call.
+
+    Raises ValueError, without the value, for what gRPC cannot send, and for the very credential of
+    the caller: it is for this site alone (MCP, "Security Best Practices", "Token Passthrough").
+    """
+    request = call.context.request
+    header = "" if request is None else request.META.get("HTTP_AUTHORIZATION", "")
+    credential = header.partition(" ")[2].strip().encode()
+    checked = []
+    for key, value in pairs:
+        if not isinstance(key, str) or not _KEY.fullmatch(key):
+            raise ValueError(f"the key {key!r} of its metadata is not of 0-9 a-z _ . and -")
+        if key.endswith("-bin"):
+            is_valid = isinstance(value, bytes)
+        else:
+            is_valid = isinstance(value, str) and bool(_VALUE.fullmatch(value))
+        if not is_valid:
+            raise ValueError(
+                f"the value of {key!r} in its metadata is not a string of ASCII that shows: give "
+                "other text as bytes, under a key that ends in -bin (and under such a key only)"
+            )
+        if credential and credential in (value.encode() if isinstance(value, str) else value):
+            raise ValueError(
+                f"the value of {key!r} in its metadata holds the caller's own credential, which "
+                "may not leave this site: send who calls, with a credential of the service's own"
+            )
+        checked.append((key, value))
+    return checked

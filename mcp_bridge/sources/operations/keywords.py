@@ -1,0 +1,161 @@
+"""OpenAPI's keywords of schemas as those of JSON Schema: which are kept, and what they mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from mcp_bridge.protocol import JSONObject, JSONSchema
+from mcp_bridge.schemas.validation.keywords import matcher
+
+Schema = dict[str, object]
+
+TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
+# Keywords that say something of a value but do not restrict it.
+ABOUT: Final = frozenset({"title", "description", "default", "deprecated"})
+
+
+def merge_objects(parts: Iterable[JSONSchema]) -> Schema | None:
+    """Return the parts of an ``allOf`` as one schema, or None where one is no plain object."""
+    merged: Schema = {"type": "object"}
+    properties: dict[str, JSONSchema] = {}
+    required: dict[str, None] = {}
+    others = []
+    for part in parts:
+        is_object = part.get("type", "object" if "properties" in part else None) == "object"
+        if part.keys() <= ABOUT or not part.keys() - {*ABOUT, "required"}:
+            is_object = True
+        if not is_object or part.keys() - PLAIN:
+            return None
+        for name, each in part.get("properties", {}).items():
+            before = properties.get(name, each)
+            properties[name] = each if before == each else {"allOf": [before, each]}
+        required |= dict.fromkeys(part.get("required", ()))
+        others += [part["additionalProperties"]] if "additionalProperties" in part else []
+        merged |= about_of(part)
+    if properties:
+        merged["properties"] = properties
+    if required:
+        merged["required"] = list(required)
+    # That there are no others was said of each part without the rest.
+    if others and all(each == others[0] is not False for each in others):
+        merged["additionalProperties"] = others[0]
+    return merged
+
+
+def add_parts(schema: Schema, parts: list[Schema]) -> None:
+    """Add the parts of an ``allOf`` to the schema that it stands in, in it where they can be."""
+    own = {key: each for key, each in schema.items() if key not in ABOUT}
+    parts = [each for each in parts if each]
+    if len(parts) == 1 and not own.keys() & parts[0].keys():
+        for key, each in parts[0].items():
+            schema.setdefault(key, each)
+        if "$ref" not in schema or schema.keys() <= {"$ref", *ABOUT}:
+            return
+        for key in parts[0]:
+            del schema[key]
+    merged = merge_objects([*parts, schema]) if len(parts) > 1 or own else None
+    if merged is not None and "properties" in merged:
+        schema.clear()
+        schema.update(merged)
+    elif parts:
+        schema["allOf"] = parts
+
+
+def nullable(schema: Schema) -> Schema:
+    """Return the schema of the same values or null."""
+    about = about_of(schema)
+    rest = {key: each for key, each in schema.items() if key not in ABOUT}
+    values = rest.get("enum")
+    if isinstance(values, list):
+        rest["enum"] = [each for each in values if each is not None]
+    if not rest:
+        # Anything may be null anyway.
+        return schema
+    return {"anyOf": [rest, {"type": "null"}], **about}
+
+
+def about_of(schema: JSONSchema) -> Schema:
+    """Return the keywords of a schema that do not restrict its values."""
+    return {key: each for key, each in schema.items() if key in ABOUT}
+
+
+def translate(schema: JSONObject, result: Schema) -> None:
+    """Change the keywords that OpenAPI 3.0 has in its own way."""
+    for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if schema.get(bound) is True and limit in result:
+            result[bound] = result.pop(limit)
+    if result.get("format") == "byte":
+        del result["format"]
+        result["contentEncoding"] = "base64"
+    elif result.get("format") == "binary":
+        del result["format"]
+        result.setdefault("contentMediaType", "application/octet-stream")
+
+
+def unmatchable(pattern: str) -> str:
+    """Return why a pattern cannot be matched in time linear in the text's length, or ""."""
+    try:
+        matcher(pattern)
+    except ValueError as why:
+        return str(why)
+    return ""
+
+
+def _text_or_none(value: object) -> object:
+    return value if isinstance(value, str) and value else None
+
+
+def _number(value: object) -> object:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and math.isfinite(value) else None  # type: ignore[arg-type]
+
+
+def _count(value: object) -> object:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _values(value: object) -> object:
+    return value if isinstance(value, list) and value else None
+
+
+def _kinds(value: object) -> object:
+    is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return value if isinstance(value, str) or (is_list and value) else None
+
+
+def _flag(value: object) -> object:
+    return True if value is True else None
+
+
+def _divisor(value: object) -> object:
+    number = _number(value)
+    return number if isinstance(number, int | float) and number > 0 else None
+
+
+def _name_lists(value: object) -> object:
+    if not isinstance(value, Mapping):
+        return None
+    lists = {key: each for key, each in value.items() if isinstance(each, list)}
+    return {key: list(dict.fromkeys(map(str, each))) for key, each in lists.items()} or None
+
+
+PLAIN: Final = ABOUT | {"type", "properties", "required", "additionalProperties"}
+PARTS: Final = frozenset(
+    {"additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"}
+)
+# The keywords that are kept, with what reads each; it returns None for a value that none may have.
+VALUES: Final[dict[str, Callable[[object], object]]] = {
+    **dict.fromkeys(("title", "description", "format", "pattern"), _text_or_none),
+    **dict.fromkeys(("contentEncoding", "contentMediaType"), _text_or_none),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _count),
+    **dict.fromkeys(("minProperties", "maxProperties", "minContains", "maxContains"), _count),
+    **dict.fromkeys(("deprecated", "uniqueItems"), _flag),
+    **dict.fromkeys(("default", "const"), lambda value: value),
+    "type": _kinds,
+    "enum": _values,
+    "multipleOf": _divisor,
+    "dependentRequired": _name_lists,
+}

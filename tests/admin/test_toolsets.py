@@ -1,0 +1,93 @@
+"""Toolsets in the admin: a filter of the list, and what each list takes of a model."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from mcp_bridge.models import ToolSetting
+from mcp_bridge.protocol import LATEST
+from mcp_bridge.registry import linting
+from mcp_bridge.registry.definitions import tokens_of
+from tests.support.administrator import Administrator, row, serve_tools
+from tests.support.serving import served, set_tool
+
+pytestmark = pytest.mark.django_db
+
+
+def order_list() -> str:
+    """List orders."""
+    return ""
+
+
+def order_send() -> str:
+    """Send an order."""
+    return ""
+
+
+def weather() -> str:
+    """Say the weather."""
+    return ""
+
+
+@pytest.fixture
+def administrator(settings: Any) -> Administrator:
+    ToolSetting.objects.all().delete()
+    settings.MCP_BRIDGE = {
+        "TOOLSETS": {"orders": ["order_*"], "reading": {"tools": ["*"], "read_only": True}}
+    }
+    serve_tools(settings, order_list, order_send, weather)
+    return Administrator()
+
+
+def tokens(*names: str) -> int:
+    return sum(tokens_of(served(name).definition(LATEST)) for name in names)
+
+
+def lengths(page: str) -> list[str]:
+    """What the page says of each list."""
+    text = re.sub(r"<[^>]*>", "", page)
+    return re.findall(r"\S+: \d+ (?:are|is) on and takes? about \d+ tokens", text)
+
+
+def test_the_list_says_what_each_list_of_tools_takes(administrator: Administrator) -> None:
+    set_tool("order_send", enabled=False)
+    page = administrator.get("changelist")
+    assert lengths(page) == [
+        f"tools: 2 are on and take about {tokens('order_list', 'weather')} tokens",
+        f"orders: 1 is on and takes about {tokens('order_list')} tokens",
+        "reading: 0 are on and take about 0 tokens",
+    ]
+    assert "Some clients refuse so many tools" not in page
+
+
+def test_a_list_that_is_too_long_is_warned_of(
+    administrator: Administrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linting, "MOST_TOOLS", 2)
+    assert administrator.get("changelist").count("Some clients refuse so many tools") == 1
+
+
+def test_with_a_default_toolset_the_list_of_all_tools_is_nobodys(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"TOOLSETS": {"default": ["weather"]}}
+    serve_tools(settings, order_list, weather)
+    assert [text.partition(":")[0] for text in lengths(Administrator().get("changelist"))] == [
+        "default"
+    ]
+
+
+def test_the_list_can_be_filtered_by_toolset(administrator: Administrator) -> None:
+    page = administrator.get("changelist", toolset="orders")
+    assert re.findall(r'/change/[^"]*">(\w+)</a></th>', page) == ["order_list", "order_send"]
+    assert "By toolset" in page
+    with override_settings(MCP_BRIDGE={}):
+        assert "By toolset" not in administrator.get("changelist")
+
+
+def test_the_page_of_a_tool_says_what_it_takes(administrator: Administrator) -> None:
+    administrator.get("changelist")
+    page = administrator.get("change", row("weather").pk)
+    assert f"it takes about {tokens('weather')} tokens of a model" in page

@@ -1,0 +1,88 @@
+"""What the system checks say of TOOLSETS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core import checks
+from django.urls import path
+from django.utils.translation import gettext_lazy
+from modernrpc.server import RpcServer
+
+from mcp_bridge.testing.serving import route
+from mcp_bridge.urls import endpoint
+from mcp_bridge.views import MCPView
+
+PLACE = "MCP_BRIDGE['TOOLSETS']"
+
+
+def found(settings: Any, toolsets: Any) -> list[tuple[str, str]]:
+    settings.MCP_BRIDGE = {"TOOLSETS": toolsets}
+    # A URLconf can be made of whatever is set.
+    assert endpoint(MCPView)
+    return [(str(each.id).removeprefix("mcp_bridge."), each.msg) for each in messages()]
+
+
+def messages() -> list[checks.CheckMessage]:
+    return [each for each in checks.run_checks(tags=["mcp_bridge"]) if not each.is_silenced()]
+
+
+def test_toolsets_of_every_form_are_taken(settings: Any) -> None:
+    title = gettext_lazy("Yes")
+    toolsets = {
+        "default": ["add"],
+        "Read-1": {"tools": ("*",), "read_only": True, "title": title, "instructions": "Read."},
+        "rpc": ["source:rpc"],
+        "none": [],
+    }
+    assert found(settings, toolsets) == []
+
+
+@pytest.mark.parametrize("name", ["my tools", "a/b", "", "é", "<x>", "n" * 65])
+def test_a_name_that_cannot_stand_in_an_address_is_refused(settings: Any, name: str) -> None:
+    ((id, text),) = found(settings, {name: ["add"]})
+    assert id == "E002"
+    assert "the name stands in an address" in text
+
+
+@pytest.mark.parametrize(
+    ("toolsets", "text"),
+    [
+        (["add"], " must be a valid dictionary, not ['add']."),
+        ({1: ["add"]}, "[1]['[key]'] must be a valid string, not 1."),
+        ({"a": "add"}, "['a']['tools'] must be a list, not 'add'."),
+        ({"a": [1]}, "['a']['tools'][0] must be a valid string, not 1."),
+        ({"a": {"title": "A"}}, "['a']['tools'] must be given."),
+        ({"a": {"tools": [], "titel": "A"}}, "['a']['titel'] is no option there is."),
+        ({"a": {"tools": [], "title": 5}}, "['a']['title'] must be a valid string, not 5."),
+    ],
+)
+def test_a_toolset_of_a_wrong_form_is_refused(settings: Any, toolsets: Any, text: str) -> None:
+    assert found(settings, toolsets) == [("E002", PLACE + text)]
+
+
+def test_a_pattern_that_no_tool_has_is_warned_of(settings: Any) -> None:
+    toolsets = {"sums": ["add", "ad", "sum_*", "source:rcp", "source:rpc"]}
+    assert found(settings, toolsets) == [
+        ("W095", f"{PLACE}['sums'] names {name!r}, and no tool of the code is called so.")
+        for name in ("ad", "sum_*", "source:rcp")
+    ]
+    hints = [message.hint for message in messages()]
+    assert "Did you mean 'add'?" in str(hints[0])
+    assert "Did you mean 'source:rpc'?" in str(hints[2])
+
+
+def test_a_candidate_may_be_named_before_anybody_has_switched_it_on(settings: Any) -> None:
+    def double(number: int) -> int:
+        """Double a number."""
+        return 2 * number
+
+    server = RpcServer(register_system_procedures=False)
+    server.register_procedure(double)
+    route(settings, path("rpc", server.view))
+    toolsets = {"sums": ["doub*", "source:rpc", "triple"]}
+    settings.MCP_BRIDGE = {"EXPOSE": "all", "TOOLSETS": toolsets}
+    warned = [message.msg for message in messages() if message.id == "mcp_bridge.W095"]
+    assert [text for text in warned if "'triple'" not in text] == []
+    assert len(warned) == 1
