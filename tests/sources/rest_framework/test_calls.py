@@ -8,16 +8,20 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import Client
 from django.urls import path
+from django_filters import CharFilter
+from django_filters.rest_framework import DjangoFilterBackend, FilterSet
+from rest_framework import generics, serializers
 from rest_framework.decorators import api_view
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from mcp_bridge import Context, mcp_tool
+from mcp_bridge import Context, mcp_tool, mcp_toolset
 from mcp_bridge.audit.rows import flush
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route
@@ -383,3 +387,67 @@ def test_a_precheck_is_given_the_arguments(settings: Any, user: Any) -> None:
     result = client.call_tool("thing", {"pk": 3})
     assert result.get("structuredContent") == {"pk": 3}, result
     assert text_of(client.call_tool("thing", {"pk": 30})).startswith("You do not have permission")
+
+
+class SectionFilters(FilterSet):
+    word = CharFilter(field_name="name", lookup_expr="icontains", help_text="A part of its name.")
+
+    class Meta:
+        model = Section
+        fields = ("slug",)
+
+
+class FilteredSerializer(serializers.ModelSerializer[Section]):
+    class Meta:
+        model = Section
+        fields = ("slug", "name")
+
+
+@mcp_toolset(actions=["get"])
+class FilteredView(generics.ListAPIView[Section]):
+    """The sections, filtered."""
+
+    queryset = Section.objects.order_by("slug")
+    serializer_class = FilteredSerializer
+    filter_backends = [DjangoFilterBackend]
+    filterset_class = SectionFilters
+
+
+def test_filters_of_django_filter_are_arguments(settings: Any, user: Any) -> None:
+    Section.objects.create(name="Local news", slug="local")
+    Section.objects.create(name="Sports", slug="sports")
+    route(settings, path("filtered/", FilteredView.as_view(), name="filtered"))
+    assert served("filtered").input_schema["properties"].keys() == {"slug", "word"}
+    assert "A part of its name." in str(served("filtered").input_schema["properties"]["word"])
+    client = CheckedClient(user=user)
+    found = client.call_tool("filtered", {"word": "sport"})["structuredContent"]
+    assert found == {"result": [{"slug": "sports", "name": "Sports"}]}
+
+
+def test_errors_end_well_where_each_request_has_a_transaction(
+    refused: Any, called: Any, articles: list[Article], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
+    text = refused("remark_create", article=articles[0].pk, text="refuse this")
+    assert text == "/text: We do not print that."
+    assert called("remark_create", article=articles[0].pk, text="Fine.")["text"] == "Fine."
+    assert Comment.objects.count() == 1
+
+
+def test_answers_over_http_stay_as_they_were(
+    root: Any, called: Any, articles: list[Article]
+) -> None:
+    http = Client()
+    http.force_login(root)
+    paths = ("/api/articles/", "/api/articles/a/", "/who/", "/one/v/", "/schema/", "/en/local/a/")
+
+    def answers() -> list[tuple[int, bytes]]:
+        return [(each.status_code, each.content) for each in map(http.get, paths)]
+
+    before = answers()
+    called("article_list")
+    called("article_publish", slug="b")
+    Article.objects.filter(slug="b").update(status="draft")
+    registry.reload()
+    called("who")
+    assert answers() == before
