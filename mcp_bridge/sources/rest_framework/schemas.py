@@ -7,6 +7,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -125,6 +126,8 @@ class Describer(SchemaGenerator):
                 inherits_body = reads_body(endpoint.function)
                 if not inherits_body:
                     del operation["requestBody"]
+                elif _has_own_serializer(view):
+                    inherits_body = False
             _add_orderings(operation, view)
             _add_action(operation, endpoint)
             return Description(
@@ -256,6 +259,17 @@ def _may_inherit(endpoint: Endpoint, schema: Any) -> bool:
         return False
     given = getattr(endpoint.function, "kwargs", {})
     return "serializer_class" not in given and _given(schema, "request") is None
+
+
+def _has_own_serializer(view: Any) -> bool:
+    """Return whether a view set chooses another serializer for its action than to create with."""
+    other = copy(view)
+    other.action = "create"
+    try:
+        return view.get_serializer_class() is not other.get_serializer_class()
+    except Exception:
+        # A view without one, or code of the view's own that asks a real request.
+        return False
 
 
 def _given(schema: Any, name: str) -> Any:
