@@ -24,6 +24,7 @@ from rest_framework.settings import api_settings
 from mcp_bridge.schemas.django.spectacular import as_json, collected_warnings
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
 from mcp_bridge.sources.rest_framework.versions import Version, version_of
+from mcp_bridge.sources.rest_framework.wagtail import add_parameters
 
 # Without the split a file in a body is described by the address that an answer has for it.
 _SETTINGS: Final = {
@@ -129,6 +130,7 @@ class Describer(SchemaGenerator):
                 elif _has_own_serializer(view):
                     inherits_body = False
             _add_orderings(operation, view)
+            add_parameters(operation, view)
             _add_action(operation, endpoint)
             return Description(
                 endpoint=endpoint,
