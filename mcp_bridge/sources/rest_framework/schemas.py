@@ -7,6 +7,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -23,6 +24,7 @@ from rest_framework.settings import api_settings
 from mcp_bridge.schemas.django.spectacular import as_json, collected_warnings
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
 from mcp_bridge.sources.rest_framework.versions import Version, version_of
+from mcp_bridge.sources.rest_framework.wagtail import add_parameters
 
 # Without the split a file in a body is described by the address that an answer has for it.
 _SETTINGS: Final = {
@@ -125,7 +127,10 @@ class Describer(SchemaGenerator):
                 inherits_body = reads_body(endpoint.function)
                 if not inherits_body:
                     del operation["requestBody"]
+                elif _has_own_serializer(view):
+                    inherits_body = False
             _add_orderings(operation, view)
+            add_parameters(operation, view)
             _add_action(operation, endpoint)
             return Description(
                 endpoint=endpoint,
@@ -256,6 +261,17 @@ def _may_inherit(endpoint: Endpoint, schema: Any) -> bool:
         return False
     given = getattr(endpoint.function, "kwargs", {})
     return "serializer_class" not in given and _given(schema, "request") is None
+
+
+def _has_own_serializer(view: Any) -> bool:
+    """Return whether a view set chooses another serializer for its action than to create with."""
+    other = copy(view)
+    other.action = "create"
+    try:
+        return view.get_serializer_class() is not other.get_serializer_class()
+    except Exception:
+        # A view without one, or code of the view's own that asks a real request.
+        return False
 
 
 def _given(schema: Any, name: str) -> Any:

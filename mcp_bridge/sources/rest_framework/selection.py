@@ -131,7 +131,8 @@ def hints_of(endpoint: Endpoint) -> Mapping[str, bool]:
 
 def is_never_offered(endpoint: Endpoint) -> bool:
     """Return whether a view handles credentials: by its app or a base's, its name or its path."""
-    kind, route = endpoint.route.kind, endpoint.route
+    route = endpoint.route
+    kind: Any = route.kind
     names = (kind.__name__, route.full_name, str(route))
     return _is_of_credentials(kind) or any(
         deals_with_secrets(name, conf.sensitive_names) for name in names

@@ -91,6 +91,9 @@ class RESTFrameworkSource(Source):
             ]
 
     def no_tools(self) -> tuple[str, str] | None:
+        if self.exposes_all and self._others:
+            # An administrator says which.
+            return None
         return (
             "no view of Django REST framework in the URLconf is marked or named",
             "Put @mcp_tool on an action, @mcp_toolset(actions=[...]) on a class, or name views in "

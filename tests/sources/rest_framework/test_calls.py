@@ -8,16 +8,20 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import Client
 from django.urls import path
+from django_filters import CharFilter
+from django_filters.rest_framework import DjangoFilterBackend, FilterSet
+from rest_framework import generics, serializers, viewsets
 from rest_framework.decorators import api_view
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from mcp_bridge import Context, mcp_tool
+from mcp_bridge import Context, mcp_tool, mcp_toolset
 from mcp_bridge.audit.rows import flush
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route
@@ -383,3 +387,105 @@ def test_a_precheck_is_given_the_arguments(settings: Any, user: Any) -> None:
     result = client.call_tool("thing", {"pk": 3})
     assert result.get("structuredContent") == {"pk": 3}, result
     assert text_of(client.call_tool("thing", {"pk": 30})).startswith("You do not have permission")
+
+
+class SectionFilters(FilterSet):
+    word = CharFilter(field_name="name", lookup_expr="icontains", help_text="A part of its name.")
+
+    class Meta:
+        model = Section
+        fields = ("slug",)
+
+
+class FilteredSerializer(serializers.ModelSerializer[Section]):
+    class Meta:
+        model = Section
+        fields = ("slug", "name")
+
+
+@mcp_toolset(actions=["get"])
+class FilteredView(generics.ListAPIView[Section]):
+    """The sections, filtered."""
+
+    queryset = Section.objects.order_by("slug")
+    serializer_class = FilteredSerializer
+    filter_backends = [DjangoFilterBackend]
+    filterset_class = SectionFilters
+
+
+def test_filters_of_django_filter_are_arguments(settings: Any, user: Any) -> None:
+    Section.objects.create(name="Local news", slug="local")
+    Section.objects.create(name="Sports", slug="sports")
+    route(settings, path("filtered/", FilteredView.as_view(), name="filtered"))
+    assert served("filtered").input_schema["properties"].keys() == {"slug", "word"}
+    assert "A part of its name." in str(served("filtered").input_schema["properties"]["word"])
+    client = CheckedClient(user=user)
+    found = client.call_tool("filtered", {"word": "sport"})["structuredContent"]
+    assert found == {"result": [{"slug": "sports", "name": "Sports"}]}
+
+
+def test_errors_end_well_where_each_request_has_a_transaction(
+    refused: Any, called: Any, articles: list[Article], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
+    text = refused("remark_create", article=articles[0].pk, text="refuse this")
+    assert text == "/text: We do not print that."
+    assert called("remark_create", article=articles[0].pk, text="Fine.")["text"] == "Fine."
+    assert Comment.objects.count() == 1
+
+
+def test_answers_over_http_stay_as_they_were(
+    root: Any, called: Any, articles: list[Article]
+) -> None:
+    http = Client()
+    http.force_login(root)
+    paths = ("/api/articles/", "/api/articles/a/", "/who/", "/one/v/", "/schema/", "/en/local/a/")
+
+    def answers() -> list[tuple[int, bytes]]:
+        return [(each.status_code, each.content) for each in map(http.get, paths)]
+
+    before = answers()
+    called("article_list")
+    called("article_publish", slug="b")
+    Article.objects.filter(slug="b").update(status="draft")
+    registry.reload()
+    called("who")
+    assert answers() == before
+
+
+class WagtailLike(viewsets.GenericViewSet[Section]):
+    """The sections, as Wagtail's API has its pages: its views name what they take."""
+
+    model = Section
+    queryset = Section.objects.order_by("slug")
+    serializer_class = FilteredSerializer
+    known_query_parameters = frozenset({"limit", "fields", "search_operator", "_", "format"})
+    find_query_parameters = frozenset({"id"})
+
+    @classmethod
+    def get_available_fields(cls, model: Any, db_fields_only: bool = False) -> list[str]:
+        return ["slug", "name"] if db_fields_only else ["slug", "name", "url"]
+
+    def listing_view(self, request: Any) -> Response:
+        return Response(dict(request.query_params.items()))
+
+    detail_view = find_view = listing_view
+
+
+def test_query_parameters_of_wagtails_api_are_known(settings: Any, user: Any) -> None:
+    actions = ("listing_view", "detail_view", "find_view")
+    route(
+        settings,
+        *(path(f"{name}/", WagtailLike.as_view({"get": name}), name=name) for name in actions),
+    )
+    source = settings.MCP_BRIDGE["SOURCES"]["drf"]
+    options = {"views": {"*_view": {}}}
+    settings.MCP_BRIDGE = {"SOURCES": {"drf": {**source, "OPTIONS": options}}}
+    listing = served("listing_view").input_schema["properties"]
+    assert listing.keys() == {"fields", "limit", "name", "search_operator", "slug"}
+    assert listing["search_operator"]["enum"] == ["and", "or"]
+    assert served("detail_view").input_schema["properties"].keys() == {"fields"}
+    assert served("find_view").input_schema["properties"].keys() == {"id"}
+    sent = {"limit": 3, "slug": "news"}
+    told = CheckedClient(user=user).call_tool("listing_view", sent)["structuredContent"]
+    assert told == {"limit": "3", "slug": "news"}

@@ -36,13 +36,13 @@ def offer(settings: Any, *patterns: Any, **options: Any) -> None:
 def test_views_are_tools_by_their_marks_and_by_the_setting() -> None:
     assert names() == [
         "anonymous",
-        *(f"article_{name}" for name in ("count", "create", "destroy", "list", "partial_update")),
-        *(f"article_{name}" for name in ("publish", "retitle", "retrieve")),
+        *(f"article_{name}" for name in ("count", "create", "destroy", "file", "list")),
+        *(f"article_{name}" for name in ("partial_update", "publish", "retitle", "retrieve")),
         *("article_tag_delete", "article_tag_get", "article_update", "async"),
         *("by_accept", "by_path", "by_query", "desk_section_list", "desk_section_retrieve"),
         *("echo_get", "echo_post", "limits_get", "limits_put", "local", "meta"),
         *("mine_cookie", "mine_header", "odd_get", "odd_post", "one_named", "order"),
-        *("other_publish", "other_retitle", "other_tag_delete", "other_tag_get"),
+        *("other_file", "other_publish", "other_retitle", "other_tag_delete", "other_tag_get"),
         *("remark_create", "remark_destroy", "remark_list", "remark_retrieve"),
         *("session_login", "two_named", "upload", "who"),
     ]
@@ -87,6 +87,7 @@ def test_a_tool_says_what_it_does_and_where_it_stands() -> None:
 def test_an_extra_action_asks_for_a_body_only_where_it_reads_one() -> None:
     assert served("article_publish").input_schema["properties"].keys() == {"slug"}
     assert "title" in served("article_retitle").input_schema["properties"]
+    assert served("article_file").input_schema["properties"].keys() == {"slug", "shelf"}
     (text, _) = messages("mcp_bridge.W073")
     assert text.startswith("article_retitle (POST /api/articles/{slug}/retitle/ ")
 

@@ -44,6 +44,10 @@ class ArticleSerializer(serializers.ModelSerializer[Article]):
         fields = ("slug", "title", "section", "author", "body", "tags", "status", "section_name")
 
 
+class FilingSerializer(serializers.Serializer[Any]):
+    shelf = serializers.CharField()
+
+
 class Pages(pagination.PageNumberPagination):
     page_size = 2
 
@@ -78,6 +82,17 @@ class ArticleView(viewsets.ModelViewSet[Article]):
     def retitle(self, request: Any, slug: str = "") -> Response:
         """Give an article another title."""
         return Response({"slug": slug, "title": request.data.get("title")})
+
+    def get_serializer_class(self) -> Any:
+        return FilingSerializer if self.action == "file" else super().get_serializer_class()
+
+    @action(detail=True, methods=["post"])
+    @mcp_tool
+    def file(self, request: Any, slug: str = "") -> Response:
+        """File an article."""
+        filing = self.get_serializer(data=request.data)
+        filing.is_valid(raise_exception=True)
+        return Response(filing.data)
 
     @action(detail=False)
     def count(self, request: Any) -> Response:
