@@ -110,6 +110,8 @@ class Document:
     def _operations(self) -> dict[tuple[str, str], Operation]:
         found = {}
         for path, entry in self.data.get("paths", {}).items():
+            if str(path).startswith("x-"):
+                continue
             try:
                 item = self.resolve(entry)
             except Unmappable as why:

@@ -233,8 +233,8 @@ class Converter:
     def _member(self, name: str, schema: object, side: Side, level: int) -> Schema:
         result = self.convert(schema, side, level=level + 1)
         # A title that only says the name again, as generators make them.
-        if _plain(result.get("title", "")) == _plain(name):
-            del result["title"]
+        if _plain(result.get("title")) == _plain(name):
+            result.pop("title", None)
         return result
 
     def _part(self, schema: object, side: Side, gone: Collection[str], level: int) -> Schema:
@@ -301,8 +301,8 @@ class Converter:
             before, self.notes = self.notes, []
             target = self.document.target(reference)
             schema = self.convert(target, side)
-            if _plain(schema.get("title", "")) == _plain(reference.rpartition("/")[2]):
-                del schema["title"]
+            if _plain(schema.get("title")) == _plain(reference.rpartition("/")[2]):
+                schema.pop("title", None)
             self._converted[key], self._converted_notes[key] = schema, self.notes
             self._sizes[id(schema)] = self._size(schema)
             self.notes = before
