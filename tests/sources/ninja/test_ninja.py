@@ -354,7 +354,8 @@ def test_what_is_not_marked_is_a_candidate(settings: Any, modern: CheckedClient)
 def test_a_missing_extra_is_named(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [each for each in sys.modules if each.split(".")[0] == "ninja"]:
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "mcp_bridge.sources.ninja")
+    for name in [each for each in sys.modules if each.startswith("mcp_bridge.sources.ninja")]:
+        monkeypatch.delitem(sys.modules, name)
     offer(settings)
     (message,) = messages("mcp_bridge.E003")
     assert 'pip install "django-mcp-bridge[ninja]"' in message

@@ -8,8 +8,7 @@ operations that answer over HTTP are not touched.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
@@ -17,6 +16,8 @@ from django.apps import apps
 from django.contrib.auth.models import AnonymousUser
 from django.core import checks
 from django.utils.module_loading import import_string
+from ninja.operation import Operation
+from ninja.security.session import SessionAuth, SessionAuthIsStaff, SessionAuthSuperUser
 
 from mcp_bridge.features import AccessRule, Candidate, Context, Tool, ToolCall, ToolOptions
 from mcp_bridge.features.marks import options_in, options_of
@@ -24,21 +25,12 @@ from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.sources.base import Source, first_line
 from mcp_bridge.sources.in_process.calls import ViewCaller
 from mcp_bridge.sources.in_process.requests import InProcessRequest
-from mcp_bridge.sources.in_process.routes import Route, routes, wrapped
 from mcp_bridge.sources.mapped import operation_tool
 from mcp_bridge.sources.marked import is_exposed, location
 from mcp_bridge.sources.messages import IllegalName, illegal_name, no_description, not_yet
-from mcp_bridge.sources.operations.mapping import HINTS, MappedOperation, map_operation
-from mcp_bridge.sources.operations.read import Document, tool_name
+from mcp_bridge.sources.ninja.endpoints import APIDocument, Endpoint, endpoints
+from mcp_bridge.sources.operations.mapping import HINTS, MappedOperation
 from mcp_bridge.sources.secrets import member_names
-
-try:
-    from ninja.openapi.schema import OpenAPISchema
-    from ninja.operation import Operation, PathView
-    from ninja.security.session import SessionAuth, SessionAuthIsStaff, SessionAuthSuperUser
-except ImportError as exception:
-    text = 'django-ninja is not installed: pip install "django-mcp-bridge[ninja]"'
-    raise ImportError(text) from exception
 
 _OPTIONS: Final = ("auth", "expose", "operations", "output_schemas", "prefix", "urlconf")
 # Ninja's own, which judge the user of the request alone.
@@ -53,28 +45,6 @@ _HOW: Final = (
 def caller(call: ToolCall) -> Any:
     """Return the caller as ``request.auth``: an ``auth`` that lets every authenticated user in."""
     return call.context.user if call.context.user.is_authenticated else None
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Endpoint:
-    """An operation at its address, for one of its methods."""
-
-    route: Route
-    operation: Operation
-    method: str
-
-    @property
-    def own_name(self) -> str:
-        """The operation's id where it is given, else its function's name after the namespaces."""
-        operation = self.operation
-        # A namespace that nobody has given says nothing.
-        unnamed = f"api-{operation.api.version}"
-        named = [each for each in self.route.namespaces if each != unnamed]
-        own = operation.operation_id or "_".join([*named, operation.view_func.__name__])
-        return own if len(operation.methods) == 1 else f"{own}_{self.method.lower()}"
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.route.template} ({location(self.operation.view_func)})"
 
 
 class NinjaSource(Source):
@@ -110,10 +80,10 @@ class NinjaSource(Source):
 
     def tools(self) -> Sequence[Tool]:
         tools, used, self._others = [], set[str](), []
-        documents: dict[int, _Document] = {}
+        documents: dict[int, APIDocument] = {}
         self._callbacks.clear()
-        for endpoint in self._endpoints():
-            name = tool_name(endpoint.own_name)
+        for endpoint in endpoints(self.options.get("urlconf")):
+            name = endpoint.name
             named = [each for each in self._named if fnmatchcase(name, each)]
             used.update(named)
             options = options_of(endpoint.operation.view_func)
@@ -133,7 +103,7 @@ class NinjaSource(Source):
             if not is_exposed(endpoint.operation.view_func, options):
                 continue
             api = endpoint.operation.api
-            document = documents.setdefault(id(api), _Document(api, ""))
+            document = documents.setdefault(id(api), APIDocument(api, ""))
             tool = self._tool(endpoint, name, options, document)
             if tool is not None:
                 tools.append(tool)
@@ -156,19 +126,8 @@ class NinjaSource(Source):
         hint = "Put @mcp_tool on functions of operations, or name them in OPTIONS['operations']."
         return "no operation is marked or named", hint
 
-    def _endpoints(self) -> Iterator[Endpoint]:
-        """Yield each operation of the URLconf once."""
-        seen = set[int]()
-        for route in routes(self.options.get("urlconf")):
-            for view in _path_views(route.callback):
-                for operation in view.operations:
-                    if id(operation) not in seen:
-                        seen.add(id(operation))
-                        for method in operation.methods:
-                            yield Endpoint(route=route, operation=operation, method=method.upper())
-
     def _tool(
-        self, endpoint: Endpoint, name: str, options: ToolOptions, document: _Document
+        self, endpoint: Endpoint, name: str, options: ToolOptions, document: APIDocument
     ) -> Tool | None:
         """Return the tool of an operation; None where ``messages`` says why there is none."""
         where = f"{name} ({endpoint})"
@@ -198,7 +157,7 @@ class NinjaSource(Source):
         return tool
 
     def _made(
-        self, endpoint: Endpoint, name: str, options: ToolOptions, document: _Document
+        self, endpoint: Endpoint, name: str, options: ToolOptions, document: APIDocument
     ) -> tuple[Tool, Sequence[str]]:
         """Return the tool of an operation, and what of it no model is told. May raise anything."""
         mapped = document.map(endpoint, output_schema=self.options.get("output_schemas", True))
@@ -219,12 +178,12 @@ class NinjaSource(Source):
         return tool, mapped.notes
 
     def _candidate(self, endpoint: Endpoint) -> Candidate:
-        operation, name = endpoint.operation, tool_name(endpoint.own_name)
+        operation, name = endpoint.operation, endpoint.name
         function = operation.view_func
         config = apps.get_containing_app_config(function.__module__)
 
         def build() -> Tool:
-            return self._made(endpoint, name, ToolOptions(), _Document(operation.api, ""))[0]
+            return self._made(endpoint, name, ToolOptions(), APIDocument(operation.api, ""))[0]
 
         return Candidate(
             name=self.options.get("prefix", "") + name,
@@ -314,40 +273,3 @@ def _is_staff(context: Context) -> bool:
 
 class _Unjudged(ValueError):
     """Nobody has said whom an operation lets in."""
-
-
-class _Document(OpenAPISchema):
-    """The OpenAPI document of an API, whose operations are described one by one."""
-
-    def get_paths(self) -> dict[str, Any]:
-        return {}
-
-    def map(self, endpoint: Endpoint, *, output_schema: bool) -> MappedOperation:
-        """Return an operation, mapped. Raises Unmappable, and what the site's types raise."""
-        # One of the same name as another's is described all the same.
-        self.all_operation_ids.clear()
-        details = self.operation_details(endpoint.operation)
-        known = {each["name"] for each in details["parameters"] if each["in"] == "path"}
-        # Those of the address at which the API stands, which ninja does not know.
-        details["parameters"] += [
-            {"in": "path", "name": name, "required": True, "schema": {"type": "string"}}
-            for name in sorted(endpoint.route.parameters - known)
-        ]
-        path, method = endpoint.route.template, endpoint.method.lower()
-        document = Document(
-            {
-                "openapi": self["openapi"],
-                "paths": {path: {method: details}},
-                "components": {"schemas": self.schemas},
-            }
-        )
-        operation = document.operation(method, path)
-        return map_operation(document, operation, output_schema=output_schema)
-
-
-def _path_views(callback: Any) -> Iterator[PathView]:
-    """Yield the views of ninja that a callback of the URLconf, or what it stands around, calls."""
-    for each in wrapped(callback):
-        for cell in getattr(each, "__closure__", None) or ():
-            if isinstance(cell.cell_contents, PathView):
-                yield cell.cell_contents
