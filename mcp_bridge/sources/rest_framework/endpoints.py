@@ -12,6 +12,7 @@ from rest_framework.schemas.views import SchemaView
 
 from mcp_bridge.features import ToolOptions
 from mcp_bridge.features.marks import options_of, snake_case
+from mcp_bridge.sources.in_process.routes import wrapped
 from mcp_bridge.sources.rest_framework.routes import Route
 
 # Methods that are no operations.
@@ -63,14 +64,8 @@ class Endpoint:
     @property
     def mark(self) -> ToolOptions | None:
         """The options of ``@mcp_tool`` on what answers, or around it in the URLconf."""
-        if (options := options_of(self.function)) is not None:
-            return options
-        callback: Any = self.route.callback
-        while callback is not None:
-            if (options := options_of(callback)) is not None:
-                return options
-            callback = getattr(callback, "__wrapped__", None)
-        return None
+        marks = map(options_of, (self.function, *wrapped(self.route.callback)))
+        return next((each for each in marks if each is not None), None)
 
     @property
     def place(self) -> str:
