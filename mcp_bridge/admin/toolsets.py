@@ -13,7 +13,7 @@ from mcp_bridge.admin.base import Choices
 from mcp_bridge.admin.entries import where
 from mcp_bridge.conf import conf
 from mcp_bridge.models import ToolSetting
-from mcp_bridge.registry.linting import is_too_long
+from mcp_bridge.registry.definitions import is_too_long
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.toolsets import members
 

@@ -13,12 +13,20 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.features.texts import with_current_texts
 from mcp_bridge.protocol import JSONSchema, Revision
-from mcp_bridge.schemas.validation.validator import size_of
-from mcp_bridge.schemas.walk import change_subschemas
+from mcp_bridge.schemas.walk import change_subschemas, size_of
 
 logger = logging.getLogger("mcp_bridge.registry")
 
 _NULL: Final = {"type": "null"}
+
+# VS Code and Copilot refuse a request with more tools, and Claude Code warns of more tokens.
+MOST_TOOLS: Final = 128
+MOST_TOKENS: Final = 25_000
+
+
+def is_too_long(tools: int, tokens: int) -> bool:
+    """Return whether a list has more tools, or takes more tokens, than clients and models bear."""
+    return tools > MOST_TOOLS or tokens > MOST_TOKENS
 
 
 def tokens_of(definition: Mapping[str, Any] | bytes) -> int:

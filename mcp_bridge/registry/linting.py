@@ -19,10 +19,16 @@ from referencing import Registry
 from mcp_bridge.features import Tool
 from mcp_bridge.protocol import LATEST, JSONSchema
 from mcp_bridge.protocol.text import cut
-from mcp_bridge.registry.definitions import sent_definition, tokens_of
+from mcp_bridge.registry.definitions import (
+    MOST_TOKENS,
+    MOST_TOOLS,
+    is_too_long,
+    sent_definition,
+    tokens_of,
+)
 from mcp_bridge.schemas.validation.keywords import FORMATS, Bounded
-from mcp_bridge.schemas.validation.validator import MAX_BYTES, MAX_DEPTH, depth_of, size_of
-from mcp_bridge.schemas.walk import SchemaDocument
+from mcp_bridge.schemas.validation.validator import MAX_BYTES, MAX_DEPTH
+from mcp_bridge.schemas.walk import SchemaDocument, depth_of, size_of
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _COMBINATORS: Final = ("oneOf", "anyOf", "allOf", "not", "if")
@@ -33,9 +39,6 @@ _FORMATS.checkers = {
     name: check for name, check in FORMATS.checkers.items() if name not in ("date-time", "time")
 }
 
-# VS Code and Copilot refuse a request with more tools, and Claude Code warns of more tokens.
-MOST_TOOLS: Final = 128
-MOST_TOKENS: Final = 25_000
 # Of one tool: with ten such, a list is full.
 _MOST_OF_ONE: Final = MOST_TOKENS // 10
 
@@ -79,11 +82,6 @@ def lint(tool: Tool) -> list[checks.CheckMessage]:
 def budget(tool: Tool) -> int:
     """Return about how many tokens the tool takes in ``tools/list`` at the latest revision."""
     return tokens_of(sent_definition(tool, LATEST))
-
-
-def is_too_long(tools: int, tokens: int) -> bool:
-    """Return whether a list has more tools, or takes more tokens, than clients and models bear."""
-    return tools > MOST_TOOLS or tokens > MOST_TOKENS
 
 
 def lint_list(name: str, tools: int, tokens: int) -> list[checks.CheckMessage]:

@@ -6,6 +6,7 @@ The library ``referencing`` resolves these within the document alone; nothing is
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -33,6 +34,22 @@ IN_PLACE: Final = frozenset(
 REFERENCES: Final = ("$ref", "$dynamicRef")
 # No schema that people write has more subschemas.
 MAX_SUBSCHEMAS: Final = 100_000
+
+
+def size_of(value: object) -> int:
+    """Return the number of bytes of a JSON value, written as short as it can be."""
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def depth_of(value: object) -> int:
+    """Return how many objects and arrays of a JSON value stand inside each other."""
+    depth, level = 0, [value]
+    while containers := [each for each in level if isinstance(each, Mapping | list)]:
+        depth += 1
+        level = []
+        for each in containers:
+            level += each.values() if isinstance(each, Mapping) else each
+    return depth
 
 
 class Part(NamedTuple):

@@ -10,7 +10,7 @@ from django.test import override_settings
 
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol import LATEST
-from mcp_bridge.registry import linting
+from mcp_bridge.registry import definitions
 from mcp_bridge.registry.definitions import tokens_of
 from tests.support.administrator import Administrator, row, serve_tools
 from tests.support.serving import served, set_tool
@@ -67,7 +67,7 @@ def test_the_list_says_what_each_list_of_tools_takes(administrator: Administrato
 def test_a_list_that_is_too_long_is_warned_of(
     administrator: Administrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(linting, "MOST_TOOLS", 2)
+    monkeypatch.setattr(definitions, "MOST_TOOLS", 2)
     assert administrator.get("changelist").count("Some clients refuse so many tools") == 1
 
 

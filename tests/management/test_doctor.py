@@ -21,7 +21,7 @@ from django.urls import include, path, re_path
 from django.utils import timezone
 
 from mcp_bridge.asgi import MCPApplication
-from mcp_bridge.registry import linting
+from mcp_bridge.registry import definitions
 from mcp_bridge.testing.serving import route, serve
 from mcp_bridge.tokens.models import Token
 from tests.support import site
@@ -179,7 +179,7 @@ def test_a_list_that_is_too_long_for_models(settings: Any, monkeypatch: pytest.M
     settings.MCP_BRIDGE = {"TOOLSETS": {"numbers": ["give"]}}
     serve(settings, giving(int, 1), taking(int))
     assert not Doctor().found("info", "tools", "take about")
-    monkeypatch.setattr(linting, "MOST_TOOLS", 1)
+    monkeypatch.setattr(definitions, "MOST_TOOLS", 1)
     doctor = Doctor()
     assert doctor.found("info", "tools", "All tools: 2 tools take about ")
     assert not doctor.found("info", "tools", "Toolset numbers")

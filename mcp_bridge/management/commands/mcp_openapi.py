@@ -15,7 +15,7 @@ from mcp_bridge.calls.addresses import is_https_or_loopback
 from mcp_bridge.conf import conf
 from mcp_bridge.management.base import check_names
 from mcp_bridge.protocol.text import cut
-from mcp_bridge.schemas.validation.validator import size_of
+from mcp_bridge.schemas.walk import size_of
 from mcp_bridge.sources.base import first_line
 from mcp_bridge.sources.openapi import OpenAPISource
 from mcp_bridge.sources.openapi.pinned import Bundle, cut_document

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, islice
 from typing import Any, Final, NamedTuple
@@ -23,7 +23,7 @@ from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.text import cut, pointer
 from mcp_bridge.schemas.validation import keywords
 from mcp_bridge.schemas.validation.quick import quick_check
-from mcp_bridge.schemas.walk import IN_PLACE, SchemaDocument, subschemas
+from mcp_bridge.schemas.walk import IN_PLACE, SchemaDocument, depth_of, size_of, subschemas
 
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
@@ -134,22 +134,6 @@ class SchemaValidator:
         finally:
             keywords.BUDGET.reset(token)
         return sorted(found, key=lambda each: [str(key) for key in each.path])
-
-
-def size_of(value: object) -> int:
-    """Return the number of bytes of a JSON value, written as short as it can be."""
-    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
-
-
-def depth_of(value: object) -> int:
-    """Return how many objects and arrays of a JSON value stand inside each other."""
-    depth, level = 0, [value]
-    while containers := [each for each in level if isinstance(each, Mapping | list)]:
-        depth += 1
-        level = []
-        for each in containers:
-            level += each.values() if isinstance(each, Mapping) else each
-    return depth
 
 
 def _read(schema: JSONSchema) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.generator import simplify
 from mcp_bridge.schemas.validation import validator
-from mcp_bridge.schemas.walk import SchemaDocument, subschemas
+from mcp_bridge.schemas.walk import SchemaDocument, depth_of, size_of, subschemas
 from mcp_bridge.sources.grpc.descriptors import Descriptor, Descriptors, values_of
 from mcp_bridge.sources.grpc.rules import RULES, breaks, excluded, keywords_of
 
@@ -295,7 +295,7 @@ def _bounded(root: dict[str, Any], definitions: Mapping[str, Any]) -> JSONSchema
         candidates.insert(0, lambda: simplify(whole))
     for make in candidates:
         schema = make()
-        size, depth = validator.size_of(schema), validator.depth_of(schema)
+        size, depth = size_of(schema), depth_of(schema)
         parts = len(SchemaDocument(schema).subschemas)
         if (
             size <= validator.MAX_BYTES

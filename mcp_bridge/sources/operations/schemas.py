@@ -15,9 +15,15 @@ from mcp_bridge.schemas.validation.validator import (
     MAX_BYTES,
     MAX_DEPTH,
     MAX_SUBSCHEMAS,
-    depth_of,
 )
-from mcp_bridge.schemas.walk import LISTED, NAMED, SINGLE, change_subschemas, subschemas
+from mcp_bridge.schemas.walk import (
+    LISTED,
+    NAMED,
+    SINGLE,
+    change_subschemas,
+    depth_of,
+    subschemas,
+)
 from mcp_bridge.sources.operations.keywords import (
     ABOUT,
     PARTS,
