@@ -38,7 +38,7 @@ ROOMS: dict[str, set[str]] = {
     "features": set(),
     "schemas": {"django", "validation"},
     "calls": set(),
-    "sources": {"grpc", "in_process", "openapi", "operations", "rest_framework"},
+    "sources": {"grpc", "in_process", "ninja", "openapi", "operations", "rest_framework"},
     "registry": set(),
     "audit": set(),
     "access": set(),

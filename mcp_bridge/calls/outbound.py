@@ -81,6 +81,8 @@ class Outbound:
         self.origin = httpcore2.URL(
             scheme=parts.scheme, host=parts.hostname, port=parts.port, target=b"/"
         )
+        # With the brackets of an address of IPv6.
+        self.host = parts.netloc
         self.base = parts.path.rstrip("/")
         self.timeout = timeout
         self.max_bytes = max_bytes
@@ -105,7 +107,7 @@ class Outbound:
             port=self.origin.port,
             target=(self.base + target).encode("ascii"),
         )
-        fields = {"Accept-Encoding": "gzip", **headers}
+        fields = {"Host": self.host, "Accept-Encoding": "gzip", **headers}
         token = _DEADLINE.set(monotonic() + self.timeout)
         # Of each step; that of the whole call is kept where bytes come and go.
         timeouts = dict.fromkeys(("connect", "read", "write", "pool"), self.timeout)

@@ -54,9 +54,8 @@ class Candidates(Mapping[str, Offered]):
         self._built: dict[str, Tool] = {}
         # Taken again by the same thread where a view that is described reads the registry.
         self._building = threading.RLock()
-        self._names: frozenset[str] = frozenset()
-        self._chosen = Chosen()
-        self._again = math.inf
+        # The names that were switched on last, what came of them, and when that is tried again.
+        self._last: tuple[frozenset[str], Chosen, float] = frozenset(), Chosen(), math.inf
 
     def __getitem__(self, name: str) -> Offered:
         return self._offered[name]
@@ -70,6 +69,8 @@ class Candidates(Mapping[str, Offered]):
     def build(self, name: str) -> Tool:
         """Return the tool of a candidate. Raises NoTool, and KeyError where there is none."""
         offered = self[name]
+        if tool := self._built.get(name):
+            return tool
         with self._building:
             if name not in self._built:
                 try:
@@ -87,11 +88,12 @@ class Candidates(Mapping[str, Offered]):
 
         The same object as before while nothing has changed. What could not be built is tried again.
         """
+        known, chosen, again = self._last
+        # Mostly the same object. Without the lock, so that nobody waits while others are built.
+        if (names is known or names == known) and monotonic() < again:
+            return chosen
         with self._building:
             began = monotonic()
-            # Mostly the same object, since it is asked for each row of the admin's list.
-            if (names is self._names or names == self._names) and began < self._again:
-                return self._chosen
             tools, messages = [], []
             for name in sorted(names - self._taken):
                 try:
@@ -101,13 +103,12 @@ class Candidates(Mapping[str, Offered]):
                 except NoTool as reason:
                     messages.append(_unbuilt(self[name].candidate, reason))
             found = Chosen(tuple(tools), tuple(messages))
-            if found != self._chosen:
-                self._chosen = found
-            spent = monotonic() - began
-            wait = max(1, conf.STATE_MAX_AGE, spent / EFFORT)
-            self._again = monotonic() + wait if self.errors.keys() & names else math.inf
-            self._names = names
-            return self._chosen
+            if found == self._last[1]:
+                found = self._last[1]
+            wait = max(1, conf.STATE_MAX_AGE, (monotonic() - began) / EFFORT)
+            again = monotonic() + wait if self.errors.keys() & names else math.inf
+            self._last = names, found, again
+            return found
 
 
 NO_CANDIDATES: Final = Candidates({})
@@ -127,7 +128,7 @@ def _build(candidate: Candidate, alias: str) -> Tool:
 
 def _gone(name: str) -> checks.CheckMessage:
     return checks.Warning(
-        f"The candidate {name!r} is switched on, and no source has it any more, so that nothing is "
+        f"The candidate {name!r} is switched on, and no source offers it any more: nothing is "
         "served under this name.",
         hint="Delete it in the admin, under Tools, or bring back what it was made of.",
         id="mcp_bridge.W090",
@@ -135,9 +136,10 @@ def _gone(name: str) -> checks.CheckMessage:
 
 
 def _unbuilt(candidate: Candidate, reason: NoTool) -> checks.CheckMessage:
+    place = f" ({candidate.source})" if candidate.source else ""
     return NotYet(
-        f"The candidate {where(candidate)} is switched on, and not served, since it can be no tool "
-        f"now: {reason}.",
+        f"The candidate {candidate.name!r}{place} is switched on, and not served, since it can be "
+        f"no tool now: {reason}.",
         hint="Run manage.py migrate if tables or rows are missing: a process that runs already "
         "tries again by itself. Else change what it is made of, or switch it off in the admin.",
         id="mcp_bridge.W092",
@@ -151,11 +153,6 @@ def unread(error: Exception) -> checks.CheckMessage:
         hint="Run manage.py migrate: a process that runs already tries again by itself.",
         id="mcp_bridge.W094",
     )
-
-
-def where(candidate: Candidate) -> str:
-    """Return the name of a candidate, and where it is defined."""
-    return f"{candidate.name!r} ({candidate.source})" if candidate.source else repr(candidate.name)
 
 
 def choose(

@@ -54,9 +54,9 @@ def read_sources() -> Found:
             messages.append(
                 checks.Error(
                     f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(exception)}.",
-                    hint='Give {"OPTIONS": {"servers": [dotted path]}} for servers of '
-                    'django-modern-rpc, else {"BACKEND": dotted path, "OPTIONS": {...}} with the '
-                    "path of a subclass of mcp_bridge.sources.base.Source.",
+                    hint='An entry is {"BACKEND": dotted path, "OPTIONS": {...}}, with the path of '
+                    "a subclass of mcp_bridge.sources.base.Source; docs/sources/ has the options "
+                    "of each. Without BACKEND it is of django-modern-rpc.",
                     id="mcp_bridge.E003",
                 )
             )

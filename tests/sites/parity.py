@@ -26,7 +26,7 @@ from mcp_bridge.access.policy import served_host
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.sources.in_process.calls import ViewCaller
 from mcp_bridge.sources.in_process.routes import routes, wrapped
-from mcp_bridge.sources.ninja import _path_views as operations_of
+from mcp_bridge.sources.ninja.endpoints import endpoints
 from mcp_bridge.testing import MCPClient, MCPError
 
 PLAN = json.load(sys.stdin)
@@ -38,14 +38,15 @@ LISTED_OUT = "not listed"
 def state() -> dict[tuple[int, str], object]:
     """Return all attributes of the callbacks in the URLconf, their classes and their operations."""
     found: dict[tuple[int, str], object] = {}
+    owners: list[object] = [each.operation for each in endpoints(None)]
     for number, route in enumerate(routes(None)):
         found[number, "callback"] = route.callback
         for each in wrapped(route.callback):
             kind = getattr(each, "cls", getattr(each, "view_class", object))
-            views = operations_of(each)
-            for owner in chain([each], kind.__mro__[:-1], *(view.operations for view in views)):
-                for name, value in getattr(owner, "__dict__", {}).items():
-                    found[id(owner), name] = value
+            owners += [each, *kind.__mro__[:-1]]
+    for owner in owners:
+        for name, value in getattr(owner, "__dict__", {}).items():
+            found[id(owner), name] = value
     return found
 
 

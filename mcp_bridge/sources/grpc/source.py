@@ -14,8 +14,8 @@ from django.utils.module_loading import import_string
 from google.protobuf.message_factory import GetMessageClass
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features import AccessRule, Tool, ToolCall, ToolOptions, mcp_tool
-from mcp_bridge.features.marks import options_of
+from mcp_bridge.features import AccessRule, Tool, ToolCall, ToolOptions
+from mcp_bridge.features.marks import options_in
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.sources.base import Source, first_line
 from mcp_bridge.sources.grpc.channels import ServiceChannel, checked_metadata, is_local
@@ -195,7 +195,11 @@ class GRPCSource(Source):
                 if not isinstance(value, int | float) or value <= 0:
                     raise ValueError(f"its {name} has to be more than 0")
             limits |= own
-            options.append(_options_of({name: given[name] for name in given if name not in own}))
+            options.append(
+                options_in(
+                    "(mcp_bridge.tool)", {name: given[name] for name in given if name not in own}
+                )
+            )
         return options[1].under(options[0]), limits
 
     def _tool(
@@ -316,14 +320,3 @@ class GRPCSource(Source):
                     id="mcp_bridge.W052",
                 )
             )
-
-
-def _options_of(values: Mapping[str, Any]) -> ToolOptions:
-    """Return options as ``mcp_tool`` takes them. Raises TypeError and ValueError as it does."""
-
-    @mcp_tool(**values)
-    def marked() -> None: ...
-
-    options = options_of(marked)
-    assert options is not None
-    return options

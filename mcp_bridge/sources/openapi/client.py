@@ -20,7 +20,7 @@ from mcp_bridge.sources.operations.mapping import MappedOperation, OperationRequ
 Headers = Callable[[ToolCall], Mapping[str, str]]
 
 # Characters of a path that need not be encoded in the part that the document gives.
-_LITERAL: Final = "/:@!$&'()*+,;=-._~%"
+_LITERAL: Final = "/:@!$&'()*+,;=-._~%?"
 _PARAMETER: Final = re.compile(r"\{([^{}]*)\}")
 # A header that ends a line would begin another one (RFC 9110, section 5.5).
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -92,12 +92,11 @@ class Service:
 
 def target(path: str, request: OperationRequest) -> str:
     """Return the path of an operation with its values, and the query string."""
-    literal, _, fixed = path.partition("?")
-    parts = _PARAMETER.split(literal)
     # Every other part is the name of a parameter.
     written = "".join(
         quote(request.path.get(part, ""), safe="") if number % 2 else quote(part, safe=_LITERAL)
-        for number, part in enumerate(parts)
+        for number, part in enumerate(_PARAMETER.split(path))
     )
-    query = "&".join(each for each in (quote(fixed, safe="=&%+,"), request.query) if each)
-    return f"{written}?{query}" if query else written
+    if not request.query:
+        return written
+    return f"{written}{'&' if '?' in written else '?'}{request.query}"

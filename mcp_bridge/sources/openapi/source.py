@@ -17,7 +17,7 @@ from django.utils.module_loading import import_string
 from mcp_bridge.calls.addresses import is_https_or_loopback
 from mcp_bridge.calls.arguments import plain_checker
 from mcp_bridge.features import AccessRule, Tool, ToolOptions
-from mcp_bridge.features.marks import mcp_tool, options_of
+from mcp_bridge.features.marks import options_in
 from mcp_bridge.protocol import CallToolResult, JSONObject
 from mcp_bridge.sources.base import Source, first_line, mend_import
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
@@ -85,7 +85,7 @@ class OpenAPISource(Source):
                 "sent: give an address with https, or 'insecure': True"
             )
         shared: Mapping[str, object] = {"permissions": options.get("permissions", [])}
-        self._shared = _tool_options(shared if options.get("permissions") else {})
+        self._shared = options_in("operations", shared if options.get("permissions") else {})
         chosen = options["operations"]
         lines = chosen if isinstance(chosen, Mapping) else dict.fromkeys(chosen, {})
         self._patterns: dict[str, ToolOptions] = {}
@@ -95,7 +95,7 @@ class OpenAPISource(Source):
             if not isinstance(own, Mapping) or own.keys() - _OF_A_TOOL:
                 known = ", ".join(sorted(_OF_A_TOOL))
                 raise TypeError(f"the operation {pattern!r} has other options than {known}")
-            self._patterns[pattern] = _tool_options(own)
+            self._patterns[pattern] = options_in("operations", own)
 
     def tools(self) -> Sequence[Tool]:
         service, document = self._service(), self._document()
@@ -256,13 +256,3 @@ def read_document(path: Path) -> Document:
 
 def _encode(value: CallToolResult) -> CallToolResult:
     return value
-
-
-def _tool_options(options: Mapping[str, object]) -> ToolOptions:
-    """Return options of mcp_tool, checked as in a mark."""
-
-    def marked() -> None: ...
-
-    found = options_of(mcp_tool(**options)(marked))  # type: ignore[call-overload]
-    assert isinstance(found, ToolOptions)
-    return found

@@ -221,7 +221,10 @@ def _argument_errors(data: object, mapped: MappedOperation) -> Iterator[Argument
             yield from _located(found, mapped)
             return
     fields = data.get("errors")
-    yield from _by_field(fields if isinstance(fields, dict) else data, (), mapped)
+    if not isinstance(fields, dict):
+        # A text is what is said of the whole, also where an argument has the same name.
+        fields = {name: each for name, each in data.items() if not isinstance(each, str)}
+    yield from _by_field(fields, (), mapped)
 
 
 def _located(found: list[object], mapped: MappedOperation) -> Iterator[ArgumentError]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
@@ -94,11 +97,19 @@ def translate(schema: JSONObject, result: Schema) -> None:
         result.setdefault("contentMediaType", "application/octet-stream")
 
 
+@lru_cache(maxsize=2048)
 def unmatchable(pattern: str) -> str:
-    """Return why a pattern cannot be matched in time linear in the text's length, or ""."""
+    """
+    Return why a pattern cannot be matched in time linear in the text's length, or "".
+
+    Neither is one enforced that Python cannot read, as many clients are written in it.
+    """
     try:
         matcher(pattern)
-    except ValueError as why:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            re.compile(pattern)
+    except (ValueError, re.error) as why:
         return str(why)
     return ""
 

@@ -149,6 +149,8 @@ def map_operation(
         output = mapping.output() if output_schema else None
     except RecursionError:
         raise Unmappable("one of its schemas is too deep") from None
+    except (AttributeError, KeyError, TypeError) as why:
+        raise Unmappable(f"it is not as OpenAPI describes operations: {why!r}") from why
     summary, description = operation.summary, operation.description
     starts = description.casefold().startswith(summary.casefold().rstrip(". "))
     told = description if starts else "\n\n".join(filter(None, (summary, description)))
@@ -261,7 +263,7 @@ class _Mapping:
             if schema is None and isinstance(content, Mapping) and content:
                 media = next(iter(content.values()))
                 schema = media.get("schema") if isinstance(media, Mapping) else None
-            converted = self.converter.convert(schema, Side.INPUT)
+            converted = self.converter.member(name, schema, Side.INPUT)
             text = data.get("description")
             if isinstance(text, str) and text.strip():
                 converted = {**converted, "description": text.strip()}
@@ -277,7 +279,9 @@ class _Mapping:
 
     def _is_read(self, data: JSONObject) -> bool:
         """Return whether a parameter becomes an argument."""
-        name, location = str(data.get("name")), data.get("in")
+        name, location = data.get("name"), data.get("in")
+        if not isinstance(name, str) or not name:
+            raise Unmappable("it has a parameter without a name")
         if name in self.hidden:
             return False
         if location == "cookie":

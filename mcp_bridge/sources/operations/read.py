@@ -110,6 +110,8 @@ class Document:
     def _operations(self) -> dict[tuple[str, str], Operation]:
         found = {}
         for path, entry in self.data.get("paths", {}).items():
+            if str(path).startswith("x-"):
+                continue
             try:
                 item = self.resolve(entry)
             except Unmappable as why:
@@ -150,8 +152,9 @@ class Document:
                 },
                 security=tuple(security) if isinstance(security, list) else (),
             )
-        except (Unmappable, AttributeError) as why:
-            text = str(why) if isinstance(why, Unmappable) else "its 'responses' is no object"
+        except (Unmappable, AttributeError, TypeError) as why:
+            is_ours = isinstance(why, Unmappable)
+            text = str(why) if is_ours else f"it is not as OpenAPI describes operations: {why!r}"
             identity = operation_id if isinstance(operation_id, str) else None
             return Operation(method=method, path=path, operation_id=identity, error=text)
 

@@ -40,15 +40,15 @@ _DEFINITIONS: Final = "#/$defs/"
 class Side(Enum):
     """Where a schema stands: members that are read-only or write-only are on one side only."""
 
-    INPUT = "readOnly"
+    INPUT = "input"
     # Without defaults: a client that fills them in would overwrite what it does not mean.
-    PATCH = "readOnly "
-    OUTPUT = "writeOnly"
+    PATCH = "patch"
+    OUTPUT = "output"
 
     @property
     def left_out(self) -> str:
         """The keyword of the members that are not on this side."""
-        return self.value.strip()
+        return "writeOnly" if self is Side.OUTPUT else "readOnly"
 
 
 class Size(NamedTuple):
@@ -141,7 +141,7 @@ class Converter:
         properties = schema.get("properties")
         if isinstance(properties, Mapping):
             result["properties"] = {
-                str(name): self._member(str(name), each, side, level)
+                str(name): self.member(str(name), each, side, level)
                 for name, each in properties.items()
                 if name not in gone
             }
@@ -159,6 +159,14 @@ class Converter:
         if schema.get("nullable") is True:
             result = nullable(result)
         return with_null_apart(result)
+
+    def member(self, name: str, schema: object, side: Side, level: int = 0) -> Schema:
+        """Return the converted schema of a member or a parameter of that name."""
+        result = self.convert(schema, side, level=level + 1)
+        # A title that only says the name again, as generators make them.
+        if _plain(result.get("title")) == _plain(name):
+            result.pop("title", None)
+        return result
 
     def within_bounds(self, schema: JSONSchema, side: Side, name: str) -> JSONSchema:
         """
@@ -230,13 +238,6 @@ class Converter:
             return {"allOf": [{"$ref": reference}, rest], **about_of(beside)}
         return {"$ref": reference, **beside}
 
-    def _member(self, name: str, schema: object, side: Side, level: int) -> Schema:
-        result = self.convert(schema, side, level=level + 1)
-        # A title that only says the name again, as generators make them.
-        if _plain(result.get("title", "")) == _plain(name):
-            del result["title"]
-        return result
-
     def _part(self, schema: object, side: Side, gone: Collection[str], level: int) -> Schema:
         """Return a part of an ``allOf``."""
         target = self.resolve(schema)
@@ -301,8 +302,8 @@ class Converter:
             before, self.notes = self.notes, []
             target = self.document.target(reference)
             schema = self.convert(target, side)
-            if _plain(schema.get("title", "")) == _plain(reference.rpartition("/")[2]):
-                del schema["title"]
+            if _plain(schema.get("title")) == _plain(reference.rpartition("/")[2]):
+                schema.pop("title", None)
             self._converted[key], self._converted_notes[key] = schema, self.notes
             self._sizes[id(schema)] = self._size(schema)
             self.notes = before

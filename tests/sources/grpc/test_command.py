@@ -16,7 +16,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_reflection.v1alpha import reflection
 
 from tests.sources.grpc.conftest import Offer
-from tests.sources.grpc.test_source import DATA, ECHO, PUBLIC
+from tests.sources.grpc.echo import DATA, ECHO, PUBLIC
 from tests.support.protobuf import compiled, proto3
 from tests.support.serving import messages, names
 

@@ -16,12 +16,13 @@ from django.urls import path
 from jsonschema import Draft202012Validator
 from ninja import NinjaAPI
 
+from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route
 from tests.sources.ninja.api import api, urlpatterns
 from tests.support.confirming import FORM
-from tests.support.serving import messages, names
+from tests.support.serving import messages, names, set_tool
 from tests.test_docs_code import run
 
 BACKEND = "mcp_bridge.sources.ninja.NinjaSource"
@@ -340,10 +341,21 @@ def test_the_checks_name_what_is_missing(settings: Any) -> None:
     assert "no operation is marked or named" in found[0].msg
 
 
+def test_what_is_not_marked_is_a_candidate(settings: Any, modern: CheckedClient) -> None:
+    offer(settings, auth=CALLER, expose="all", prefix="x_")
+    assert [*registry.discovered.candidates] == ["x_shop_unmarked"]
+    assert "x_shop_unmarked" not in {each["name"] for each in modern.list_tools()}
+    set_tool("x_shop_unmarked", chosen=True, enabled=True)
+    assert failed(modern, "x_shop_unmarked") == "Not Found"
+    offer(settings, auth=CALLER)
+    assert not registry.discovered.candidates
+
+
 def test_a_missing_extra_is_named(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [each for each in sys.modules if each.split(".")[0] == "ninja"]:
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "mcp_bridge.sources.ninja")
+    for name in [each for each in sys.modules if each.startswith("mcp_bridge.sources.ninja")]:
+        monkeypatch.delitem(sys.modules, name)
     offer(settings)
     (message,) = messages("mcp_bridge.E003")
     assert 'pip install "django-mcp-bridge[ninja]"' in message

@@ -24,12 +24,14 @@ from mcp_bridge.features import Context, ToolCall
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.testing import MCPClient
 from tests.sources.openapi.calling import (
+    DOCUMENT,
     FORM,
     HOOK,
     Offer,
     called,
     failed,
 )
+from tests.sources.operations.documents import parameter
 from tests.support.services import service
 from tests.support.serving import served
 
@@ -79,6 +81,13 @@ def test_what_ends_a_path_or_a_header_stays_in_its_value(offer: Offer, caller: M
     assert failed(caller, "articles_get", slug="x", **{"X-User": "a\r\nX-Other: b"}) == (
         "/X-User: may only hold printable characters of ASCII"
     )
+
+
+def test_a_path_may_have_a_query_of_its_own(offer: Offer, caller: MCPClient) -> None:
+    parameters = [parameter("term", "path", required=True), parameter("q")]
+    operation = {"operationId": "search", "parameters": parameters}
+    offer(DOCUMENT | {"paths": {"/find?by={term}": {"get": operation}}}, operations=["search"])
+    assert called(caller, "search", term="a?b&c", q="d")["query"] == "by=a%3Fb%26c&q=d"
 
 
 def test_paths_are_below_that_of_the_server(offer: Offer, caller: MCPClient) -> None:

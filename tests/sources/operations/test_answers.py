@@ -189,6 +189,8 @@ def test_errors_of_arguments_are_lines_like_those_of_the_schema(
     ("status", "body", "text"),
     [
         (404, {"detail": "Not found."}, "Not found."),
+        # One argument is called "title".
+        (400, {"title": "Bad Request", "status": 400, "detail": "Too late."}, "Too late."),
         (409, {"type": "x", "title": "Conflict", "detail": "Taken."}, "Taken."),
         (400, {"error": {"message": "No such card."}}, "No such card."),
         (400, {"error": "invalid", "error_description": "Why."}, "Why."),

@@ -91,13 +91,19 @@ def test_branches_of_which_several_may_fit_are_not_refused() -> None:
     }
 
 
-def test_a_pattern_with_look_around_is_told_and_not_enforced() -> None:
-    tool = mapped(json_body(of_object(code={"type": "string", "pattern": "^(?!x)a"})))
+@pytest.mark.parametrize("pattern", ["^(?!x)a", r"^\p{L}+$"])
+def test_a_pattern_that_not_everybody_can_read_is_told_and_not_enforced(pattern: str) -> None:
+    tool = mapped(json_body(of_object(code={"type": "string", "pattern": pattern})))
     assert tool.input_schema["properties"]["code"] == {
         "type": "string",
-        "description": "It has to match the pattern ^(?!x)a",
+        "description": f"It has to match the pattern {pattern}",
     }
     assert "told but not enforced" in tool.notes[0]
+
+
+def test_a_member_whose_name_has_no_letter_needs_no_title() -> None:
+    tool = mapped(json_body(of_object(a=of_object(**{"_": STRING}))))
+    assert tool.input_schema["properties"]["a"]["properties"] == {"_": STRING}
 
 
 def test_recursive_schemas_stay_references() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import os
 import signal
 from importlib.util import find_spec
 from typing import Any
@@ -51,6 +52,8 @@ class Command(BaseCommand):
             self.stdout.write("\nStopped.")
 
     def _demonstrate(self, port: int, once: bool) -> None:
+        # Else gRPC's own library says that the archive has ended.
+        os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
         # Imported here, so that other commands do without the libraries of the demo.
         from testproject.demo.site import (
             SiteLog,

@@ -8,37 +8,31 @@ operations that answer over HTTP are not touched.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from django.apps import apps
 from django.contrib.auth.models import AnonymousUser
 from django.core import checks
 from django.utils.module_loading import import_string
+from ninja.operation import Operation
+from ninja.security.session import SessionAuth, SessionAuthIsStaff, SessionAuthSuperUser
 
-from mcp_bridge.features import AccessRule, Context, Tool, ToolCall, ToolOptions
+from mcp_bridge.features import AccessRule, Candidate, Context, Tool, ToolCall, ToolOptions
 from mcp_bridge.features.marks import options_in, options_of
 from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.sources.base import Source, first_line
 from mcp_bridge.sources.in_process.calls import ViewCaller
 from mcp_bridge.sources.in_process.requests import InProcessRequest
-from mcp_bridge.sources.in_process.routes import Route, routes, wrapped
 from mcp_bridge.sources.mapped import operation_tool
 from mcp_bridge.sources.marked import is_exposed, location
 from mcp_bridge.sources.messages import IllegalName, illegal_name, no_description, not_yet
-from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
-from mcp_bridge.sources.operations.read import Document, tool_name
+from mcp_bridge.sources.ninja.endpoints import APIDocument, Endpoint, endpoints
+from mcp_bridge.sources.operations.mapping import HINTS, MappedOperation
+from mcp_bridge.sources.secrets import member_names
 
-try:
-    from ninja.openapi.schema import OpenAPISchema
-    from ninja.operation import Operation, PathView
-    from ninja.security.session import SessionAuth, SessionAuthIsStaff, SessionAuthSuperUser
-except ImportError as exception:
-    text = 'django-ninja is not installed: pip install "django-mcp-bridge[ninja]"'
-    raise ImportError(text) from exception
-
-_OPTIONS: Final = ("auth", "operations", "output_schemas", "prefix", "urlconf")
+_OPTIONS: Final = ("auth", "expose", "operations", "output_schemas", "prefix", "urlconf")
 # Ninja's own, which judge the user of the request alone.
 _OF_SESSION: Final = (SessionAuth, SessionAuthSuperUser)
 # What to do about authentication of the site's own.
@@ -53,28 +47,6 @@ def caller(call: ToolCall) -> Any:
     return call.context.user if call.context.user.is_authenticated else None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Endpoint:
-    """An operation at its address, for one of its methods."""
-
-    route: Route
-    operation: Operation
-    method: str
-
-    @property
-    def own_name(self) -> str:
-        """The operation's id where it is given, else its function's name after the namespaces."""
-        operation = self.operation
-        # A namespace that nobody has given says nothing.
-        unnamed = f"api-{operation.api.version}"
-        named = [each for each in self.route.namespaces if each != unnamed]
-        own = operation.operation_id or "_".join([*named, operation.view_func.__name__])
-        return own if len(operation.methods) == 1 else f"{own}_{self.method.lower()}"
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.route.template} ({location(self.operation.view_func)})"
-
-
 class NinjaSource(Source):
     """
     Tools from operations of django-ninja.
@@ -82,8 +54,8 @@ class NinjaSource(Source):
     Those whose function has ``@mcp_tool``, and those that OPTIONS names: ``operations``, a list of
     patterns of names, or a mapping of such patterns to options of ``mcp_tool``. Further options:
     ``auth``, the dotted path of a function that is given the ToolCall and returns what
-    ``request.auth`` shall be, or None to refuse; ``prefix`` before every name; ``output_schemas``
-    (True); ``urlconf``.
+    ``request.auth`` shall be, or None to refuse; ``expose``, "marked" or "all", in place of the
+    setting EXPOSE; ``prefix`` before every name; ``output_schemas`` (True); ``urlconf``.
     """
 
     def __init__(self, alias: str, options: Mapping[str, Any]) -> None:
@@ -101,15 +73,17 @@ class NinjaSource(Source):
         }
         auth = options.get("auth")
         self._auth: Callable[[Any], Any] | None = auth and import_string(auth)
+        _ = self.exposes_all
         # Those of the tools: a redirect may lead there.
         self._callbacks = set[object]()
+        self._others: list[Endpoint] = []
 
     def tools(self) -> Sequence[Tool]:
-        tools, used = [], set[str]()
-        documents: dict[int, _Document] = {}
+        tools, used, self._others = [], set[str](), []
+        documents: dict[int, APIDocument] = {}
         self._callbacks.clear()
-        for endpoint in self._endpoints():
-            name = tool_name(endpoint.own_name)
+        for endpoint in endpoints(self.options.get("urlconf")):
+            name = endpoint.name
             named = [each for each in self._named if fnmatchcase(name, each)]
             used.update(named)
             options = options_of(endpoint.operation.view_func)
@@ -121,12 +95,15 @@ class NinjaSource(Source):
             except ValueError as exception:
                 self._withhold(f"{name} ({endpoint})", f"its marks disagree: {exception}")
                 continue
-            if options is None or not is_exposed(endpoint.operation.view_func, options):
-                continue
             if endpoint.operation.deprecated and not named:
                 continue
+            if options is None:
+                self._others.append(endpoint)
+                continue
+            if not is_exposed(endpoint.operation.view_func, options):
+                continue
             api = endpoint.operation.api
-            document = documents.setdefault(id(api), _Document(api, ""))
+            document = documents.setdefault(id(api), APIDocument(api, ""))
             tool = self._tool(endpoint, name, options, document)
             if tool is not None:
                 tools.append(tool)
@@ -142,66 +119,83 @@ class NinjaSource(Source):
             )
         return tools
 
+    def candidates(self) -> Sequence[Candidate]:
+        return [self._candidate(each) for each in self._others] if self.exposes_all else []
+
     def no_tools(self) -> tuple[str, str] | None:
         hint = "Put @mcp_tool on functions of operations, or name them in OPTIONS['operations']."
         return "no operation is marked or named", hint
 
-    def _endpoints(self) -> Iterator[Endpoint]:
-        """Yield each operation of the URLconf once."""
-        seen = set[int]()
-        for route in routes(self.options.get("urlconf")):
-            for view in _path_views(route.callback):
-                for operation in view.operations:
-                    if id(operation) not in seen:
-                        seen.add(id(operation))
-                        for method in operation.methods:
-                            yield Endpoint(route=route, operation=operation, method=method.upper())
-
     def _tool(
-        self, endpoint: Endpoint, name: str, options: ToolOptions, document: _Document
+        self, endpoint: Endpoint, name: str, options: ToolOptions, document: APIDocument
     ) -> Tool | None:
-        named = self.options.get("prefix", "") + (options.name or name)
+        """Return the tool of an operation; None where ``messages`` says why there is none."""
+        where = f"{name} ({endpoint})"
         try:
-            predicate = self._lets_in(endpoint.operation)
-            mapped = document.map(endpoint, output_schema=self.options.get("output_schemas", True))
-            self.messages += [
-                checks.Warning(
-                    f"{named} ({endpoint}): {note.rstrip('.')}.",
-                    hint="The tool works without it; describe it in another way in the operation.",
-                    id="mcp_bridge.W080",
-                )
-                for note in mapped.notes
-            ]
-            function = endpoint.operation.view_func
-            tool = operation_tool(
-                named,
-                mapped,
-                options,
-                where=str(endpoint),
-                invoke=self._caller(endpoint, mapped).invoke,
-                hints=mapped.annotations,
-                access=AccessRule.of(
-                    options.public, options.permissions, predicate, None, options.scopes
-                ),
-                non_atomic=frozenset(getattr(function, "_non_atomic_requests", ())),
-                source=location(function),
-                function=f"{function.__module__}.{function.__qualname__}",
-                code=getattr(inspect.unwrap(function), "__code__", None),
-            )
-            if not str(tool.description).strip():
-                self.messages.append(no_description(f"{named} ({endpoint})"))
-            return tool
+            tool, notes = self._made(endpoint, name, options, document)
         except IllegalName as exception:
             self.messages.append(illegal_name(exception))
             return None
         except tuple(TRANSIENT) as exception:
-            self.messages.append(not_yet(f"{named} ({endpoint})", exception))
+            self.messages.append(not_yet(where, exception))
             return None
         except Exception as exception:
             # Types describe themselves with code of the site's own, which may raise anything.
-            where, why = f"{named} ({endpoint})", first_line(exception)
-            self._withhold(where, why, *([_HOW] if isinstance(exception, _Unjudged) else []))
+            hints = [_HOW] if isinstance(exception, _Unjudged) else []
+            self._withhold(where, first_line(exception), *hints)
             return None
+        self.messages += [
+            checks.Warning(
+                f"{where}: {note.rstrip('.')}.",
+                hint="The tool works without it; describe it in another way in the operation.",
+                id="mcp_bridge.W080",
+            )
+            for note in notes
+        ]
+        if not str(tool.description).strip():
+            self.messages.append(no_description(where))
+        return tool
+
+    def _made(
+        self, endpoint: Endpoint, name: str, options: ToolOptions, document: APIDocument
+    ) -> tuple[Tool, Sequence[str]]:
+        """Return the tool of an operation, and what of it no model is told. May raise anything."""
+        mapped = document.map(endpoint, output_schema=self.options.get("output_schemas", True))
+        function = endpoint.operation.view_func
+        tool = operation_tool(
+            self.options.get("prefix", "") + (options.name or name),
+            mapped,
+            options,
+            where=str(endpoint),
+            invoke=self._caller(endpoint, mapped).invoke,
+            hints=mapped.annotations,
+            access=self._access(endpoint.operation, options),
+            non_atomic=frozenset(getattr(function, "_non_atomic_requests", ())),
+            source=location(function),
+            function=f"{function.__module__}.{function.__qualname__}",
+            code=getattr(inspect.unwrap(function), "__code__", None),
+        )
+        return tool, mapped.notes
+
+    def _candidate(self, endpoint: Endpoint) -> Candidate:
+        operation, name = endpoint.operation, endpoint.name
+        function = operation.view_func
+        config = apps.get_containing_app_config(function.__module__)
+
+        def build() -> Tool:
+            return self._made(endpoint, name, ToolOptions(), APIDocument(operation.api, ""))[0]
+
+        return Candidate(
+            name=self.options.get("prefix", "") + name,
+            build=build,
+            summary=operation.summary,
+            app=function.__module__.partition(".")[0] if config is None else config.label,
+            annotations=HINTS.get(endpoint.method.lower(), {}),
+            who="its own authentication" if _of_the_site(operation) else "authenticated users",
+            members=member_names(function, skip=["request"]),
+            source=location(function),
+            function=f"{function.__module__}.{function.__qualname__}",
+        )
 
     def _withhold(
         self, where: str, why: str, hint: str = "Change the operation, or take it out of the tools."
@@ -209,26 +203,23 @@ class NinjaSource(Source):
         text = f"{where} is not served: {why}."
         self.messages.append(checks.Error(text, hint=hint, id="mcp_bridge.E080"))
 
-    def _lets_in(self, operation: Operation) -> Callable[[Context], object] | None:
+    def _access(self, operation: Operation, options: ToolOptions) -> AccessRule:
         """
-        Return the condition for who may see an operation.
+        Return who may see an operation; the operation decides at the call in any case.
 
         Raises _Unjudged where its authentication is the site's own, and nothing says what to do.
         """
-        if not operation.auth_callbacks:
-            return None
         own = _of_the_site(operation)
         if own and self._auth is None:
             kind = own[0] if isinstance(own[0], type) else type(own[0])
             raise _Unjudged(f"its authentication is the site's own ({kind.__name__})")
-        if own:
-            return None
+        predicate: Callable[[Context], object] | None = None
         kinds = {type(each) for each in operation.auth_callbacks}
         if kinds == {SessionAuthSuperUser}:
-            return lambda context: context.user.is_superuser
-        if kinds == {SessionAuthIsStaff}:
-            return lambda context: context.user.is_staff or context.user.is_superuser
-        return None
+            predicate = _is_superuser
+        elif kinds == {SessionAuthIsStaff}:
+            predicate = _is_staff
+        return AccessRule.of(options.public, options.permissions, predicate, None, options.scopes)
 
     def _caller(self, endpoint: Endpoint, mapped: MappedOperation) -> ViewCaller:
         operation = endpoint.operation
@@ -272,42 +263,13 @@ def _of_the_site(operation: Operation) -> list[Any]:
     return [each for each in operation.auth_callbacks if not isinstance(each, _OF_SESSION)]
 
 
+def _is_superuser(context: Context) -> bool:
+    return bool(context.user.is_superuser)
+
+
+def _is_staff(context: Context) -> bool:
+    return bool(context.user.is_staff or context.user.is_superuser)
+
+
 class _Unjudged(ValueError):
     """Nobody has said whom an operation lets in."""
-
-
-class _Document(OpenAPISchema):
-    """The OpenAPI document of an API, whose operations are described one by one."""
-
-    def get_paths(self) -> dict[str, Any]:
-        return {}
-
-    def map(self, endpoint: Endpoint, *, output_schema: bool) -> MappedOperation:
-        """Return an operation, mapped. Raises Unmappable, and what the site's types raise."""
-        # One of the same name as another's is described all the same.
-        self.all_operation_ids.clear()
-        details = self.operation_details(endpoint.operation)
-        known = {each["name"] for each in details["parameters"] if each["in"] == "path"}
-        # Those of the address at which the API stands, which ninja does not know.
-        details["parameters"] += [
-            {"in": "path", "name": name, "required": True, "schema": {"type": "string"}}
-            for name in sorted(endpoint.route.parameters - known)
-        ]
-        path, method = endpoint.route.template, endpoint.method.lower()
-        document = Document(
-            {
-                "openapi": self["openapi"],
-                "paths": {path: {method: details}},
-                "components": {"schemas": self.schemas},
-            }
-        )
-        operation = document.operation(method, path)
-        return map_operation(document, operation, output_schema=output_schema)
-
-
-def _path_views(callback: Any) -> Iterator[PathView]:
-    """Yield the views of ninja that a callback of the URLconf, or what it stands around, calls."""
-    for each in wrapped(callback):
-        for cell in getattr(each, "__closure__", None) or ():
-            if isinstance(cell.cell_contents, PathView):
-                yield cell.cell_contents
