@@ -53,7 +53,7 @@ lint: $(VENV)/.demo $(VENV)/.test $(VENV)/.lint  ## Check format, style, types a
 conformance: $(VENV)/.demo $(VENV)/.test  ## Official conformance suite, MCP Inspector, mcpcheck
 	$(BIN)/python tests/conformance/run.py
 
-sites: $(VENV)/.test  ## Install the bridge into Wagtail, django CMS, helpdesk, djoser, knox and sites with own users
+sites: $(VENV)/.test  ## Install the bridge into Wagtail, django CMS, helpdesk, djoser, knox and sites with own users; all of their APIs as tools
 	$(BIN)/python -m tests.sites $(ARGS)
 
 clients:  ## Real clients and strict schema converters against the newsroom (ARGS=--write writes docs/clients)

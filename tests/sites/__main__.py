@@ -45,7 +45,8 @@ def install() -> None:
     requirements = Path(__file__).with_name("requirements.txt")
     pip = [ENVIRONMENT / "bin" / "python", "-m", "pip", "install", "-q"]
     quiet = ["--disable-pip-version-check"]
-    subprocess.run([*pip, *quiet, "-r", requirements, ROOT], check=True)
+    bridge = f"{ROOT}[drf,ninja]"
+    subprocess.run([*pip, *quiet, "-r", requirements, bridge], check=True)
     # The version does not change from one commit to the next.
     again = ["--force-reinstall", "--no-deps"]
     subprocess.run([*pip, *quiet, *again, ROOT], check=True)

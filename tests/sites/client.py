@@ -32,24 +32,30 @@ async def connected(user: str) -> AsyncIterator[Client]:
             yield client
 
 
-async def call(user: str, tool: str, arguments: dict[str, Any], contains: str) -> None:
+async def call(
+    user: str, tool: str, arguments: dict[str, Any], contains: str, refused: bool = False
+) -> None:
     async with connected(user) as client:
         result = await client.call_tool(tool, arguments)
     text = " ".join(getattr(block, "text", "") for block in result.content)
     assert contains in text, f"{tool} as {user}: {text}"
-    assert not result.is_error, f"{tool} as {user}: {text}"
+    assert result.is_error == refused, f"{tool} as {user}: {text}"
 
 
 async def main() -> None:
     for user, expected in PLAN["listed"].items():
         async with connected(user) as client:
-            listed = sorted(tool.name for tool in (await client.list_tools()).tools)
+            names = sorted(tool.name for tool in (await client.list_tools()).tools)
+        listed = [name for name in names if not name.startswith(PLAN["own"])]
         assert listed == expected, f"{user} sees {listed}"
     for planned in PLAN["calls"]:
         await call(*planned)
     assert not ASKED
-    await call(*PLAN["publish"])
-    assert len(ASKED) == 1, ASKED
+    for number, planned in enumerate(PLAN["confirmed"], 1):
+        await call(*planned)
+        assert len(ASKED) == number, ASKED
+    for planned in PLAN["refused"]:
+        await call(*planned, refused=True)
 
 
 asyncio.run(main())

@@ -13,10 +13,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import astuple
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
-from tests.sites.site import PASSWORD, USERS, Site
+from tests.sites.site import OWN, PASSWORD, USERS, Interface, Site
 
 HERE = Path(__file__).parent
 # What docs/installation.md tells everybody to add.
@@ -46,6 +48,7 @@ class Run:
 
     def __init__(self, site: Site, programs: Path) -> None:
         self.site = site
+        self.interface = site.interface or Interface(sources={}, operations=0, warned=frozenset())
         self.programs = programs
         self.folder = Path()
         # One port for both times, since pages name their own address.
@@ -60,21 +63,32 @@ class Run:
             self.make()
             with self.serving():
                 before = self.pages()
-                if self.pages() != before:
-                    raise Failure("A page answers differently each time: choose others.")
+                again = self.pages()
+                changing = [page for page in before if again[page] != before[page]]
+                if changing:
+                    raise Failure(f"Choose others than {changing}, which answer each time anew.")
             warned = self.check()
             started = time.monotonic()
             self.install()
             new = self.check() - warned
-            if new:
-                raise Failure("`manage.py check` is not clean:\n" + "\n".join(sorted(new)))
+            said = {text.split("(mcp_bridge.")[-1][:4] for text in new}
+            if said != self.interface.warned:
+                raise Failure("`manage.py check` says:\n" + "\n".join(sorted(new)))
             seconds = time.monotonic() - started
             with self.serving():
                 self.compare(before, self.pages())
-                self.drive()
+                plan = self.plan()
+                # Listing makes all tools in the process that serves the pages.
+                self.drive({**plan, "calls": [], "confirmed": [], "refused": []})
+                self.compare(before, self.pages())
+                self.drive(plan)
+                # Nothing that is well is an error to the doctor.
+                credential = f"{self.site.scheme} {plan['tokens']['admin']}"
+                self.manage("mcp_doctor", "--url", f"{plan['url']}/", "--token", credential)
+            compared = f"\n     {self.hold()}" if self.site.interface else ""
         return (
             f"{len(before)} pages as before, installed in {seconds:.1f} s, "
-            f"{len(self.site.listed)} lists, {len(self.site.calls)} calls, 1 confirmed"
+            f"{len(self.site.listed)} lists, {len(self.site.calls)} calls, 1 confirmed{compared}"
         )
 
     def make(self) -> None:
@@ -98,8 +112,7 @@ class Run:
         """Do what docs/installation.md says, and add the file of the ten procedures."""
         shutil.copy(HERE / self.site.procedures, self.folder / "procedures.py")
         source = {"BACKEND": SOURCE, "OPTIONS": {"servers": ["procedures.server"]}}
-        own = self.site.interface.sources if self.site.interface else {}
-        bridge = {"SOURCES": {"site": source, **own}, **self.site.bridge}
+        bridge = {"SOURCES": {"site": source, **self.interface.sources}, **self.site.bridge}
         apps = ["mcp_bridge"] + ["mcp_bridge.tokens"] * (self.site.token_url is None)
         installed = "from django.conf import settings; print(settings.INSTALLED_APPS)"
         if "'rest_framework'" not in self.manage("shell", "-v", "0", "-c", installed):
@@ -115,27 +128,36 @@ class Run:
         said = self.run("python", "manage.py", "check", "--fail-level", "ERROR", errors=True)
         return set(re.findall(r"^\?*.*\([\w.]+[EWC]\d{3}\).*$", said, re.MULTILINE))
 
-    def drive(self) -> None:
+    def drive(self, plan: dict[str, object]) -> None:
         """Have the official client list, call and confirm as the users."""
-        plan = {
+        self.run("python", str(HERE / "client.py"), stdin=json.dumps(plan))
+
+    def plan(self) -> dict[str, Any]:
+        """Return what the client is to do."""
+        return {
             "url": f"http://127.0.0.1:{self.port}/mcp",
             "tokens": {user: self.token(user) for user in USERS},
             "scheme": self.site.scheme,
             "listed": {user: sorted(tools) for user, tools in self.site.listed.items()},
-            "calls": [
-                [call.user, call.tool, call.arguments, call.contains] for call in self.site.calls
-            ],
-            "publish": [
-                self.site.publish.user,
-                self.site.publish.tool,
-                self.site.publish.arguments,
-                self.site.publish.contains,
-            ],
+            "own": OWN,
+            "calls": [*map(astuple, (*self.site.calls, *self.interface.calls))],
+            "confirmed": [*map(astuple, (self.site.publish, *self.interface.confirmed))],
+            "refused": [*map(astuple, self.interface.refused)],
         }
-        self.run("python", str(HERE / "client.py"), stdin=json.dumps(plan))
-        # Nothing that is well is an error to the doctor.
-        credential = f"{self.site.scheme} {self.token('admin')}"
-        self.manage("mcp_doctor", "--url", f"{plan['url']}/", "--token", credential)
+
+    def hold(self) -> str:
+        """Hold the tools of the interface against its addresses; return what was counted."""
+        own = self.interface
+        plan = {
+            "users": [self.site.names[user] for user in USERS],
+            "operations": own.operations,
+            "values": own.values,
+            "arguments": [*own.arguments.items()],
+            "differs": own.differs,
+            "credential": own.credential,
+        }
+        code = (HERE / "parity.py").read_text()
+        return self.manage("shell", "-v", "0", "-c", code, stdin=json.dumps(plan)).strip()
 
     def token(self, user: str) -> str:
         name = self.site.names[user]
@@ -144,24 +166,29 @@ class Run:
         body = json.dumps({"username": name, "password": PASSWORD})
         connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
         # knox reads the name and the password here, djoser in the body.
-        basic = base64.b64encode(f"{name}:{PASSWORD}".encode()).decode()
-        headers = {"Content-Type": "application/json", "Authorization": f"Basic {basic}"}
+        headers = {"Content-Type": "application/json", "Authorization": self.basic(user)}
         connection.request("POST", self.site.token_url, body, headers)
         answer = connection.getresponse().read()
         return str(json.loads(answer)[self.site.token_key])
 
+    def basic(self, user: str) -> str:
+        credential = f"{self.site.names[user]}:{PASSWORD}".encode()
+        return f"Basic {base64.b64encode(credential).decode()}"
+
     def pages(self) -> dict[str, tuple[int, list[tuple[str, str]], bytes]]:
         """Return status, headers and body of each of the site's own pages."""
         found = {}
-        for page in self.site.pages:
+        owner = {"Authorization": self.basic("admin")}
+        asked = {**dict.fromkeys(self.site.pages, {}), **dict.fromkeys(self.interface.pages, owner)}
+        for page, sent in asked.items():
             connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
-            connection.request("GET", page)
+            connection.request("GET", page, headers=sent)
             response = connection.getresponse()
             headers = [
                 pair for pair in response.getheaders() if pair[0].lower() not in CHANGING_HEADERS
             ]
             found[page] = (response.status, headers, response.read())
-            if response.status >= 400:
+            if response.status >= (500 if sent else 400):
                 raise Failure(f"{page} answers {response.status}: {found[page][2][-500:]!r}")
         return found
 
@@ -203,8 +230,8 @@ class Run:
                 time.sleep(0.05)
         raise Failure("The server did not start.")
 
-    def manage(self, *arguments: str) -> str:
-        return self.run("python", "manage.py", *arguments)
+    def manage(self, *arguments: str, stdin: str = "") -> str:
+        return self.run("python", "manage.py", *arguments, stdin=stdin)
 
     def run(self, program: str, *arguments: str, stdin: str = "", errors: bool = False) -> str:
         """Run a program of the environment in the site's folder; return what it printed."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 PASSWORD = "a-long-password-7"
 USERS = ("reader", "editor", "admin")
+OWN = "api_"
+"""What the names of tools begin with that are operations of a site's own interface."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,27 +25,36 @@ class Interface:
     """
     The site's own interfaces for programs, of which all operations are served as tools.
 
-    ``values`` are what parameters are given, by name: each at least once, and together the first
-    ones; ``calls`` are the arguments of single tools instead. ``differs`` are patterns of names of
-    tools that answer otherwise than over HTTP, each with the reason. ``credential`` is code: the
-    function ``credential(user)`` returns the META of requests of a user beside the session.
+    ``values`` are what parameters are given, by name: each at least once, the rest with the first
+    ones; ``arguments`` are those of single tools instead, by patterns of names. ``differs`` are
+    patterns of names of tools that answer otherwise than over HTTP, each with the reason.
+    ``credential`` is code: the function ``credential(user)`` returns the META of requests of a user
+    beside the session.
     """
 
     sources: dict[str, dict[str, object]]
-    """Of MCP_BRIDGE["SOURCES"], with names that begin with ``api_`` alone."""
+    """Of MCP_BRIDGE["SOURCES"], with names that begin with OWN alone."""
+    operations: int
+    """How many there are."""
     values: dict[str, list[object]] = field(default_factory=dict)
-    calls: dict[str, list[dict[str, object]]] = field(default_factory=dict)
+    arguments: dict[str, list[dict[str, object]]] = field(default_factory=dict)
     differs: dict[str, str] = field(default_factory=dict)
     credential: str = "def credential(user): return {}"
+    warned: frozenset[str] = frozenset({"W002"})
+    """What the checks say of it, by their ids: that an operation has no description, at least."""
+    pages: tuple[str, ...] = ()
+    """Addresses as those of the site, asked for with the name and password of the owner."""
+    calls: tuple[Call, ...] = ()
+    """Calls through the official client."""
     confirmed: tuple[Call, ...] = ()
-    """Calls through the official client, each of which asks its user first."""
+    """Calls that ask their user first."""
     refused: tuple[Call, ...] = ()
-    """Calls through the official client that are errors; the text is the site's own."""
+    """Calls that the site refuses; the text is its own."""
 
 
 REST_FRAMEWORK = {
     "BACKEND": "mcp_bridge.sources.rest_framework.RESTFrameworkSource",
-    "OPTIONS": {"views": {"*": {}}, "prefix": "api_"},
+    "OPTIONS": {"views": {"*": {}}, "prefix": OWN},
 }
 
 

@@ -7,7 +7,6 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -265,13 +264,17 @@ def _may_inherit(endpoint: Endpoint, schema: Any) -> bool:
 
 def _has_own_serializer(view: Any) -> bool:
     """Return whether a view set chooses another serializer for its action than to create with."""
-    other = copy(view)
-    other.action = "create"
+    # Not with a copy: its class would keep the names of its slots.
+    own = view.action
     try:
-        return view.get_serializer_class() is not other.get_serializer_class()
+        chosen = view.get_serializer_class()
+        view.action = "create"
+        return chosen is not view.get_serializer_class()
     except Exception:
         # A view without one, or code of the view's own that asks a real request.
         return False
+    finally:
+        view.action = own
 
 
 def _given(schema: Any, name: str) -> Any:

@@ -4,6 +4,7 @@ import os
 
 from cms.api import create_page
 from django.contrib.auth.models import Permission, User
+from django.db import transaction
 from djangocms_versioning.models import Version
 
 users = {}
@@ -17,7 +18,17 @@ for name in os.environ["SITE_USERS"].split():
     if name == "editor":
         names = ["add_page", "change_page", "publish_page", "change_pagecontent"]
         user.user_permissions.set(Permission.objects.filter(codename__in=names))
-page = create_page("News", "page.html", "en", created_by=users["admin"], in_navigation=True)
-Version.objects.get_for_content(page.pagecontent_set(manager="admin_manager").get()).publish(
-    users["admin"]
-)
+
+
+def publish(title, **options):
+    page = create_page(
+        title, "page.html", "en", created_by=users["admin"], in_navigation=True, **options
+    )
+    content = page.pagecontent_set(manager="admin_manager").get()
+    Version.objects.get_for_content(content).publish(users["admin"])
+    return page
+
+
+with transaction.atomic():
+    publish("Home").set_as_homepage()
+publish("Sport", parent=publish("News"))

@@ -33,7 +33,9 @@ urlpatterns += [path("auth/", include("djoser.urls")), path("auth/", include("dj
     publish=notes.PUBLISH,
     interface=Interface(
         sources={"drf": REST_FRAMEWORK},
-        values={"id": ["1", "2", "3", "99"]},
+        operations=21,
+        pages=("/auth/users/me/",),
+        values={"id": [1, 2, 3, 99]},
         credential="""
 from rest_framework_simplejwt.tokens import AccessToken
 def credential(user):

@@ -36,11 +36,13 @@ urlpatterns.append(path("helpdesk/", include("helpdesk.urls")))
         Call("reader", "articles_list", {}, "Where the press is"),
         Call("reader", "ticket_open", {"queue": "printing", "title": "Ink is out"}, "Ink is out"),
         Call("editor", "tickets_list", {"queue": "printing"}, "Ink is out"),
-        Call("editor", "ticket_answer", {"ticket": 1, "text": "On its way."}, "answered"),
+        Call("editor", "ticket_answer", {"ticket": 2, "text": "On its way."}, "answered"),
     ),
-    publish=Call("editor", "ticket_resolve", {"ticket": 1, "text": "There is ink."}, "Resolved"),
+    publish=Call("editor", "ticket_resolve", {"ticket": 2, "text": "There is ink."}, "Resolved"),
     interface=Interface(
         sources={"drf": REST_FRAMEWORK},
+        operations=23,
+        pages=("/helpdesk/api/tickets/", "/helpdesk/api/followups/1/"),
         values={"pk": [1, 99], "page": [1, 2], "page_size": [1], "query": ["e30=", "nonsense"]},
     ),
 )

@@ -3,9 +3,9 @@ from __future__ import annotations
 import os
 
 from django.contrib.auth.models import Permission, User
-from helpdesk.models import KBCategory, KBItem, Queue
+from helpdesk.models import FollowUp, KBCategory, KBItem, Queue, Ticket
 
-Queue.objects.create(title="Printing", slug="printing", allow_public_submission=True)
+printing = Queue.objects.create(title="Printing", slug="printing", allow_public_submission=True)
 news = KBCategory.objects.create(name="News", title="News", slug="news", description="News.")
 KBItem.objects.create(
     category=news, title="Where the press is", question="Where?", answer="In the cellar."
@@ -20,3 +20,7 @@ for name in os.environ["SITE_USERS"].split():
     )
     if name == "editor":
         user.user_permissions.add(Permission.objects.get(codename="change_ticket"))
+ticket = Ticket.objects.create(
+    queue=printing, title="Paper is out", description="All.", submitter_email="reader@example.com"
+)
+FollowUp.objects.create(ticket=ticket, user=user, comment="More comes today.", public=True)

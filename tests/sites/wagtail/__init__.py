@@ -18,8 +18,12 @@ DEBUG = False
     own_urls="""
 from wagtail.api.v2.router import WagtailAPIRouter
 from wagtail.api.v2.views import PagesAPIViewSet
+from wagtail.documents.api.v2.views import DocumentsAPIViewSet
+from wagtail.images.api.v2.views import ImagesAPIViewSet
 api_router = WagtailAPIRouter("wagtailapi")
 api_router.register_endpoint("pages", PagesAPIViewSet)
+api_router.register_endpoint("images", ImagesAPIViewSet)
+api_router.register_endpoint("documents", DocumentsAPIViewSet)
 from wagtail.api.v3.urls import api
 urlpatterns[:0] = [path("api/v2/", api_router.urls), path("api/v3/", api.urls)]
 """,
@@ -32,6 +36,12 @@ urlpatterns[:0] = [path("api/v2/", api_router.urls), path("api/v3/", api.urls)]
         "/search/?query=news",
         "/api/v2/pages/",
         "/api/v2/pages/?type=home.HomePage",
+        "/api/v2/pages/5/",
+        "/api/v2/images/1/",
+        "/api/v2/documents/",
+        "/api/v3/openapi.json",
+        "/api/v3/pages/",
+        "/api/v3/images/1/",
     ),
     listed={
         "reader": READING,
@@ -59,20 +69,60 @@ urlpatterns[:0] = [path("api/v2/", api_router.urls), path("api/v3/", api.urls)]
                 },
             },
         },
+        operations=72,
+        pages=("/api/v3/whoami/",),
         values={
-            **dict.fromkeys(("pk", "id", "page_id", "site_id", "redirect_id"), [2, 3, 5, 99]),
-            **dict.fromkeys(("revision_id", "document_id", "image_id"), [1, 99]),
-            "type": ["home.HomePage", "no.Model"],
-            "type_name": ["home.HomePage", "no.Model"],
+            **dict.fromkeys(("pk", "page_id"), [1, 2, 3, 4, 5, 99]),
+            **dict.fromkeys(("document_id", "image_id", "redirect_id", "site_id"), [1, 2]),
+            "id": [4, 99],
+            "revision_id": [1, 2, 99],
+            "type": ["stories.Place", "home.HomePage"],
+            "type_name": ["home.HomePage", "stories.Place", "no.Model"],
             "limit": [1],
             "offset": [1],
-            "search": ["news"],
-            "order": ["-id", "title"],
+            "search": ["news", ""],
+            "search_operator": ["or"],
+            "order": [["-id"], ["title", "id"]],
             "version": ["draft"],
-            "html_path": ["/news/"],
+            "html_path": ["/news/", "/old", "/nothing/"],
             "child_of": [3, "root"],
-            "rich_text_format": ["html"],
+            "descendant_of": [3],
+            "locale": ["en", "de"],
+            "rich_text_format": ["html", "markdown"],
         },
+        arguments={
+            "api_v3_pages_revisions_list": [{"page_id": 4}, {"page_id": 5}, {"page_id": 99}],
+            "api_v3_pages_revisions_detail": [
+                {"page_id": 4, "revision_id": 1},
+                {"page_id": 5, "revision_id": 1},
+            ],
+            "api_v3_snippets_list": [{"type": "stories.Place"}, {"type": "home.HomePage"}],
+            "api_v3_snippets_detail": [
+                {"type": "stories.Place", "pk": "1"},
+                {"type": "stories.Place", "pk": "1", "version": "draft"},
+                {"type": "stories.Place", "pk": "99"},
+            ],
+            "api_v3_snippets_revisions_list": [{"type": "stories.Place", "pk": "1"}],
+            "api_v3_snippets_revisions_detail": [
+                {"type": "stories.Place", "pk": "1", "revision_id": 2},
+                {"type": "stories.Place", "pk": "1", "revision_id": 1},
+            ],
+        },
+        calls=(
+            Call(
+                "editor",
+                "api_v3_pages_create",
+                {"body": {"meta": {"type": "stories.StoryPage", "parent_id": 4}, "title": "Rain"}},
+                '"slug": "rain"',
+            ),
+            Call("editor", "api_v3_pages_detail", {"page_id": 7, "version": "draft"}, "Rain"),
+        ),
+        confirmed=(Call("editor", "api_v3_pages_actions_publish", {"page_id": 7}, "Rain"),),
+        refused=(
+            Call("reader", "api_v3_pages_detail", {"page_id": 7}, "No Page matches"),
+            Call("reader", "api_v3_pages_actions_publish", {"page_id": 7}, "Permission denied"),
+            Call("reader", "api_wagtailadmin_api_pages_listing", {}, "permission"),
+        ),
         credential="""
 from wagtail.models import APIToken
 def credential(user):
