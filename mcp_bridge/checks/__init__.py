@@ -26,7 +26,8 @@ System checks of the setting MCP_BRIDGE, of tools and what else is marked, and o
 
     E070  a view that cannot be a tool        E071  a URLconf that cannot be read
 
-    W070  an option that names no view        W072  a view with a body that nobody describes
+    W070  an option that names no view        W071  credentials that a pattern leaves out
+    W072  a view with a body that nobody describes
     W073  an action with its set's body       W074  an @extend_schema that does nothing
     W075  what a schema cannot say
 

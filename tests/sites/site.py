@@ -52,10 +52,12 @@ class Interface:
     """Calls that the site refuses; the text is its own."""
 
 
-REST_FRAMEWORK = {
-    "BACKEND": "mcp_bridge.sources.rest_framework.RESTFrameworkSource",
-    "OPTIONS": {"views": {"*": {}}, "prefix": OWN},
-}
+def rest_framework(*credentials: str) -> dict[str, object]:
+    """All views of a site: no pattern takes those that handle credentials, which are named."""
+    return {
+        "BACKEND": "mcp_bridge.sources.rest_framework.RESTFrameworkSource",
+        "OPTIONS": {"views": {"*": {}, **dict.fromkeys(credentials, {})}, "prefix": OWN},
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,8 @@ class Line:
     """
     An entry of OPTIONS["views"]: URL names with namespaces, or the dotted path of one view.
 
-    ``actions`` are None where all are meant; ``unused`` are those that no endpoint has had.
+    ``actions`` are None where all are meant; ``unused`` are those that no endpoint has had. What
+    handles credentials is taken by no pattern; ``left_out`` are those endpoints.
     """
 
     pattern: str
@@ -38,6 +39,7 @@ class Line:
     prefix: str
     is_used: bool = False
     unused: set[str] = field(default_factory=set)
+    left_out: list[Endpoint] = field(default_factory=list)
 
     @classmethod
     def of(cls, pattern: str, given: Any) -> Line:
@@ -70,6 +72,9 @@ class Line:
         if not is_named and endpoint.place != self.pattern:
             return False
         self.is_used = True
+        if self.is_pattern and is_never_offered(endpoint):
+            self.left_out.append(endpoint)
+            return False
         names = {endpoint.action, endpoint.method.lower()}
         self.unused -= names
         return self.actions is None or not names.isdisjoint(self.actions)

@@ -134,6 +134,18 @@ class RESTFrameworkSource(Source):
             elif is_exposed(endpoint.function, selected.options):
                 yield selected
         for line in lines:
+            left_out = [each for each in line.left_out if each in self._others]
+            if left_out:
+                count, first = len(left_out), left_out[0]
+                self.messages.append(
+                    checks.Warning(
+                        f"{where}['OPTIONS']['views']: {line.pattern!r} leaves out {count} "
+                        f"endpoints that handle credentials, such as {first}.",
+                        hint="A pattern never chooses these. Where models are to call one, name "
+                        f"its view in a line of its own: {first.place!r}.",
+                        id="mcp_bridge.W071",
+                    )
+                )
             if not line.is_used:
                 text = f"no view in the URLconf has the name {line.pattern!r}"
             elif line.unused:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sites.site import REST_FRAMEWORK, STARTPROJECT, Call, Interface, Site
+from tests.sites.site import STARTPROJECT, Call, Interface, Site, rest_framework
 
 READING = {"pages_list", "page_read", "pages_search", "languages_list", "menu", "page_versions"}
 WRITING = {"page_create", "page_rename", "page_publish"}
@@ -58,7 +58,7 @@ urlpatterns += [path("api/", include("djangocms_rest.urls")), path("", include("
     ),
     publish=Call("editor", "page_publish", {"slug": "harvest"}, "published"),
     interface=Interface(
-        sources={"drf": REST_FRAMEWORK},
+        sources={"drf": rest_framework()},
         operations=26,
         # Its @extend_schema does nothing where the schemas are those of DRF.
         warned=frozenset({"W074"}),

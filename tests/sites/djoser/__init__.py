@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.sites import notes
-from tests.sites.site import REST_FRAMEWORK, STARTPROJECT, Interface, Site
+from tests.sites.site import STARTPROJECT, Interface, Site, rest_framework
 
 AUTHENTICATION = ["rest_framework_simplejwt.authentication.JWTAuthentication"]
 
@@ -32,7 +32,14 @@ urlpatterns += [path("auth/", include("djoser.urls")), path("auth/", include("dj
     calls=notes.CALLS,
     publish=notes.PUBLISH,
     interface=Interface(
-        sources={"drf": REST_FRAMEWORK},
+        sources={
+            "drf": rest_framework(
+                "djoser.views.UserViewSet",
+                "rest_framework_simplejwt.views.TokenObtainPairView",
+                "rest_framework_simplejwt.views.TokenRefreshView",
+                "rest_framework_simplejwt.views.TokenVerifyView",
+            )
+        },
         operations=21,
         pages=("/auth/users/me/",),
         values={"id": [1, 2, 3, 99]},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sites.site import REST_FRAMEWORK, STARTPROJECT, Call, Interface, Site
+from tests.sites.site import STARTPROJECT, Call, Interface, Site, rest_framework
 
 READING = {"queues_list", "articles_list", "ticket_open", "my_tickets", "ticket_status"}
 WORKING = {"tickets_list", "ticket_read", "ticket_answer", "ticket_resolve"}
@@ -40,7 +40,7 @@ urlpatterns.append(path("helpdesk/", include("helpdesk.urls")))
     ),
     publish=Call("editor", "ticket_resolve", {"ticket": 2, "text": "There is ink."}, "Resolved"),
     interface=Interface(
-        sources={"drf": REST_FRAMEWORK},
+        sources={"drf": rest_framework()},
         operations=23,
         pages=("/helpdesk/api/tickets/", "/helpdesk/api/followups/1/"),
         values={"pk": [1, 99], "page": [1, 2], "page_size": [1], "query": ["e30=", "nonsense"]},

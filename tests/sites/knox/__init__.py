@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.sites import notes
-from tests.sites.site import REST_FRAMEWORK, STARTPROJECT, Call, Interface, Site
+from tests.sites.site import STARTPROJECT, Call, Interface, Site, rest_framework
 
 AUTHENTICATION = ["knox.auth.TokenAuthentication"]
 
@@ -36,7 +36,11 @@ urlpatterns.append(path("api/auth/", include("knox.urls")))
     calls=notes.CALLS,
     publish=notes.PUBLISH,
     interface=Interface(
-        sources={"drf": REST_FRAMEWORK},
+        sources={
+            "drf": rest_framework(
+                "knox.views.LoginView", "knox.views.LogoutView", "knox.views.LogoutAllView"
+            )
+        },
         operations=3,
         # None of its views has a serializer.
         warned=frozenset({"W002", "W072"}),

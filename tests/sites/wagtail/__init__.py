@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sites.site import REST_FRAMEWORK, Call, Interface, Site
+from tests.sites.site import Call, Interface, Site, rest_framework
 
 READING = {"pages_list", "page_read", "pages_search", "page_history", "images_list", "story_read"}
 WRITING = {"page_create", "page_rename", "page_publish"}
@@ -59,7 +59,7 @@ urlpatterns[:0] = [path("api/v2/", api_router.urls), path("api/v3/", api.urls)]
     publish=Call("editor", "page_publish", {"path": "/news/harvest/"}, "is live"),
     interface=Interface(
         sources={
-            "drf": REST_FRAMEWORK,
+            "drf": rest_framework(),
             "v3": {
                 "BACKEND": "mcp_bridge.sources.ninja.NinjaSource",
                 "OPTIONS": {

@@ -68,6 +68,11 @@ with bridge(expose="all"):
         except Exception as error:
             told["errors"][name] = str(error)
 
+with bridge(views={"*": {}, "site_urls.login": {}, "knox_login": {}}):
+    told["by pattern"] = sorted(registry.discovered.tools)
+    told["left out"] = [str(each.msg) for each in registry.discovered.messages
+                        if each.id == "mcp_bridge.W071"]
+
 with bridge(views={"knox_logout": {}, "knox_logoutall": {}}):
     ours, key = Token.objects.issue(user=user, name="ours")
     client = MCPClient()
@@ -167,6 +172,13 @@ def test_credentials_are_neither_offered_nor_taken_back(tmp_path: Path) -> None:
     # What is nested is known when a candidate is built.
     assert told["errors"].keys() == {"nested_list"}
     assert all("secret" in text for text in told["errors"].values())
+    # A pattern takes none of them either; those that a line names by themselves are taken.
+    assert told["by pattern"] == [
+        *("enter", "knox_login", "nested_list", "user_create", "user_destroy", "user_list"),
+        *("user_partial_update", "user_plain", "user_retrieve", "user_update"),
+    ]
+    (text,) = told["left out"]
+    assert "'*' leaves out 4 endpoints that handle credentials, such as POST /knox/logout/" in text
     assert told["ours left"]
     assert told["theirs left"]
     assert "the site's log says why" in told["ours"]
