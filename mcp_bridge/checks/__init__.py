@@ -39,6 +39,7 @@ Of mcp_bridge.sources.ninja:
 
     E080  an operation that cannot be a tool
     W080  what no model is told of one        W081  a name that no operation has
+    W082  credentials that a pattern leaves out
 
 Of mcp_bridge.sources.openapi:
 

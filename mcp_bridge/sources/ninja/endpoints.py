@@ -9,6 +9,8 @@ from typing import Any
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation, PathView
 
+from mcp_bridge.conf import conf
+from mcp_bridge.features.secrets import deals_with_secrets
 from mcp_bridge.sources.in_process.routes import Route, routes, wrapped
 from mcp_bridge.sources.marked import location
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
@@ -32,6 +34,11 @@ class Endpoint:
         named = [each for each in self.route.namespaces if each != unnamed]
         own = operation.operation_id or "_".join([*named, operation.view_func.__name__])
         return tool_name(own if len(operation.methods) == 1 else f"{own}_{self.method.lower()}")
+
+    @property
+    def handles_credentials(self) -> bool:
+        """Whether it logs in or hands out tokens, by its name."""
+        return deals_with_secrets(self.name, conf.sensitive_names)
 
     def __str__(self) -> str:
         return f"{self.method} {self.route.template} ({location(self.operation.view_func)})"

@@ -81,11 +81,16 @@ class NinjaSource(Source):
     def tools(self) -> Sequence[Tool]:
         tools, used, self._others = [], set[str](), []
         documents: dict[int, APIDocument] = {}
+        left_out: list[str] = []
         self._callbacks.clear()
         for endpoint in endpoints(self.options.get("urlconf")):
             name = endpoint.name
             named = [each for each in self._named if fnmatchcase(name, each)]
             used.update(named)
+            if endpoint.handles_credentials:
+                # No pattern chooses what logs in or hands out tokens.
+                left_out += [name for _ in named[:1] if name not in named]
+                named = [each for each in named if each == name]
             options = options_of(endpoint.operation.view_func)
             try:
                 # Of an option, that of a later pattern wins, and the mark's own over all.
@@ -115,6 +120,15 @@ class NinjaSource(Source):
                     "there are none.",
                     hint="Name operations as manage.py mcp_tools does, without the prefix.",
                     id="mcp_bridge.W081",
+                )
+            )
+        if left_out:
+            self.messages.append(
+                checks.Warning(
+                    f"The patterns of MCP_BRIDGE['SOURCES'][{self.alias!r}] leave out operations "
+                    f"that handle credentials: {', '.join(left_out)}.",
+                    hint="Where models are to call one, name it without *.",
+                    id="mcp_bridge.W082",
                 )
             )
         return tools

@@ -261,5 +261,11 @@ def unmarked(request: HttpRequest) -> str:
     raise Http404
 
 
+@api.post("reset-password", auth=django_auth)
+def reset_password(request: HttpRequest) -> str:
+    """Handle credentials."""
+    return "sent"
+
+
 api.add_router("orders", orders)
 urlpatterns = [path("<slug:tenant>/api/", api.urls)]

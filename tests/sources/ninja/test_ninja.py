@@ -272,6 +272,16 @@ def test_patterns_that_disagree_are_one_message(settings: Any) -> None:
     assert "shop_both_put" in names()
 
 
+def test_no_pattern_chooses_what_handles_credentials(settings: Any) -> None:
+    offer(settings, auth=CALLER, operations=["shop_*"])
+    assert "shop_reset_password" not in names()
+    (message,) = messages("mcp_bridge.W082")
+    assert message.endswith("leave out operations that handle credentials: shop_reset_password.")
+    offer(settings, auth=CALLER, operations=["shop_*", "shop_reset_password"])
+    assert "shop_reset_password" in names()
+    assert messages("mcp_bridge.W082") == []
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
