@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from traceback import extract_tb
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.core import checks
@@ -23,13 +24,28 @@ class Source(ABC):
     A place tools come from: subclass it and name the subclass in SOURCES.
 
     ``alias`` is the key in SOURCES and ``options`` its "OPTIONS". ``tools()`` returns the tools and
-    adds to ``messages`` why it left others out.
+    adds to ``messages`` why it left others out. ``known_options`` are the options that there may
+    be, each with the type of its value and the words for it; None takes any. Raises TypeError for
+    others.
     """
+
+    known_options: ClassVar[Mapping[str, tuple[Any, str]] | None] = None
 
     def __init__(self, alias: str, options: JSONObject) -> None:
         self.alias = alias
         self.options = options
         self.messages: list[checks.CheckMessage] = []
+        known = options if self.known_options is None else self.known_options
+        for name in options.keys() - known.keys():
+            raise TypeError(f"it has no option {name!r}, only {', '.join(map(repr, known))}")
+        for name, (kind, words) in (self.known_options or {}).items():
+            value = options.get(name)
+            is_wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
+            if name in options and is_wrong:
+                raise TypeError(f"its option {name!r} is not {words}")
+        if "expose" in known:
+            # Raises for a wrong value.
+            _ = self.exposes_all
 
     @abstractmethod
     def tools(self) -> Sequence[Tool]:

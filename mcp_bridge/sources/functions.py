@@ -16,7 +16,6 @@ from django.utils.module_loading import module_has_submodule
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context, Tool, ToolOptions
 from mcp_bridge.features.marks import Toolset, options_of, snake_case, toolset_of
-from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.schemas import Signature
 from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.sources.base import Source, first_line, mend_import
@@ -53,12 +52,10 @@ class FunctionSource(Source):
     modules, and ``prefix``, put before every name.
     """
 
-    def __init__(self, alias: str, options: JSONObject) -> None:
-        super().__init__(alias, options)
-        for name in options.keys() - {"modules", "prefix"}:
-            raise TypeError(f"it has no option {name!r}, only 'modules' and 'prefix'")
-        if not isinstance(options.get("modules", []), list | tuple):
-            raise TypeError("its option 'modules' is no list of dotted paths")
+    known_options = {
+        "modules": (list | tuple, "a list of dotted paths"),
+        "prefix": (str, "a string"),
+    }
 
     def tools(self) -> Sequence[Tool]:
         marked = [each for module in self._modules() for each in self._marked_in(module)]

@@ -51,12 +51,14 @@ class ModernRPCSource(Source):
     before every name, and ``expose``: "all" makes candidates of the procedures without a mark.
     """
 
+    known_options = {
+        "servers": (object, "a list of dotted paths"),
+        "prefix": (str, "a string"),
+        "expose": (str, "a string"),
+    }
+
     def __init__(self, alias: str, options: JSONObject) -> None:
         super().__init__(alias, options)
-        for name in options.keys() - {"servers", "prefix", "expose"}:
-            raise TypeError(f"it has no option {name!r}, only 'servers', 'prefix' and 'expose'")
-        # Raises for a wrong value.
-        _ = self.exposes_all
         self._found: dict[ProcedureWrapper, RpcServer] = {}
 
     def tools(self) -> Sequence[Tool]:

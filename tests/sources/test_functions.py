@@ -381,8 +381,8 @@ def test_modules_and_a_prefix_are_options(
 @pytest.mark.parametrize(
     ("options", "id", "told"),
     [
-        ({"module": "shop"}, "E003", "it has no option 'module', only 'modules' and 'prefix'"),
-        ({"modules": "shop"}, "E003", "its option 'modules' is no list of dotted paths"),
+        ({"module": "shop"}, "E003", "it has no option 'module', only 'modules', 'prefix'"),
+        ({"modules": "shop"}, "E003", "its option 'modules' is not a list of dotted paths"),
         ({"modules": ["shop.gone"]}, "E010", "No module named 'shop"),
         ({"modules": ["json"]}, "W012", "no function in json is marked"),
     ],

@@ -27,20 +27,6 @@ from mcp_bridge.sources.grpc.schemas import input_schema, output_schema
 TOOL: Final = "mcp_bridge.tool"
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-# The options of a source, with what they have to be, and what is said of others.
-_OPTIONS: Final[Mapping[str, tuple[Any, str]]] = {
-    "descriptors": (str | Path, "the path of a descriptor set"),
-    "target": (str, "the target of a channel, as dns:///orders.internal:443"),
-    "credentials": (str | Callable | None, "a dotted path of a function, or None"),
-    "metadata": (str | Callable | None, "a dotted path of a function, or None"),
-    "anonymous": (bool, "True or False"),
-    "insecure": (bool, "True or False"),
-    "methods": (list | tuple | Mapping, "a list of methods, or a mapping of them to options"),
-    "prefix": (str, "a string"),
-    "timeout": (int | float, "a number of seconds"),
-    "max_messages": (int, "a number"),
-    "max_bytes": (int, "a number"),
-}
 # Seconds of a call, messages of a stream, bytes of an answer.
 _LIMITS: Final = {"timeout": 10, "max_messages": 100, "max_bytes": 4 * 1024 * 1024}
 
@@ -68,17 +54,25 @@ class GRPCSource(Source):
     ``timeout``, ``max_messages`` and ``max_bytes``.
     """
 
+    known_options = {
+        "descriptors": (str | Path, "the path of a descriptor set"),
+        "target": (str, "the target of a channel, as dns:///orders.internal:443"),
+        "credentials": (str | Callable | None, "a dotted path of a function, or None"),
+        "metadata": (str | Callable | None, "a dotted path of a function, or None"),
+        "anonymous": (bool, "True or False"),
+        "insecure": (bool, "True or False"),
+        "methods": (list | tuple | Mapping, "a list of methods, or a mapping of them to options"),
+        "prefix": (str, "a string"),
+        "timeout": (int | float, "a number of seconds"),
+        "max_messages": (int, "a number"),
+        "max_bytes": (int, "a number"),
+    }
+
     def __init__(self, alias: str, options: JSONObject) -> None:
         super().__init__(alias, options)
-        for name, value in options.items():
-            if name not in _OPTIONS:
-                raise TypeError(f"it has no option {name!r}, only {', '.join(_OPTIONS)}")
-            kind, wanted = _OPTIONS[name]
-            if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-                raise TypeError(f"its option {name!r} has to be {wanted}")
         for name in ("descriptors", "target"):
             if not options.get(name):
-                raise TypeError(f"its option {name!r} is missing: {_OPTIONS[name][1]}")
+                raise TypeError(f"its option {name!r} is missing: {self.known_options[name][1]}")
         self.limits = {name: options.get(name, value) for name, value in _LIMITS.items()}
         for name, value in self.limits.items():
             if value <= 0:

@@ -32,7 +32,6 @@ from mcp_bridge.sources.ninja.endpoints import APIDocument, Endpoint, endpoints
 from mcp_bridge.sources.operations.mapping import HINTS, MappedOperation
 from mcp_bridge.sources.secrets import member_names
 
-_OPTIONS: Final = ("auth", "expose", "operations", "output_schemas", "prefix", "urlconf")
 # Ninja's own, which judge the user of the request alone.
 _OF_SESSION: Final = (SessionAuth, SessionAuthSuperUser)
 # What to do about authentication of the site's own.
@@ -58,13 +57,18 @@ class NinjaSource(Source):
     setting EXPOSE; ``prefix`` before every name; ``output_schemas`` (True); ``urlconf``.
     """
 
+    known_options = {
+        "auth": (str, "the dotted path of a function"),
+        "expose": (str, "a string"),
+        "operations": (list | tuple | Mapping, "a list of names, or a mapping of them to options"),
+        "output_schemas": (bool, "True or False"),
+        "prefix": (str, "a string"),
+        "urlconf": (str, "the dotted path of a URLconf"),
+    }
+
     def __init__(self, alias: str, options: Mapping[str, Any]) -> None:
         super().__init__(alias, options)
-        for name in options.keys() - set(_OPTIONS):
-            raise TypeError(f"it has no option {name!r}, only {', '.join(_OPTIONS)}")
         named = options.get("operations", ())
-        if isinstance(named, str) or not isinstance(named, Mapping | Sequence):
-            raise TypeError("its option 'operations' is no list of names, and no mapping of them")
         if not isinstance(named, Mapping):
             named = dict.fromkeys(named, {})
         self._named = {
@@ -73,7 +77,6 @@ class NinjaSource(Source):
         }
         auth = options.get("auth")
         self._auth: Callable[[Any], Any] | None = auth and import_string(auth)
-        _ = self.exposes_all
         # Those of the tools: a redirect may lead there.
         self._callbacks = set[object]()
         self._others: list[Endpoint] = []

@@ -26,21 +26,6 @@ from mcp_bridge.sources.operations.read import Document, Operation, operation_na
 if TYPE_CHECKING:
     from mcp_bridge.sources.openapi.client import Headers, Service
 
-# Each with the type that it must be of, and the words for that.
-_OPTIONS: Final[dict[str, tuple[type | tuple[type, ...], str]]] = {
-    "document": ((str, Path), "a path"),
-    "server": (str, "an address"),
-    "operations": ((list, tuple, Mapping), "a list of patterns, or a mapping of them to options"),
-    "headers": (str, "the dotted path of a function"),
-    "anonymous": (bool, "True or False"),
-    "insecure": (bool, "True or False"),
-    "output_schemas": (bool, "True or False"),
-    "prefix": (str, "a string"),
-    "permissions": ((list, tuple), "a list of permissions"),
-    "timeout": ((int, float), "a number of seconds"),
-    "max_bytes": (int, "a number of bytes"),
-    "ca_file": ((str, Path), "a path"),
-}
 # What a line of "operations" may say of a tool, as mcp_tool() does.
 _OF_A_TOOL: Final = frozenset(
     {"confirm", "description", "destructive", "icons", "idempotent", "meta", "name", "open_world"}
@@ -61,14 +46,26 @@ class OpenAPISource(Source):
     for a server without TLS; ``output_schemas`` to tell what the document says of answers.
     """
 
+    known_options = {
+        "document": ((str, Path), "a path"),
+        "server": (str, "an address"),
+        "operations": (
+            (list, tuple, Mapping),
+            "a list of patterns, or a mapping of them to options",
+        ),
+        "headers": (str, "the dotted path of a function"),
+        "anonymous": (bool, "True or False"),
+        "insecure": (bool, "True or False"),
+        "output_schemas": (bool, "True or False"),
+        "prefix": (str, "a string"),
+        "permissions": ((list, tuple), "a list of permissions"),
+        "timeout": ((int, float), "a number of seconds"),
+        "max_bytes": (int, "a number of bytes"),
+        "ca_file": ((str, Path), "a path"),
+    }
+
     def __init__(self, alias: str, options: JSONObject) -> None:
         super().__init__(alias, options)
-        for name, value in options.items():
-            if name not in _OPTIONS:
-                raise TypeError(f"it has no option {name!r}, only {', '.join(_OPTIONS)}")
-            kind, wanted = _OPTIONS[name]
-            if not isinstance(value, kind):
-                raise TypeError(f"its option {name!r} is not {wanted}")
         for name in ("document", "server", "operations"):
             if not options.get(name):
                 raise TypeError(f"it needs the option {name!r}")

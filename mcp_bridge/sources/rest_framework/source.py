@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from django.apps import apps
 from django.conf import settings
@@ -33,17 +33,6 @@ from mcp_bridge.sources.rest_framework.selection import (
 if TYPE_CHECKING:
     from mcp_bridge.sources.rest_framework.building import Builder
 
-# The options, and what each has to be.
-_OPTIONS: Final[Mapping[str, tuple[Any, str]]] = {
-    "views": (Mapping, "a dict"),
-    "expose": (str, '"marked" or "all"'),
-    "prefix": (str, "a string"),
-    "version": (str | None, "a string"),
-    "urlconf": (str | None, "the dotted path of a URLconf"),
-    "output_schemas": (bool, "True or False"),
-    "probe": (bool, "True or False"),
-}
-
 
 class RESTFrameworkSource(Source):
     """
@@ -54,21 +43,25 @@ class RESTFrameworkSource(Source):
     has, so that all of its permissions, throttles, parsers and decorators hold.
     """
 
+    known_options = {
+        "views": (Mapping, "a dict"),
+        "expose": (str, '"marked" or "all"'),
+        "prefix": (str, "a string"),
+        "version": (str | None, "a string"),
+        "urlconf": (str | None, "the dotted path of a URLconf"),
+        "output_schemas": (bool, "True or False"),
+        "probe": (bool, "True or False"),
+    }
+
     def __init__(self, alias: str, options: JSONObject) -> None:
         super().__init__(alias, options)
-        for name, value in options.items():
-            if name not in _OPTIONS:
-                raise TypeError(f"it has no option {name!r}, only {', '.join(map(repr, _OPTIONS))}")
-            kind, wanted = _OPTIONS[name]
-            if not isinstance(value, kind):
-                raise TypeError(f"its option {name!r} is not {wanted}")
         if find_spec("drf_spectacular") is None:
             raise TypeError(
                 "drf-spectacular, which describes the views, is not installed: "
                 'pip install "django-mcp-bridge[drf]"'
             )
-        # These raise for a wrong value.
-        _ = self._lines(), self.exposes_all
+        # Raises for a wrong value.
+        _ = self._lines()
         self._others: list[Endpoint] = []
         self._callbacks: set[object] = set()
 

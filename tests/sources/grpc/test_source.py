@@ -229,8 +229,8 @@ def test_a_file_that_is_not_there_is_one_error(offer: Offer, tmp_path: Any) -> N
     [
         ({"colour": 1}, "it has no option 'colour'"),
         ({"target": ""}, "'target' is missing"),
-        ({"timeout": "10"}, "'timeout' has to be a number of seconds"),
-        ({"max_messages": True}, "'max_messages' has to be a number"),
+        ({"timeout": "10"}, "'timeout' is not a number of seconds"),
+        ({"max_messages": True}, "'max_messages' is not a number"),
         ({"max_bytes": 0}, "'max_bytes' has to be more than 0"),
         ({"target": "orders.internal:443"}, "is another machine"),
         ({"anonymous": False}, "either 'metadata'"),

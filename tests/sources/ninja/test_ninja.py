@@ -286,7 +286,7 @@ def test_no_pattern_chooses_what_handles_credentials(settings: Any) -> None:
     ("options", "told"),
     [
         ({"operation": []}, "it has no option 'operation'"),
-        ({"operations": "shop_*"}, "its option 'operations' is no list"),
+        ({"operations": "shop_*"}, "its option 'operations' is not a list"),
         ({"operations": {"shop_*": {"read": True}}}, "'read'"),
         ({"auth": "tests.nothing.there"}, "tests.nothing"),
     ],

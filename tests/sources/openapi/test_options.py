@@ -105,7 +105,7 @@ def test_a_line_wins_over_the_method_and_lines_may_not_contradict(offer: Offer) 
         ({"operations": {"read": {"read_only": 3}}}, "read_only must be True or False"),
         ({"server": "http://billing.internal"}, "its server is reached without TLS"),
         ({"prefix": "a b"}, "its option 'prefix' has other characters"),
-        ({"retries": 3}, "it has no option 'retries', only document, server"),
+        ({"retries": 3}, "it has no option 'retries', only 'document', 'server'"),
         ({"timeout": "10"}, "its option 'timeout' is not a number of seconds"),
         ({"document": None}, "it needs the option 'document'"),
     ],
