@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections.abc import Iterator
@@ -93,6 +94,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             # A fixture that is asked for when the test runs would come too late: pytest-django
             # makes only the databases of marked tests.
             item.add_marker(pytest.mark.django_db)
+
+
+def pytest_collection_finish() -> None:
+    """Leave all that is imported by now out of collections of garbage, which tests have many of."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
