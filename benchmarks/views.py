@@ -1,5 +1,6 @@
 """
-What views of Django REST framework cost as tools: a call, a tool built, and a list of a thousand.
+What views of Django REST framework cost as tools: a call, a tool built, and a list of a thousand;
+and what a call of a plain function costs beside one of the same procedure.
 
 All in one process, without a server: a call beside the view alone, given a request that is made
 before; a list, over all pages, beside one of as many procedures that ask for the same permissions.
@@ -21,9 +22,14 @@ from benchmarks.wire import META, REVISION
 WORD: Final = "views"
 ROUNDS: Final = 30
 CALLS: Final = 50
+GIVEN: Final = {"first": 1, "second": 2}
 SOURCES: Final[dict[str, Any]] = {
     "views": {"BACKEND": "mcp_bridge.sources.rest_framework.RESTFrameworkSource"},
     "procedures": {"OPTIONS": {"servers": ["benchmarks.site.rest.server"]}},
+}
+FUNCTIONS: Final[dict[str, Any]] = {
+    "BACKEND": "mcp_bridge.sources.functions.FunctionSource",
+    "OPTIONS": {"modules": ["benchmarks.site.rest"]},
 }
 
 
@@ -42,7 +48,8 @@ def served(name: str) -> Iterator[None]:
 
     urlconf = ModuleType("benchmarks.site.addresses")
     vars(urlconf)["urlpatterns"] = [*rest.views, rest.endpoint]
-    bridge = {"SOURCES": {name: SOURCES[name]}, "STATE_MAX_AGE": 3600}
+    sources = {**SOURCES, "functions": FUNCTIONS}
+    bridge = {"SOURCES": {name: sources[name]}, "STATE_MAX_AGE": 3600}
     with override_settings(ROOT_URLCONF=urlconf, MCP_BRIDGE=bridge):
         yield
 
@@ -54,35 +61,46 @@ def seconds(work: Callable[[], object], times: int = 1) -> float:
     return (time.process_time() - begun) / times
 
 
-def call_figures() -> tuple[float, float]:
-    """Seconds that a call takes, and of them those of the view alone."""
+def call_of(name: str) -> Callable[[], object]:
+    """Return what calls a tool that is served now."""
     from django.contrib.auth.models import AnonymousUser
     from django.test import RequestFactory
 
-    from benchmarks.site import rest
     from mcp_bridge.features import Context, ToolCall
     from mcp_bridge.registry.registry import registry
 
-    tool, given = registry.discovered.tools["add"], {"first": 1, "second": 2}
-    post = RequestFactory(SERVER_NAME="127.0.0.1").post
-    context = Context(user=AnonymousUser(), request=post("/mcp"))
-    waiting = [post("/add", given, "application/json") for _ in range(ROUNDS * CALLS + 1)]
+    tool = registry.discovered.tools[name]
+    request = RequestFactory(SERVER_NAME="127.0.0.1").post("/mcp")
+    context = Context(user=AnonymousUser(), request=request)
 
     def call() -> object:
-        call = ToolCall(tool=tool, arguments=tool.check(given), context=context, sent=given)
+        call = ToolCall(tool=tool, arguments=tool.check(GIVEN), context=context, sent=GIVEN)
         return tool.encode(tool.invoke(call))
 
-    def view() -> object:
-        return rest.add(waiting.pop()).render()
+    return call
 
-    call()
-    view()
-    found: dict[Any, list[float]] = {call: [], view: []}
+
+def in_turn(first: Callable[[], object], second: Callable[[], object]) -> tuple[float, float]:
+    """Return the seconds that each takes, as medians of rounds in which they take turns."""
+    found: dict[Any, list[float]] = {first: [], second: []}
+    for work in found:
+        work()
     for number in range(ROUNDS):
-        for work in (call, view)[:: -1 if number % 2 else 1]:
+        for work in (first, second)[:: -1 if number % 2 else 1]:
             found[work].append(seconds(work, CALLS))
     whole, alone = (statistics.median(each) for each in found.values())
     return whole, alone
+
+
+def call_figures() -> tuple[float, float]:
+    """Seconds that a call takes, and of them those of the view alone."""
+    from django.test import RequestFactory
+
+    from benchmarks.site import rest
+
+    post = RequestFactory(SERVER_NAME="127.0.0.1").post
+    waiting = [post("/add", GIVEN, "application/json") for _ in range(ROUNDS * CALLS + 1)]
+    return in_turn(call_of("add"), lambda: rest.add(waiting.pop()).render())
 
 
 def list_seconds(user: Any) -> float:
@@ -133,6 +151,11 @@ def _measured() -> str:
                 each = built
             list_seconds(user)
             lists[name] = [list_seconds(user) for _ in range(ROUNDS)]
+            if name == "procedures":
+                procedure = call_of("plain_add")
+    with served("functions"):
+        registry.reload()
+        of_function, of_procedure = in_turn(call_of("plain_add"), procedure)
     views, procedures = (statistics.median(lists[name]) for name in SOURCES)
     return (
         "## Views of Django REST framework\n\n"
@@ -140,6 +163,7 @@ def _measured() -> str:
         f"{alone * 1e6:.0f} µs: {(whole - alone) * 1e6:.0f} µs are the bridge's, the request, its "
         f"address and the answer as a result. A tool is built in {each * 1000:.1f} ms of processor "
         f"time. A list of 1,000 takes {views * 1000:.1f} ms over all pages, one of as many "
-        f"procedures {procedures * 1000:.1f} ms: {views / procedures:.2f} times that. Medians of "
-        f"{ROUNDS} rounds.\n"
+        f"procedures {procedures * 1000:.1f} ms: {views / procedures:.2f} times that. A plain "
+        f"function is checked, called and answered for in {of_function / of_procedure:.2f} times "
+        f"what it takes as a procedure. Medians of {ROUNDS} rounds.\n"
     )

@@ -55,8 +55,15 @@ def made(number: int) -> type:
     return mcp_toolset(actions=list(ACTIONS))(kind)
 
 
+@mcp_tool(public=True)
+def plain_add(first: int, second: int) -> dict[str, int]:
+    """Add two numbers."""
+    return {"sum": first + second}
+
+
 router = SimpleRouter()
 server = RpcServer(register_system_procedures=False)
+server.register_procedure(plain_add)
 for number in range(SETS):
     router.register(f"groups{number}", made(number), basename=f"groups{number}")
     for action, permission in ACTIONS.items():
