@@ -267,7 +267,12 @@ def location(function: Callable[..., object]) -> str:
     code = getattr(function, "__code__", None)
     if code is None:
         return getattr(function, "__module__", None) or repr(function)
-    return f"{_shown(code.co_filename, os.getcwd())}:{code.co_firstlineno}"
+    return f"{shown(code.co_filename)}:{code.co_firstlineno}"
+
+
+def shown(filename: str) -> Path:
+    """Return the path of a file as people read it: from here, where it is below."""
+    return _shown(filename, os.getcwd())
 
 
 # Many functions stand in one file.

@@ -124,22 +124,17 @@ def _compiled(endpoint: Endpoint) -> _Needs | None:
             needs.user = needs.user or not is_safe
         elif each is permissions.IsAdminUser:
             needs.staff = True
-        elif each in _BY_MODEL and (model := _model(endpoint)) is not None:
-            asked = each().get_required_permissions(endpoint.method, model)
+        elif (
+            each in _BY_MODEL
+            and endpoint.model is not None
+            and not hasattr(kind, "_ignore_model_permissions")
+        ):
+            asked = each().get_required_permissions(endpoint.method, endpoint.model)
             needs.user = needs.user or each.authenticated_users_only or bool(asked)
             needs.permissions += tuple(asked)
         else:
             return None
     return needs
-
-
-def _model(endpoint: Endpoint) -> Any:
-    """Return the model of a view's queryset, without making one; None where that is not known."""
-    route = endpoint.route
-    if hasattr(route.kind, "_ignore_model_permissions"):
-        return None
-    queryset = route.initkwargs.get("queryset", getattr(route.kind, "queryset", None))
-    return getattr(queryset, "model", None)
 
 
 class _Probe:

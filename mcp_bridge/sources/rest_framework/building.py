@@ -9,7 +9,6 @@ from django.core import checks
 
 from mcp_bridge.features import Tool
 from mcp_bridge.sources.mapped import operation_tool
-from mcp_bridge.sources.marked import location
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
 from mcp_bridge.sources.rest_framework.access import access_rule
@@ -85,7 +84,7 @@ class Builder:
             access=access_rule(endpoint, options, probe=self._options.get("probe", True)),
             # Django has no public way to read the mark of transaction.non_atomic_requests.
             non_atomic=frozenset(getattr(endpoint.route.callback, "_non_atomic_requests", ())),
-            source=location(endpoint.function),
+            source=endpoint.source,
             function=endpoint.path,
         )
         return Made(tool, _warnings(f"{name} ({endpoint})", selected, description, mapped))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from rest_framework.mixins import ListModelMixin
 from rest_framework.routers import APIRootView
 from rest_framework.schemas.views import SchemaView
 
 from mcp_bridge.features import ToolOptions
 from mcp_bridge.features.marks import options_of, snake_case
 from mcp_bridge.sources.in_process.routes import wrapped
+from mcp_bridge.sources.marked import location, shown
 from mcp_bridge.sources.rest_framework.routes import Route
 
 # Methods that are no operations.
@@ -20,6 +23,23 @@ _OTHERS: Final = frozenset({"head", "options", "trace", "connect"})
 _DIVIDERS: Final = re.compile(r"[^A-Za-z0-9_]+")
 # What api_view() calls the class that it makes of a function.
 _OF_FUNCTION: Final = "WrappedAPIView"
+
+# What the framework's own actions do: models read it where a class says nothing of each.
+_VERBS: Final = {
+    "list": "List",
+    "retrieve": "Read one",
+    "create": "Create one",
+    "update": "Replace one",
+    "partial_update": "Change one",
+    "destroy": "Delete one",
+}
+# The actions of generic views, by the methods that they have in place of them.
+_ACTIONS: Final = {
+    "post": "create",
+    "put": "update",
+    "patch": "partial_update",
+    "delete": "destroy",
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,6 +121,50 @@ class Endpoint:
         """What tells endpoints apart that have one action, as ``me`` with four methods."""
         is_shared = sum(each.action == self.action for each in self.others) > 1
         return f"_{self.method.lower()}" if is_shared else ""
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether what answers is a method of the framework's own, which says nothing of it."""
+        return self.function.__module__.partition(".")[0] in ("rest_framework", "adrf")
+
+    @property
+    def source(self) -> str:
+        """Where what answers is written: the class, where it has only inherited the method."""
+        if not self.is_inherited:
+            return location(self.function)
+        kind = self.route.kind
+        file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+        return f"{shown(file)}, {kind.__qualname__}" if file else kind.__module__
+
+    @property
+    def model(self) -> Any:
+        """The model of the view's queryset, without making one; None where that is not known."""
+        kind = self.route.kind
+        queryset = self.route.initkwargs.get("queryset", getattr(kind, "queryset", None))
+        return getattr(queryset, "model", None)
+
+    def about(self, text: str) -> str:
+        """
+        Return what an action of the framework's own does; any other text as it is.
+
+        ``text`` is what the class says of itself, the same for all its actions; without it the name
+        of the model stands in its place.
+        """
+        is_set = self.route.actions is not None
+        action = self.action
+        if not is_set:
+            is_list = issubclass(self.route.kind, ListModelMixin)
+            action = {**_ACTIONS, "get": "list" if is_list else "retrieve"}.get(action, "")
+        verb = _VERBS.get(action)
+        if verb is None or not self.is_inherited or (text and not is_set):
+            return text
+        if text:
+            return f"{verb}: {text}"
+        if self.model is None:
+            return ""
+        meta = self.model._meta
+        noun = meta.verbose_name_plural if action == "list" else meta.verbose_name
+        return f"{verb} {noun}."
 
     def __str__(self) -> str:
         return f"{self.method} {self.route} ({self.place})"

@@ -42,15 +42,6 @@ _BESIDE_BODY: Final = frozenset(
         *("accepted_renderer", "get_full_path", "get_host", "scheme"),
     )
 )
-# What the actions of DRF's mixins do.
-_VERBS: Final = {
-    "list": "List",
-    "retrieve": "Read one",
-    "create": "Create one",
-    "update": "Replace one",
-    "partial_update": "Change one",
-    "destroy": "Delete one",
-}
 
 
 class Excluded(ValueError):
@@ -298,11 +289,9 @@ def _is_extension(kind: type) -> bool:
 
 
 def _add_action(operation: dict[str, Any], endpoint: Endpoint) -> None:
-    """Say what an action does that DRF gives a view set: the text is the same for all of them."""
-    verb = _VERBS.get(endpoint.action)
-    about = operation.get("description", "")
-    if verb and about and "summary" not in operation and not endpoint.function.__doc__:
-        operation["description"] = f"{verb}: {about}"
+    """Say what an action does that DRF gives a view: its class has one text for all of them."""
+    if "summary" not in operation and not endpoint.function.__doc__:
+        operation["description"] = endpoint.about(operation.get("description", ""))
 
 
 def _add_orderings(operation: Mapping[str, Any], view: Any) -> None:

@@ -17,7 +17,7 @@ from mcp_bridge.features import Candidate, Tool, ToolOptions
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.sources.base import Source, first_line, mend_import
-from mcp_bridge.sources.marked import is_exposed, location
+from mcp_bridge.sources.marked import is_exposed
 from mcp_bridge.sources.messages import IllegalName, illegal_name, no_description, not_yet
 from mcp_bridge.sources.rest_framework.access import access_rule
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint, endpoints
@@ -205,7 +205,7 @@ class RESTFrameworkSource(Source):
         name = builder.name(chosen, [chosen])
         kind = endpoint.route.kind
         config = apps.get_containing_app_config(kind.__module__)
-        about = inspect.getdoc(endpoint.function) or kind.__doc__ or ""
+        about = inspect.getdoc(endpoint.function) or endpoint.about(kind.__doc__ or "")
         rule = access_rule(endpoint, chosen.options, probe=self.options.get("probe", True))
         return Candidate(
             name=name,
@@ -215,7 +215,7 @@ class RESTFrameworkSource(Source):
             annotations=hints_of(endpoint),
             who=rule.words,
             members=_member_names(endpoint),
-            source=location(endpoint.function),
+            source=endpoint.source,
             function=endpoint.path,
         )
 

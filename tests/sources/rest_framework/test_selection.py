@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 from django.core.checks import run_checks
 from django.urls import include, path, re_path
 from drf_spectacular.utils import extend_schema
@@ -31,6 +32,12 @@ def offer(settings: Any, *patterns: Any, **options: Any) -> None:
     settings.MCP_BRIDGE = {"SOURCES": {"drf": source}}
     route(settings, *patterns)
     registry.reload()
+
+
+class GroupSerializer(serializers.ModelSerializer[Group]):
+    class Meta:
+        model = Group
+        fields = ("id", "name")
 
 
 def test_views_are_tools_by_their_marks_and_by_the_setting() -> None:
@@ -82,6 +89,47 @@ def test_a_tool_says_what_it_does_and_where_it_stands() -> None:
     assert served("article_create").annotations == {"destructiveHint": False}
     assert served("article_destroy").annotations["idempotentHint"] is True
     assert served("article_list").meta == {"mcp_bridge/tags": ["api"]}
+
+
+def test_a_class_that_says_nothing_is_told_by_its_model(settings: Any) -> None:
+    class Set(viewsets.ModelViewSet[Group]):
+        queryset = Group.objects.all()
+        serializer_class = GroupSerializer
+
+    class Many(generics.ListCreateAPIView[Group]):
+        queryset = Group.objects.all()
+        serializer_class = GroupSerializer
+
+    class One(generics.RetrieveDestroyAPIView[Group]):
+        """A group of the desk."""
+
+        queryset = Group.objects.all()
+        serializer_class = GroupSerializer
+
+    router = SimpleRouter()
+    router.register("sets", Set)
+    addresses = [
+        path("many", Many.as_view(), name="many"),
+        path("one/<int:pk>", One.as_view(), name="one"),
+    ]
+    settings.MCP_BRIDGE = {"SOURCES": {"drf": SOURCE | {"OPTIONS": {"views": {"*": {}}}}}}
+    route(settings, *addresses, *router.urls)
+    assert {name: served(name).description for name in names()} == {
+        "group_list": "List groups.",
+        "group_create": "Create one group.",
+        "group_retrieve": "Read one group.",
+        "group_update": "Replace one group.",
+        "group_partial_update": "Change one group.",
+        "group_destroy": "Delete one group.",
+        "many_get": "List groups.",
+        "many_post": "Create one group.",
+        "one_get": "A group of the desk.",
+        "one_delete": "A group of the desk.",
+    }
+    assert messages("mcp_bridge.W002") == []
+    where = served("group_list").source
+    assert where.startswith("tests/sources/rest_framework/test_selection.py, ")
+    assert where.endswith("Set")
 
 
 def test_an_extra_action_asks_for_a_body_only_where_it_reads_one() -> None:
