@@ -147,6 +147,20 @@ def test_the_name_in_extend_schema_is_the_tools(settings: Any) -> None:
     assert names() == ["shop_listThings"]
 
 
+def test_a_view_versioned_by_accept_has_the_name_in_extend_schema(settings: Any) -> None:
+    class Things(APIView):
+        versioning_class = views.ByAccept
+
+        @extend_schema(operation_id="list_things")
+        def get(self, request: Any) -> Response:
+            """List them."""
+            return Response([])
+
+    offer(settings, path("things/", Things.as_view(), name="other"), views={"other": {}})
+    assert messages("mcp_bridge.E070") == []
+    assert names() == ["list_things"]
+
+
 def test_what_extend_schema_excludes_is_told(settings: Any) -> None:
     @mcp_tool
     @extend_schema(exclude=True)
