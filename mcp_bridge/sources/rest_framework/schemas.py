@@ -22,6 +22,7 @@ from rest_framework.settings import api_settings
 
 from mcp_bridge.schemas.django.spectacular import as_json, collected_warnings
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
+from mcp_bridge.sources.rest_framework.selection import Excluded
 from mcp_bridge.sources.rest_framework.versions import Version, version_of
 from mcp_bridge.sources.rest_framework.wagtail import add_parameters
 
@@ -51,10 +52,6 @@ _VERBS: Final = {
     "partial_update": "Change one",
     "destroy": "Delete one",
 }
-
-
-class Excluded(ValueError):
-    """The site says that an endpoint is in no schema."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -173,6 +173,18 @@ def test_what_extend_schema_excludes_is_told(settings: Any) -> None:
     assert "excludes it" in messages("mcp_bridge.E070")[0]
 
 
+def test_a_pattern_leaves_out_what_extend_schema_excludes(settings: Any) -> None:
+    @extend_schema(exclude=True)
+    @api_view(["GET"])
+    def things(request: Any) -> Response:
+        return Response([])
+
+    patterns = path("things/", things, name="things"), path("fine/", described, name="fine")
+    offer(settings, *patterns, views={"*": {}})
+    assert names() == ["fine"]
+    assert messages("mcp_bridge.E070") == []
+
+
 def test_an_extend_schema_that_does_nothing_is_told(settings: Any) -> None:
     settings.REST_FRAMEWORK = {}
 
