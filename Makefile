@@ -6,7 +6,7 @@ ARGS ?=
 # Without bytecode each process of the tests would compile them anew, which takes it 7 seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test lane fuzz stress records browser services lint conformance sites clients
+.PHONY: help demo test lane fuzz stress records browser services lint conformance sites netbox clients
 .PHONY: bench bench-quick bench-page tox clean
 
 help:  ## Show the targets
@@ -56,6 +56,13 @@ conformance: $(VENV)/.demo $(VENV)/.test  ## Official conformance suite, MCP Ins
 sites: $(VENV)/.test  ## Install the bridge into Wagtail, django CMS, helpdesk, djoser, knox and sites with own users; all of their APIs as tools
 	$(BIN)/python -m tests.sites $(ARGS)
 
+netbox:  ## All of NetBox as tools, with figures (PYTHON=python3.12 or newer; PostgreSQL and Redis in MCP_BRIDGE_TEST_*_URL)
+	@: $${MCP_BRIDGE_TEST_DATABASE_URL:?such as postgres://user@localhost/name} $${MCP_BRIDGE_TEST_CACHE_URL:?such as redis://localhost/0}
+	test -d .venv-netbox || $(PYTHON) -m venv .venv-netbox
+	.venv-netbox/bin/python -m pip install -q --disable-pip-version-check -r tests/sites/netbox/requirements.txt '.[drf,ninja]'
+	.venv-netbox/bin/python -m pip install -q --disable-pip-version-check --force-reinstall --no-deps .
+	.venv-netbox/bin/python -m tests.sites.netbox
+
 clients:  ## Real clients and strict schema converters against the newsroom (ARGS=--write writes docs/clients)
 	$(PYTHON) -m tests.clients $(ARGS)
 
@@ -74,7 +81,7 @@ tox: $(VENV)/.tox  ## Run the tests, with coverage, on every supported pair of P
 	$(BIN)/tox $(ARGS)
 
 clean:  ## Remove what the targets made
-	rm -rf $(VENV) .venv-bench .venv-sites .tox .clients .conformance build dist *.egg-info
+	rm -rf $(VENV) .venv-bench .venv-sites .venv-netbox .tox .clients .conformance build dist *.egg-info
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11+ is needed")'

@@ -168,6 +168,12 @@ def main() -> None:
     }
     reading = [tool for tool in tools if tool.annotations.get("readOnlyHint")]
     calls = [(tool, arguments) for tool in reading for arguments in plans(tool)]
+    # Logging in is told by answers, so that it comes before all of them.
+    logged_in = {
+        name: Client(SERVER_NAME=served_host(), raise_request_exception=False) for name in users
+    }
+    for name, user in users.items():
+        logged_in[name].force_login(user)
     told = {}
     for name, user in users.items():
         client = MCPClient(user=user)
@@ -178,8 +184,7 @@ def main() -> None:
     wrong = []
     excused, answering = set(), set()
     for name, user in users.items():
-        client = Client(SERVER_NAME=served_host(), raise_request_exception=False)
-        client.force_login(user)
+        client = logged_in[name]
         client.defaults.update(site["credential"](user))
         for number, (tool, arguments) in enumerate(calls):
             address = address_of(tool, arguments)

@@ -46,6 +46,9 @@ class Failure(Exception):
 class Run:
     """The steps of one site, in a folder that is deleted at the end."""
 
+    patience = 180
+    """The most seconds that a program may take."""
+
     def __init__(self, site: Site, programs: Path) -> None:
         self.site = site
         self.interface = site.interface or Interface(sources={}, operations=0, warned=frozenset())
@@ -105,8 +108,11 @@ class Run:
             shutil.copy(HERE / models, self.folder / app / "models.py")
         if self.site.apps:
             self.manage("makemigrations", *self.site.apps)
-        self.manage("migrate", "-v", "0")
+        self.migrate()
         self.manage("shell", "-v", "0", "-c", (HERE / self.site.seed).read_text())
+
+    def migrate(self) -> None:
+        self.manage("migrate", "-v", "0")
 
     def install(self) -> None:
         """Do what docs/installation.md says, and add the file of the ten procedures."""
@@ -242,7 +248,7 @@ class Run:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=self.patience,
             check=False,
         )
         if done.returncode:

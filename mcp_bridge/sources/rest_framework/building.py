@@ -61,7 +61,7 @@ class Builder:
             parts = filter(None, (selected.stem, endpoint.action))
             name = "_".join(parts) + endpoint.of_method
         else:
-            explicit = self._describer.operation_id(endpoint)
+            explicit = self._describer.operation_id(endpoint, self._options.get("version"))
             name = endpoint.own_name if explicit is None else tool_name(explicit)
         prefix: str = self._options.get("prefix", "")
         return prefix + "_".join((*selected.prefixes, name))

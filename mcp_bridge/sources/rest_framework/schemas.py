@@ -22,6 +22,7 @@ from rest_framework.settings import api_settings
 
 from mcp_bridge.schemas.django.spectacular import as_json, collected_warnings
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
+from mcp_bridge.sources.rest_framework.selection import Excluded
 from mcp_bridge.sources.rest_framework.versions import Version, version_of
 from mcp_bridge.sources.rest_framework.wagtail import add_parameters
 
@@ -42,10 +43,6 @@ _BESIDE_BODY: Final = frozenset(
         *("accepted_renderer", "get_full_path", "get_host", "scheme"),
     )
 )
-
-
-class Excluded(ValueError):
-    """The site says that an endpoint is in no schema."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +77,7 @@ class Describer(SchemaGenerator):
             self._set_schema_to_view(view, AutoSchema())
         return view
 
-    def operation_id(self, endpoint: Endpoint) -> str | None:
+    def operation_id(self, endpoint: Endpoint, wanted: str | None) -> str | None:
         """Return the name that ``@extend_schema(operation_id=...)`` gives, or None."""
         own = getattr(endpoint.handler, "kwargs", {}).get("schema")
         schemas = map(get_class, (own, endpoint.route.kind.schema))
@@ -88,9 +85,9 @@ class Describer(SchemaGenerator):
             # As of nearly all: nobody has to make the view for that.
             return None
         with described_quietly():
-            view = self._view(endpoint, None)
+            view, path, _ = self._view(endpoint, wanted)
             schema = view.schema
-            schema.path, schema.method = endpoint.route.template, endpoint.method
+            schema.path, schema.method = path, endpoint.method
             given = _given(schema, "operation_id")
             return given if given and schema.get_operation_id() == given else None
 
@@ -102,11 +99,7 @@ class Describer(SchemaGenerator):
         database in vain.
         """
         with described_quietly() as warnings:
-            version = version_of(endpoint, wanted)
-            view = self._view(endpoint, version)
-            path = endpoint.route.template
-            if version and (version.in_path or version.in_accept):
-                path = modify_for_versioning(None, endpoint.method, path, view, version.value)
+            view, path, version = self._view(endpoint, wanted)
             operation = view.schema.get_operation(
                 path, endpoint.route.pattern, "^/", endpoint.method, self.registry
             )
@@ -153,16 +146,18 @@ class Describer(SchemaGenerator):
             places.append(document)
         return places
 
-    def _view(self, endpoint: Endpoint, version: Version | None) -> Any:
-        route = endpoint.route
-        view = self.create_view(route.view, endpoint.method)
-        mock = spectacular_settings.GET_MOCK_REQUEST
-        view.request = mock(endpoint.method, route.template, view, None)
+    def _view(self, endpoint: Endpoint, wanted: str | None) -> tuple[Any, str, Version | None]:
+        """Return the view of an endpoint with a request, its path, and the version of both."""
+        route, version = endpoint.route, version_of(endpoint, wanted)
+        view, path = self.create_view(route.view, endpoint.method), route.template
+        view.request = spectacular_settings.GET_MOCK_REQUEST(endpoint.method, path, view, None)
         view.request._request.resolver_match = route.match()
         if version is not None:
             view.request.version = version.value
             view.request.versioning_scheme = view.versioning_class()
-        return view
+            if version.in_path or version.in_accept:
+                path = modify_for_versioning(None, endpoint.method, path, view, version.value)
+        return view, path, version
 
 
 @contextmanager

@@ -24,6 +24,10 @@ NEVER: Final = frozenset(
 )
 
 
+class Excluded(ValueError):
+    """The site says that an endpoint is in no schema."""
+
+
 @dataclass(kw_only=True)
 class Line:
     """

@@ -23,6 +23,7 @@ from mcp_bridge.sources.rest_framework.access import access_rule
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint, endpoints
 from mcp_bridge.sources.rest_framework.routes import routes
 from mcp_bridge.sources.rest_framework.selection import (
+    Excluded,
     Line,
     Selected,
     hints_of,
@@ -165,6 +166,10 @@ class RESTFrameworkSource(Source):
                 description = builder.describe(each)
             except tuple(TRANSIENT) as exception:
                 self.messages.append(not_yet(str(each.endpoint), exception))
+            except Excluded as exception:
+                # A pattern takes it no more than what is deprecated.
+                if each.is_named:
+                    self._withhold(each.endpoint, first_line(exception))
             except Exception as exception:
                 # Views describe themselves with code of the site's own.
                 self._withhold(each.endpoint, first_line(exception))

@@ -195,6 +195,20 @@ def test_the_name_in_extend_schema_is_the_tools(settings: Any) -> None:
     assert names() == ["shop_listThings"]
 
 
+def test_a_view_versioned_by_accept_has_the_name_in_extend_schema(settings: Any) -> None:
+    class Things(APIView):
+        versioning_class = views.ByAccept
+
+        @extend_schema(operation_id="list_things")
+        def get(self, request: Any) -> Response:
+            """List them."""
+            return Response([])
+
+    offer(settings, path("things/", Things.as_view(), name="other"), views={"other": {}})
+    assert messages("mcp_bridge.E070") == []
+    assert names() == ["list_things"]
+
+
 def test_what_extend_schema_excludes_is_told(settings: Any) -> None:
     @mcp_tool
     @extend_schema(exclude=True)
@@ -205,6 +219,18 @@ def test_what_extend_schema_excludes_is_told(settings: Any) -> None:
     offer(settings, path("things/", things))
     assert names() == []
     assert "excludes it" in messages("mcp_bridge.E070")[0]
+
+
+def test_a_pattern_leaves_out_what_extend_schema_excludes(settings: Any) -> None:
+    @extend_schema(exclude=True)
+    @api_view(["GET"])
+    def things(request: Any) -> Response:
+        return Response([])
+
+    patterns = path("things/", things, name="things"), path("fine/", described, name="fine")
+    offer(settings, *patterns, views={"*": {}})
+    assert names() == ["fine"]
+    assert messages("mcp_bridge.E070") == []
 
 
 def test_an_extend_schema_that_does_nothing_is_told(settings: Any) -> None:
