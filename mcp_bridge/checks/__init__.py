@@ -29,7 +29,7 @@ System checks of the setting MCP_BRIDGE, of tools and what else is marked, and o
     W070  an option that names no view        W071  credentials that a pattern leaves out
     W072  a view with a body that nobody describes
     W073  an action with its set's body       W074  an @extend_schema that does nothing
-    W075  what a schema cannot say
+    W075  what a schema cannot say            W076  a view that can be no candidate
 
     W090  a candidate on, and gone            W091  a candidate under a name that is taken
     W092  a candidate on, and no tool now     W093  candidates that cannot be listed

@@ -77,12 +77,22 @@ class RESTFrameworkSource(Source):
         from mcp_bridge.sources.rest_framework.building import Builder
 
         with override(settings.LANGUAGE_CODE):
-            builder = Builder(self.options, ())
-            return [
-                self._candidate(each, builder)
-                for each in self._others
-                if not is_never_offered(each)
-            ]
+            builder, found = Builder(self.options, ()), []
+            for endpoint in self._others:
+                if is_never_offered(endpoint):
+                    continue
+                try:
+                    found.append(self._candidate(endpoint, builder))
+                except Exception as exception:
+                    # Classes of the site's own are asked for names, and may raise anything.
+                    self.messages.append(
+                        checks.Warning(
+                            f"{endpoint} is no candidate: {first_line(exception)}.",
+                            hint="Mend the view, or leave it so: the others are candidates.",
+                            id="mcp_bridge.W076",
+                        )
+                    )
+        return found
 
     def no_tools(self) -> tuple[str, str] | None:
         if self.exposes_all and self._others:

@@ -132,6 +132,27 @@ def test_a_class_that_says_nothing_is_told_by_its_model(settings: Any) -> None:
     assert where.endswith("Set")
 
 
+def test_a_view_that_raises_when_it_is_listed_is_no_candidate(settings: Any) -> None:
+    class Odd(type):
+        @property
+        def serializer_class(cls) -> Any:
+            raise RuntimeError("not now")
+
+    class Sound(APIView):
+        def get(self, request: Any) -> Response:
+            """Be sound."""
+            return Response({})
+
+    class Broken(Sound, metaclass=Odd):
+        pass
+
+    settings.MCP_BRIDGE = {"SOURCES": {"drf": SOURCE | {"OPTIONS": {"expose": "all"}}}}
+    route(settings, path("a", Broken.as_view(), name="a"), path("b", Sound.as_view(), name="b"))
+    assert [*registry.discovered.candidates] == ["b"]
+    (message,) = messages("mcp_bridge.W076")
+    assert message.endswith("is no candidate: not now.")
+
+
 def test_an_extra_action_asks_for_a_body_only_where_it_reads_one() -> None:
     assert served("article_publish").input_schema["properties"].keys() == {"slug"}
     assert "title" in served("article_retitle").input_schema["properties"]
