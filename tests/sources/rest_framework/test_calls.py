@@ -242,6 +242,8 @@ def test_the_setting_says_which_version(root: Any, settings: Any) -> None:
     assert client.call_tool("by_accept")["structuredContent"] == {"version": "1.0"}
 
 
+# A coroutine's record is written by another thread, which sees no transaction of the test's.
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 def test_coroutine_views_answer_at_both_endpoints(
     root: Any, settings: Any, asynchronous: bool
