@@ -7,10 +7,9 @@ from testproject.newsroom.api import router
 from testproject.newsroom.moderation import api as moderation
 from testproject.newsroom.procedures import server
 
-urlpatterns = [
+pages = [
     path("admin/", admin.site.urls),
-    path("rpc", server.view),
     path("moderation/", moderation.urls),
     path("api/", include(router.urls)),
-    path("", include("mcp_bridge.urls")),
 ]
+urlpatterns = [*pages, path("rpc", server.view), path("", include("mcp_bridge.urls"))]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from django.contrib import admin
 from django.urls import include, path
 
 from testproject.newsroom.procedures import server
+from testproject.urls import pages
 
 urlpatterns = [
-    path("admin/", admin.site.urls),
+    *pages,
     path("rpc", server.async_view),
     path("", include("mcp_bridge.urls_async")),
 ]

@@ -37,6 +37,8 @@ class View:
     free: set[str] = field(default_factory=set)
     members: dict[str, list[Any]] = field(default_factory=dict)
     items: list[Any] = field(default_factory=list)
+    # The members that may be left out, and of which nothing says what they are then.
+    optional: set[str] = field(default_factory=set)
     causes: set[str] = field(default_factory=set)
 
 
@@ -85,8 +87,11 @@ def _compare(
     rest = (given_root, made_root)
     for name, schemas in before.members.items():
         if name in after.members:
+            below = frozenset(found)
+            if name in before.optional:
+                below |= {"members without a default"}
             yield from _compare(
-                schemas, after.members[name], *rest, f"{path}/{name}", frozenset(found), depth + 1
+                schemas, after.members[name], *rest, f"{path}/{name}", below, depth + 1
             )
     if before.items and after.items:
         yield from _compare(
@@ -187,6 +192,9 @@ def _add(view: View, leaf: dict[str, Any]) -> None:
     if "object" in types:
         for name, schema in leaf.get("properties", {}).items():
             view.members.setdefault(name, []).append(schema)
+            has_default = isinstance(schema, dict) and "default" in schema
+            if name not in leaf.get("required", ()) and not has_default:
+                view.optional.add(name)
         if isinstance(leaf.get("additionalProperties"), dict):
             view.members.setdefault("*", []).append(leaf["additionalProperties"])
     if "array" in types and leaf.get("items") not in (None, True, {}):

@@ -69,6 +69,7 @@ CONVERTERS = [
             "anything": "taken as a string",
             "nothing but null": "taken as a string",
             "open objects": "taken as any object",
+            "members without a default": "null is taken for what may be left out",
         },
     ),
     Converter(
