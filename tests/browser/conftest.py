@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,13 +31,17 @@ def test_site() -> None:
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
+def chromium(live_server: Any) -> Iterator[Browser]:
+    """Chromium, closed before the server is, whose threads end with its connections."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     assert path, "Chromium is not installed: apt-get install chromium"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
         browser.close()
+    for thread in threading.enumerate():
+        if "process_request_thread" in thread.name:
+            thread.join(5)
 
 
 @pytest.fixture
