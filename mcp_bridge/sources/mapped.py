@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from mcp_bridge.calls.arguments import plain_checker
@@ -12,7 +11,7 @@ from mcp_bridge.features import Tool, ToolCall, ToolOptions
 from mcp_bridge.protocol import CallToolResult, JSONSchema
 from mcp_bridge.schemas import Outputs, Signature
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.sources.marked import MarkedFunction
+from mcp_bridge.sources.marked import MarkedFunction, precheck_of
 from mcp_bridge.sources.messages import check_name
 from mcp_bridge.sources.operations.mapping import MappedOperation
 
@@ -50,8 +49,6 @@ def operation_tool(
         invoke=invoke,
         encode=_same if promised is None else encoder(Outputs(CallToolResult), promised),
         precheck=_precheck(options, schema),
-        # A view may ask by request.mcp_context.
-        may_elicit=True,
         options=options,
         **others,
     )
@@ -67,21 +64,10 @@ def _precheck(options: ToolOptions, schema: JSONSchema) -> Callable[[ToolCall], 
     if function is None:
         return None
     own, members = Signature.of(function), schema.get("properties", {})
-    for each in own.parameters:
-        if each.default is MISSING and each.name not in members:
-            raise ValueError(f"its precheck takes {each.name!r}, which the tool does not")
-    names = {each.name for each in own.parameters}
+    # What is not sent is the schema's default, or None, but for what the precheck has one itself.
+    needed = {each.name for each in own.parameters if each.default is MISSING}
     defaults = {
-        each.name: members[each.name].get("default")
-        for each in own.parameters
-        if each.default is MISSING
+        name: each.get("default") if name in needed else MISSING for name, each in members.items()
     }
     invoke = MarkedFunction("precheck", function, ToolOptions()).invoker(function, own)
-
-    def precheck(call: ToolCall) -> object:
-        values = {**defaults, **call.arguments}
-        if own.extra is MISSING:
-            values = {name: values[name] for name in names & values.keys()}
-        return invoke(replace(call, arguments=values))
-
-    return precheck
+    return precheck_of(own, defaults, invoke)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -219,24 +219,31 @@ class MarkedFunction:
         skip = set(self._skip) & inspect.signature(function).parameters.keys()
         own = Signature.of(function, skip=skip)
         defaults = {each.name: each.default for each in signature.parameters}
-        missing = [
-            each.name
-            for each in own.parameters
-            if each.default is MISSING and each.name not in defaults
-        ]
-        if missing:
-            raise ValueError(f"its precheck takes {missing[0]!r}, which the tool does not")
-        defaults = {name: each for name, each in defaults.items() if each is not MISSING}
-        names = {each.name for each in own.parameters}
-        invoke = self.invoker(function, own)
+        return precheck_of(own, defaults, self.invoker(function, own))
 
-        def precheck(call: ToolCall) -> object:
-            values = {**defaults, **call.arguments}
-            if own.extra is MISSING:
-                values = {name: values[name] for name in names & values.keys()}
-            return invoke(replace(call, arguments=values))
 
-        return precheck
+def precheck_of(
+    own: Signature, defaults: Mapping[str, Any], invoke: Callable[[ToolCall], Any]
+) -> Callable[[ToolCall], object]:
+    """
+    Return a precheck that is given those arguments that its signature names.
+
+    ``defaults`` are the values of all parameters of the tool that are not sent, or MISSING. Raises
+    ValueError where it takes what the tool does not.
+    """
+    for each in own.parameters:
+        if each.default is MISSING and each.name not in defaults:
+            raise ValueError(f"its precheck takes {each.name!r}, which the tool does not")
+    given = {name: each for name, each in defaults.items() if each is not MISSING}
+    names = {each.name for each in own.parameters}
+
+    def precheck(call: ToolCall) -> object:
+        values = {**given, **call.arguments}
+        if own.extra is MISSING:
+            values = {name: values[name] for name in names & values.keys()}
+        return invoke(replace(call, arguments=values))
+
+    return precheck
 
 
 def is_exposed(function: Callable[..., object], options: ToolOptions) -> bool:

@@ -188,6 +188,8 @@ class NinjaSource(Source):
             hints=mapped.annotations,
             access=self._access(endpoint.operation, options),
             non_atomic=frozenset(getattr(function, "_non_atomic_requests", ())),
+            # A view may ask by request.mcp_context.
+            may_elicit=True,
             source=location(function),
             function=f"{function.__module__}.{function.__qualname__}",
             code=getattr(inspect.unwrap(function), "__code__", None),

@@ -15,11 +15,12 @@ from django.db import connections
 from django.utils.module_loading import import_string
 
 from mcp_bridge.calls.addresses import is_https_or_loopback
-from mcp_bridge.calls.arguments import plain_checker
 from mcp_bridge.features import AccessRule, Tool, ToolOptions
 from mcp_bridge.features.marks import options_in
-from mcp_bridge.protocol import CallToolResult, JSONObject
+from mcp_bridge.protocol import JSONObject
 from mcp_bridge.sources.base import Source, first_line, mend_import
+from mcp_bridge.sources.mapped import operation_tool
+from mcp_bridge.sources.messages import IllegalName, illegal_name
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, Operation, operation_name
 
@@ -98,7 +99,8 @@ class OpenAPISource(Source):
         service, document = self._service(), self._document()
         if service is None or document is None:
             return []
-        return [self._tool(each, service) for each in self.chosen(document)]
+        made = [self._tool(each, service) for each in self.chosen(document)]
+        return [tool for tool in made if tool is not None]
 
     def no_tools(self) -> tuple[str, str] | None:
         return "its document has none of its operations", "Name operations that are there."
@@ -158,31 +160,30 @@ class OpenAPISource(Source):
         name = self.options_for(operation).name
         return prefix + name if name else operation_name(operation, prefix)
 
-    def _tool(self, mapped: MappedOperation, service: Service) -> Tool:
+    def _tool(self, mapped: MappedOperation, service: Service) -> Tool | None:
         operation = mapped.operation
         options = self.options_for(operation)
         # What a line says of it is not mixed with what its method promises.
         says = options.annotations.keys() & {"readOnlyHint", "destructiveHint"}
         hints = {} if says else mapped.annotations
         needs = (options.public, options.permissions, None, None, options.scopes)
-        return Tool(
-            name=self.name_of(operation),
-            title=options.title or mapped.title,
-            description=options.description or mapped.description,
-            input_schema=mapped.input_schema,
-            output_schema=mapped.output_schema,
-            annotations={**hints, **options.annotations},
-            icons=options.icons,
-            meta={**(mapped.meta or {}), **(options.meta or {})} or None,
-            check=plain_checker(mapped.input_schema),
-            invoke=partial(service.call, mapped),
-            encode=_encode,
-            access=AccessRule.of(*needs),
-            # Nothing is written here, and no transaction is to wait for another service.
-            non_atomic=frozenset(connections),
-            source=f"{Path(self.options['document']).name}: {operation}",
-            options=options,
-        )
+        source = f"{Path(self.options['document']).name}: {operation}"
+        try:
+            return operation_tool(
+                self.name_of(operation),
+                mapped,
+                options,
+                where=source,
+                invoke=partial(service.call, mapped),
+                hints=hints,
+                access=AccessRule.of(*needs),
+                # Nothing is written here, and no transaction is to wait for another service.
+                non_atomic=frozenset(connections),
+                source=source,
+            )
+        except IllegalName as exception:
+            self.messages.append(illegal_name(exception))
+            return None
 
     def _document(self) -> Document | None:
         """Return the document, or None where it cannot be read, which is among the messages."""
@@ -249,7 +250,3 @@ def read_document(path: Path) -> Document:
     if not isinstance(data, dict):
         raise ValueError(f"{path} holds no object")
     return Document(data)
-
-
-def _encode(value: CallToolResult) -> CallToolResult:
-    return value

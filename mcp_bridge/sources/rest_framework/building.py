@@ -84,6 +84,8 @@ class Builder:
             access=access_rule(endpoint, options, probe=self._options.get("probe", True)),
             # Django has no public way to read the mark of transaction.non_atomic_requests.
             non_atomic=frozenset(getattr(endpoint.route.callback, "_non_atomic_requests", ())),
+            # A view may ask by request.mcp_context.
+            may_elicit=True,
             source=endpoint.source,
             function=endpoint.path,
         )
