@@ -3,11 +3,21 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+# What counts all connections to the database, those of other tests too.
+ALONE := tests/processes/test_crowded.py
+# The tests of what decides who may do what, and of what is written of it.
+SUFFICIENT := tests/access tests/protocol tests/audit/test_redaction.py tests/audit/test_hidden_texts.py \
+	tests/admin/test_pending_calls.py tests/admin/test_approval_queue.py tests/admin/test_scopes.py tests/management/test_pending.py \
+	tests/management/test_missing_tools.py tests/oauth/test_consent.py tests/oauth/test_tokens.py \
+	tests/apps/test_token_limits.py tests/registry/test_hidden_tools.py \
+	tests/server/test_elicitation.py tests/server/test_param_headers.py
+# The extras whose packages are pinned in tests/constraints.txt.
+LOCKED := browser,demo,dist,faults,fuzz,hostile,lint,mutation,services,test
 # Without bytecode each process of the tests would compile them anew, which takes it 7 seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test lane fuzz stress records browser services lint conformance sites netbox clients
-.PHONY: bench bench-quick bench-page tox clean
+.PHONY: help demo test coverage mutants lane fuzz stress records browser faults hostile load services lint conformance sites netbox
+.PHONY: clients bench bench-quick bench-page tox audit dist lock clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -18,11 +28,23 @@ demo: $(VENV)/.demo  ## Serve the newsroom, after a scripted session (ARGS=--onc
 test: $(VENV)/.demo $(VENV)/.test  ## Run the tests (ARGS="-k name" for some)
 	$(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal)
 
-fuzz: $(VENV)/.demo $(VENV)/.test  ## Hold schemas against what is enforced: 10,000 new values a kind, 1,000 new classes
-	FUZZ_EXAMPLES=$(or $(EXAMPLES),10000) $(BIN)/python -m pytest -n 2 \
+coverage: $(VENV)/.demo $(VENV)/.test  ## Every branch of protocol/, access/ and what hides secrets, by the tests that suffice
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal --cov-fail-under=100 \
+		--cov=mcp_bridge.protocol --cov=mcp_bridge.access \
+		--cov=mcp_bridge.audit.redaction --cov=mcp_bridge.audit.texts \
+		$(SUFFICIENT)
+
+mutants: $(VENV)/.demo $(VENV)/.test $(VENV)/.mutation  ## Change the same code in every small way, and see whether one of these tests fails (ARGS="mcp_bridge.protocol.text.*" for some)
+	$(BIN)/python -m tests.mutation $(ARGS) --tests $(SUFFICIENT)
+
+fuzz: export FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
+fuzz: $(VENV)/.demo $(VENV)/.test $(VENV)/.fuzz  ## 10,000 values a kind (EXAMPLES), 100,000 changed requests (MUTATIONS), ten minutes by coverage (SECONDS); new ones, or those of a SEED
+	FUZZ=1 FUZZ_EXAMPLES=$(or $(EXAMPLES),10000) FUZZ_MUTATIONS=$(or $(MUTATIONS),100000) FUZZ_SECONDS=$(or $(SECONDS),600) \
+		$(BIN)/python -m pytest -n 2 --hypothesis-seed=$$FUZZ_SEED tests/fuzz tests/server/test_state_machine.py \
 		tests/schemas/test_differential.py tests/schemas/test_many_dataclasses.py \
 		tests/schemas/validation/test_differential.py tests/audit/test_redaction.py \
-		tests/access/test_rendering.py tests/admin/test_call_records.py $(ARGS)
+		tests/access/test_rendering.py tests/admin/test_call_records.py $(ARGS) \
+		|| { echo "To try the same again: make fuzz SEED=$$FUZZ_SEED, with the other variables as they were"; exit 1; }
 
 records: $(VENV)/.demo $(VENV)/.test  ## The proofs of records with a file of SQLite, written together and each at once
 	for write in together now; do \
@@ -40,9 +62,19 @@ lane: $(VENV)/.demo $(VENV)/.test  ## Run the tests with every client on the dir
 stress: $(VENV)/.demo $(VENV)/.test  ## Processes and threads against one another, in full
 	STRESS=1 RELOADS=1000 $(BIN)/python -m pytest tests/processes $(ARGS)
 
+faults: $(VENV)/.demo $(VENV)/.test $(VENV)/.faults  ## Databases, a cache and processes that fail while sites are served (as root; .ci/faults installs the servers)
+	FAULTS=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile tests/faults)
+
+hostile: $(VENV)/.demo $(VENV)/.test $(VENV)/.hostile  ## Hostile requests to two sites on every server (ARGS="--only cursors" for some)
+	$(BIN)/python -m tests.hostile $(ARGS)
+
+load: $(VENV)/.demo $(VENV)/.test  ## Many connections, callers, tools and calls (ARGS="--calls 100000")
+	$(BIN)/python -m tests.hostile.load $(ARGS)
+
 services: $(VENV)/.demo $(VENV)/.test $(VENV)/.services  ## The tests on PostgreSQL and Redis, whose URLs are in MCP_BRIDGE_TEST_*_URL
 	@: $${MCP_BRIDGE_TEST_DATABASE_URL:?such as postgres://user@localhost/name} $${MCP_BRIDGE_TEST_CACHE_URL:?such as redis://localhost/0}
-	RELOADS=1000 STRESS=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile)
+	RELOADS=1000 STRESS=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile --ignore $(ALONE))
+	$(if $(ARGS),,STRESS=1 $(BIN)/python -m pytest $(ALONE))
 
 lint: $(VENV)/.demo $(VENV)/.test $(VENV)/.lint  ## Check format, style, types and import layers
 	$(BIN)/ruff format --check .
@@ -80,8 +112,21 @@ bench-page:  ## Put the last run's tables and charts into docs/performance.md
 tox: $(VENV)/.tox  ## Run the tests, with coverage, on every supported pair of Python and Django at hand
 	$(BIN)/tox $(ARGS)
 
+audit: $(VENV)/.dist  ## Ask for known vulnerabilities of the pinned packages, where that data can be had
+	$(BIN)/python .ci/audit
+
+dist: $(VENV)/.lint $(VENV)/.dist  ## Build the last commit: a reproducible wheel, the source, a CycloneDX list of what it brings
+	.ci/dist
+
+lock:  ## Pin the newest packages that setup.cfg allows, for all targets (tox goes on with unpinned ones)
+	rm -rf $(VENV)-lock
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip install -q --disable-pip-version-check '.[$(LOCKED)]'
+	$(VENV)-lock/bin/python -m pip freeze --exclude django-mcp-bridge > tests/constraints.txt
+	rm -rf $(VENV)-lock
+
 clean:  ## Remove what the targets made
-	rm -rf $(VENV) .venv-bench .venv-sites .venv-netbox .tox .clients .conformance build dist *.egg-info
+	rm -rf $(VENV) mutants .venv-bench .venv-sites .venv-netbox .tox .clients .conformance build dist *.egg-info
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11+ is needed")'
@@ -91,6 +136,6 @@ $(VENV)/.tox: $(VENV)/bin/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check 'tox>=4.20'
 	@touch $@
 
-$(VENV)/.%: setup.cfg pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[$*]'
+$(VENV)/.%: setup.cfg pyproject.toml tests/constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c tests/constraints.txt -e '.[$*]'
 	@touch $@
