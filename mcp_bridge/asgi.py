@@ -9,6 +9,7 @@ docs/direct-lane.md says what it leaves out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from io import BytesIO
@@ -32,7 +33,7 @@ from mcp_bridge.audit import rows
 from mcp_bridge.calls.threads import RequestThreads
 from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, reachable
 from mcp_bridge.conf import conf
-from mcp_bridge.protocol import Reply
+from mcp_bridge.protocol import InvalidRequestError, Reply, refuse
 from mcp_bridge.transports.asgi import (
     Application,
     ClientDisconnected,
@@ -46,7 +47,7 @@ from mcp_bridge.transports.asgi import (
     send_reply,
     unless_disconnected,
 )
-from mcp_bridge.transports.http import respond
+from mcp_bridge.transports.http import UNREADABLE, respond
 from mcp_bridge.views import AsyncMCPView, MCPView
 
 __all__ = ["MCPApplication"]
@@ -69,7 +70,7 @@ class MCPApplication:
     """
 
     # Functions without parameters, called when the server stops.
-    at_shutdown: ClassVar[Sequence[Callable[[], object]]] = (rows.flush,)
+    at_shutdown: ClassVar[Sequence[Callable[[], object]]] = (rows.close,)
 
     def __init__(self, application: Application, path: str | None = None) -> None:
         self.application = application
@@ -94,6 +95,9 @@ class MCPApplication:
             length = int(declared[:18]) if declared.isdecimal() else 0
             body, is_whole = await read_body(receive, length, conf.MAX_BODY_BYTES)
         except ClientDisconnected:
+            # Some servers say so too of chunks that they cannot read, whose client still listens.
+            with suppress(OSError):
+                await send_reply(send, refuse(InvalidRequestError(UNREADABLE)))
             return
         request._stream = BytesIO(body)
         thread = self.threads.lend()

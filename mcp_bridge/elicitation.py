@@ -12,6 +12,7 @@ from pydantic_core import SchemaValidator
 
 from mcp_bridge.exceptions import Declined, InputRequired
 from mcp_bridge.features import Context
+from mcp_bridge.features.secrets import names_secret
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.input_requests import FormElicitRequest
 from mcp_bridge.protocol.jsonrpc import encode
@@ -39,7 +40,7 @@ def elicit(context: Context, message: str, model: type[M]) -> M:
 
     Raises InputRequired where there is no answer yet: let it pass, and the tool runs again from its
     beginning when there is one. Raises Declined where the user did not want to answer, and
-    TypeError for a model that no form can show (MCP, "Elicitation").
+    TypeError for a model that no form can show or may ask for (MCP, "Elicitation").
     """
     schema = form_schema(model)
     # A key that only this very question has, so that no answer counts for another one. The same
@@ -72,6 +73,12 @@ def form_schema(model: type[BaseModel]) -> dict[str, object]:
     document = SchemaDocument(model.model_json_schema())
     fields: dict[str, object] = {}
     for name, schema in document.root.get("properties", {}).items():
+        if names_secret(name) or _is_marked(document, schema):
+            raise TypeError(
+                f"{model.__name__}.{name} is a secret, which no form may ask for: raise "
+                "InputRequired with a URLElicitRequest that leads to a page of the site, or, if it "
+                "is none, give it another name"
+            )
         field = _field(document, schema)
         if field is None:
             raise TypeError(
@@ -103,6 +110,11 @@ def _field(document: SchemaDocument, schema: JSONSchema) -> JSONSchema | None:
             return None
         kept["items"] = {"type": "string", "enum": items["enum"]}
     return {"type": kind, **kept}
+
+
+def _is_marked(document: SchemaDocument, schema: JSONSchema) -> bool:
+    flat = _flat(document, schema)
+    return flat.get("writeOnly") is True or flat.get("format") == "password"
 
 
 def _flat(document: SchemaDocument, schema: JSONSchema) -> JSONSchema:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from mcp_bridge.protocol.content import CallToolResult
 from mcp_bridge.protocol.input_requests import InputRequest, InputRequiredResult
+from mcp_bridge.protocol.text import printable
 
 
 class ToolError(Exception):
@@ -43,8 +44,7 @@ class ArgumentError:
 
     def __str__(self) -> str:
         """Return the error in one line; names in it may hold characters that do not show."""
-        line = f"{self.path or '/'}: {self.message}"
-        return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
+        return printable(f"{self.path or '/'}: {self.message}")
 
 
 class InvalidArguments(ToolError):
@@ -88,16 +88,23 @@ class CallRefused(Exception):
     """
     A call is answered with ``result`` without its tool being run.
 
-    Its record has the ``error_code`` (calls.outcomes.ErrorCode) and the log's ``reference``.
+    Its record has the ``error_code`` (calls.outcomes.ErrorCode), the log's ``reference``, and the
+    key of the ``pending_call`` that waits for a person, or that one has refused.
     """
 
     def __init__(
-        self, result: CallToolResult | InputRequiredResult, error_code: str, reference: str = ""
+        self,
+        result: CallToolResult | InputRequiredResult,
+        error_code: str,
+        reference: str = "",
+        *,
+        pending_call: object = None,
     ) -> None:
         super().__init__(f"The call was refused: {error_code}.")
         self.result = result
         self.error_code = error_code
         self.reference = reference
+        self.pending_call = pending_call
 
 
 class UnsendableResult(Exception):

@@ -11,22 +11,29 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from mcp_bridge.access.scopes import METADATA_PATH
 from mcp_bridge.conf import conf
-from mcp_bridge.views import MCPView, ResourceMetadataView, ToolListView
+from mcp_bridge.views import (
+    AsyncMCPView,
+    AsyncToolListView,
+    MCPView,
+    ResourceMetadataView,
+    ToolListView,
+)
 
 
 def endpoint(view: type[MCPView]) -> list[URLPattern | URLResolver]:
     """The addresses of an endpoint that is served by ``view``, and of each of its toolsets."""
+    page = AsyncToolListView if issubclass(view, AsyncMCPView) else ToolListView
     found: list[URLPattern | URLResolver] = [
         path("mcp", view.as_view(), name="mcp"),
         path("mcp/", view.as_view()),
-        path("mcp/tools/list", ToolListView.as_view(), name="mcp-tools-list"),
+        path("mcp/tools/list", page.as_view(), name="mcp-tools-list"),
     ]
     below: list[URLPattern] = []
     for name in conf.toolsets:
         below += [
             path(name, view.as_view(toolset=name), name=f"mcp-toolset-{name}"),
             path(f"{name}/", view.as_view(toolset=name)),
-            path(f"{name}/tools/list", ToolListView.as_view(toolset=name)),
+            path(f"{name}/tools/list", page.as_view(toolset=name)),
         ]
     # Together, so that a page of the site that stands behind them is compared with one pattern.
     return [*found, path("mcp/", include(below))] if below else found

@@ -9,20 +9,26 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from django.apps import apps
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import DisallowedHost, ImproperlyConfigured
 from django.db import connections
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.views import View
 
-from mcp_bridge.access.authentication import admission_blocks, authenticate, throttle
+from mcp_bridge.access.authentication import (
+    admission_blocks,
+    authenticate,
+    check_in_batch,
+    throttle,
+)
 from mcp_bridge.access.scopes import TOOLSET, resource_metadata
 from mcp_bridge.audit import recorder
 from mcp_bridge.calls.errors import reraise
-from mcp_bridge.calls.places import alternate, in_thread
+from mcp_bridge.calls.places import alternate_in_slot, in_thread
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
     LATEST,
+    Batch,
     InvalidRequestError,
     Reply,
     Request,
@@ -42,6 +48,8 @@ from mcp_bridge.transports import http
 # The header by which a client chooses a toolset where it cannot change the address, as in META.
 # Names with Mcp- are the specification's to give.
 _TOOLSET: Final = "HTTP_X_MCP_TOOLSET"
+# The bytes of a body that is read and checked in a thread, since it would hold an event loop.
+_LARGE: Final = 64 * 1024
 
 
 class BridgeView(View):
@@ -120,6 +128,14 @@ class BridgeView(View):
             reraise(exception)
         return server
 
+    def admit_in_batch(self, request: HttpRequest, batch: Batch) -> None:
+        """Check that a request of a batch may run, and count it. Raises ProtocolError."""
+        try:
+            check_in_batch(request, self, batch)
+        except (TooManyRequestsError, UnavailableError) as error:
+            recorder.request_refused(error, request)
+            raise
+
     def _choose_toolset(self, request: HttpRequest, server: MCPServer) -> bool:
         """Have the server serve the request's toolset alone; return False for an unknown one."""
         # Asked in this way, a header that is not there costs no call of a function.
@@ -155,11 +171,20 @@ class MCPView(BridgeView):
             return http.respond(refuse(exception))
 
         def handle(message: Request) -> Result:
+            if message.batch is not None:
+                self.admit_in_batch(request, message.batch)
             return server.handle(message, self.get_context(request, message))
 
         headers, info = http.headers_of(request.META), server.server_info
         return http.respond(
-            answer(body, handle, headers=headers, server_info=info, decode=http.decode)
+            answer(
+                body,
+                handle,
+                headers=headers,
+                server_info=info,
+                decode=http.decode,
+                batches=conf.batch_limits,
+            )
         )
 
     def open(
@@ -182,7 +207,7 @@ class AsyncMCPView(MCPView):
     async def areply(self, request: HttpRequest) -> Reply:
         """Return the reply to a request; what may block has a thread."""
         try:
-            return await alternate(self._areply(request))
+            return await alternate_in_slot(self._areply(request), request)
         except Exception as exception:
             return refuse(exception)
 
@@ -201,15 +226,27 @@ class AsyncMCPView(MCPView):
             server, body = self.open(request) if server is None else self.open(request, server)
         except Exception as exception:
             return refuse(exception)
+        if len(body) > _LARGE:
+            await in_thread()
 
         async def handle(message: Request) -> Result:
+            if message.batch is not None:
+                await in_thread()
+                self.admit_in_batch(request, message.batch)
             # A context of one's own may ask the database; the one of this class does not.
             if own.get_context is not base.get_context:
                 await in_thread()
             return await server.ahandle(message, self.get_context(request, message))
 
         headers, info = http.headers_of(request.META), server.server_info
-        return await aanswer(body, handle, headers=headers, server_info=info, decode=http.decode)
+        return await aanswer(
+            body,
+            handle,
+            headers=headers,
+            server_info=info,
+            decode=http.decode,
+            batches=conf.batch_limits,
+        )
 
 
 class ToolListView(BridgeView):
@@ -227,16 +264,36 @@ class ToolListView(BridgeView):
             server = self.admit(request)
             found = page(server, request.GET, self.get_context(request), LATEST)
         except Exception as exception:
-            reply = refuse(exception)
-            # Only to an MCP client does a 200 with an error say something.
-            status = HTTPStatus.BAD_REQUEST if reply.status == HTTPStatus.OK else reply.status
-            return http.respond(replace(reply, status=status))
+            return self.refuse(exception)
         following = jsonrpc.encode(found.next_cursor)
         return HttpResponse(
             (b'{"tools":', found.tools, b',"nextCursor":', following, b"}"),
             content_type="application/json",
             headers={"Cache-Control": "private, no-store"},
         )
+
+    def refuse(self, exception: Exception) -> HttpResponse:
+        """Return the answer where an exception, which is being handled, has ended the request."""
+        reply = refuse(exception)
+        # Only to an MCP client does a 200 with an error say something.
+        status = HTTPStatus.BAD_REQUEST if reply.status == HTTPStatus.OK else reply.status
+        return http.respond(replace(reply, status=status))
+
+
+class AsyncToolListView(ToolListView):
+    """The same under ASGI, in one line with the requests of the endpoint."""
+
+    async def get(  # type: ignore[override]
+        self, request: HttpRequest, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        try:
+            return await alternate_in_slot(self._aget(request), request)
+        except Exception as exception:
+            return self.refuse(exception)
+
+    async def _aget(self, request: HttpRequest) -> HttpResponse:
+        await in_thread()
+        return super().get(request)
 
 
 class ResourceMetadataView(View):
@@ -251,8 +308,11 @@ class ResourceMetadataView(View):
     http_method_names = ["get", "head", "options"]
 
     def get(self, request: HttpRequest, path: str = "") -> HttpResponse:
-        # Raises for a host that is not the site's.
-        request.get_host()
+        try:
+            request.get_host()
+        except DisallowedHost:
+            # Django's own answer would be a page.
+            return HttpResponse("This host is not served here.", "text/plain", status=400)
         for resource in conf.resources.values():
             if path.strip("/") in ("", urlsplit(resource).path.strip("/")):
                 break

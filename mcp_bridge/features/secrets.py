@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
@@ -24,8 +25,13 @@ _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 def plain(name: str) -> str:
-    """Return a name in lower case, without what divides its words."""
-    return _DIVIDERS.sub("", name).lower()
+    """Return a name in lower case, without what divides its words, accents and widths."""
+    return _DIVIDERS.sub("", _decomposed(name)).lower()
+
+
+def _decomposed(text: str) -> str:
+    """Return a text in its plainest characters; of accents, marks of their own are left."""
+    return text if text.isascii() else unicodedata.normalize("NFKD", text)
 
 
 def names_secret(text: str, parts: Iterable[str] = SENSITIVE) -> bool:
@@ -41,5 +47,5 @@ def deals_with_secrets(name: str, parts: Iterable[str] = SENSITIVE) -> bool:
 def _holds(text: str, parts: Iterable[str], words: frozenset[str]) -> bool:
     whole = plain(text)
     return any(part in whole for part in parts) or any(
-        word.lower() in words for word in _WORDS.findall(text)
+        word.lower() in words for word in _WORDS.findall(_decomposed(text))
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property, lru_cache
 from types import CodeType
 from typing import Any
@@ -38,7 +39,8 @@ class Context:
     ``remote_address`` is where the connection came from and ``language`` the active one ("en-gb"),
     looked up when it is first read. ``scratch`` is free for what one request wants to remember.
     ``input_responses`` are the client's answers to what the tool has asked, by key, and
-    ``tool_state`` what it kept when it asked last.
+    ``tool_state`` what it kept when it asked last. ``bytes_left`` is what is left for the result of
+    a call in a batch.
     """
 
     user: Any
@@ -53,6 +55,7 @@ class Context:
     scratch: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
     input_responses: Mapping[str, Any] = field(default_factory=dict)
     tool_state: Any = None
+    bytes_left: int | None = None
 
     def __getattr__(self, name: str) -> Any:
         read = vars(self).get("_read_language") if name == "language" else None
@@ -141,6 +144,8 @@ class Tool:
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Whether to check its arguments runs no code of the site's own and asks no database.
     is_plain: bool = False
+    # Those of its parameters of which that holds, with what they are if not sent, by name.
+    plain: Mapping[str, Any] = field(default_factory=dict)
     # Whether it may raise InputRequired, after which nothing that it wrote may stay.
     may_elicit: bool = False
     # The databases in which it has no transaction around it (Django's non_atomic_requests).
@@ -197,8 +202,9 @@ class ToolCall:
     One call of a tool: the checked arguments as Python values, by parameter name.
 
     ``repaired`` are JSON pointers to arguments that came as strings of JSON (COERCE_STRINGIFIED).
-    ``sent`` are the arguments as JSON values, as they came. ``confirmed`` says that a person has
-    agreed to this call, and ``approval`` in which row of the approval queue, if it was there.
+    ``sent`` are the arguments as JSON values, as they came. ``binding`` tells the call from others
+    where a person confirms it (``access.binding``), ``confirmed_at`` is when one has agreed to it,
+    and ``approval`` in which row of the approval queue, if it was there.
     """
 
     tool: Tool
@@ -206,5 +212,11 @@ class ToolCall:
     context: Context
     repaired: tuple[str, ...] = ()
     sent: Mapping[str, Any] = field(default_factory=dict)
-    confirmed: bool = False
+    binding: str = ""
+    confirmed_at: datetime | None = None
     approval: Any = None
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether a person has agreed to this call."""
+        return self.confirmed_at is not None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from mcp_bridge.protocol.batches import Batch, BatchLimits
 from mcp_bridge.protocol.content import CallToolResult, ContentBlock, TextContent
 from mcp_bridge.protocol.errors import (
+    BatchLimitError,
+    BusyError,
     ForbiddenError,
     HeaderMismatchError,
     InsufficientScopeError,
@@ -48,6 +51,10 @@ __all__ = [
     "LATEST_LEGACY",
     "REVISIONS",
     "SUPPORTED_VERSIONS",
+    "Batch",
+    "BatchLimitError",
+    "BatchLimits",
+    "BusyError",
     "ForbiddenError",
     "HeaderMismatchError",
     "Headers",

@@ -24,8 +24,6 @@ class ProtocolError(Exception):
     headers: Mapping[str, str] = MappingProxyType({})
     # The result to send in its place where the answer has no HTTP status of its own.
     result: object = None
-    # Whether the same caller was refused so before in the same window of time, which is on record.
-    repeated = False
 
     def __init__(self, message: str, *, data: object = None) -> None:
         """Take the message and the data of the JSON-RPC error; None for no data."""
@@ -95,9 +93,8 @@ class UnavailableError(InternalError):
     http_status = HTTPStatus.SERVICE_UNAVAILABLE
     refusal = "unavailable"
 
-    def __init__(self, message: str, retry_after: int = 1, *, repeated: bool = False) -> None:
+    def __init__(self, message: str, retry_after: int = 1) -> None:
         super().__init__(message)
-        self.repeated = repeated
         self.headers = {"Retry-After": str(retry_after)}
 
 
@@ -147,9 +144,8 @@ class UnauthorizedError(ProtocolError):
     http_status = HTTPStatus.UNAUTHORIZED
     refusal = "unauthenticated"
 
-    def __init__(self, message: str, challenge: str, *, repeated: bool = False) -> None:
+    def __init__(self, message: str, challenge: str) -> None:
         super().__init__(message)
-        self.repeated = repeated
         self.headers = {"WWW-Authenticate": challenge}
 
 
@@ -181,10 +177,18 @@ class TooManyRequestsError(ProtocolError):
     http_status = HTTPStatus.TOO_MANY_REQUESTS
     refusal = "throttled"
 
-    def __init__(
-        self, message: str, retry_after: int | None = None, *, repeated: bool = False
-    ) -> None:
+    def __init__(self, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
-        self.repeated = repeated
         if retry_after is not None:
             self.headers = {"Retry-After": str(retry_after)}
+
+
+class BatchLimitError(TooManyRequestsError):
+    """A batch has done what it may do as a whole."""
+
+
+class BusyError(TooManyRequestsError):
+    """The server does as much at once as it may, whoever asks."""
+
+    code = 503
+    http_status = HTTPStatus.SERVICE_UNAVAILABLE

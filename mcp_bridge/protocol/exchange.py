@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
@@ -10,16 +9,20 @@ from http import HTTPStatus
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from mcp_bridge.protocol import jsonrpc, requests
-from mcp_bridge.protocol.errors import InternalError, ProtocolError
+from mcp_bridge.protocol.batches import Batch, BatchLimits
+from mcp_bridge.protocol.errors import InternalError, InvalidRequestError, ProtocolError
 from mcp_bridge.protocol.headers import Headers
 from mcp_bridge.protocol.jsonrpc import JSONObject
+from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.requests import Request
 from mcp_bridge.protocol.revisions import Revision
 from mcp_bridge.protocol.text import quoted
 
-logger = logging.getLogger("mcp_bridge.protocol")
+logger = get_logger("mcp_bridge.protocol")
 
 _EMPTY: Final = b"{}"
+# Headers that mean something with the status of their error alone.
+_WITH_STATUS: Final = frozenset({"WWW-Authenticate", "Retry-After"})
 # Enum members cost a function call where they are looked up.
 _OK: Final = HTTPStatus.OK
 _ACCEPTED: Final = HTTPStatus.ACCEPTED
@@ -53,6 +56,7 @@ def answer(
     headers: Headers | None = None,
     server_info: JSONObject | None = None,
     decode: Callable[[bytes], Any] = jsonrpc.decode,
+    batches: BatchLimits | None = BatchLimits(),  # noqa: B008
 ) -> Reply:
     """
     Return the reply to what is in ``body``, a message or a batch of them.
@@ -61,8 +65,10 @@ def answer(
     raises is logged, and the client reads one sentence. ``headers`` is None on a transport
     without headers (MCP, "stdio"). ``server_info`` is the server's Implementation, which each
     modern result carries in its ``_meta``. ``decode`` reads a body as ``jsonrpc.decode`` does.
+    ``batches`` are the limits of a batch, None where none is taken; ``handle`` has to ask
+    ``Batch.check`` for each request of one.
     """
-    exchange = _exchange(body, headers, server_info, decode)
+    exchange = _exchange(body, headers, server_info, decode, batches)
     try:
         request = next(exchange)
         while True:
@@ -84,9 +90,10 @@ async def aanswer(
     headers: Headers | None = None,
     server_info: JSONObject | None = None,
     decode: Callable[[bytes], Any] = jsonrpc.decode,
+    batches: BatchLimits | None = BatchLimits(),  # noqa: B008
 ) -> Reply:
     """Do the same as ``answer``, for a ``handle`` that is a coroutine function."""
-    exchange = _exchange(body, headers, server_info, decode)
+    exchange = _exchange(body, headers, server_info, decode, batches)
     try:
         request = next(exchange)
         while True:
@@ -110,15 +117,19 @@ def _exchange(
     headers: Headers | None,
     server_info: JSONObject | None,
     decode: Callable[[bytes], Any],
+    batches: BatchLimits | None,
 ) -> _Exchange:
+    batch: Batch | None = None
     try:
         message = decode(body)
         is_batch = isinstance(message, list)
         messages = requests.read_batch(message, headers) if is_batch else [message]
+        if is_batch:
+            batch = _begin(batches)
     except ProtocolError as error:
         return refuse(error)
     replies = []
-    for each in messages:
+    for number, each in enumerate(messages):
         try:
             request = requests.read_message(each, headers)
         except ProtocolError as error:
@@ -127,6 +138,8 @@ def _exchange(
         if request is None:
             replies.append(Reply(status=_ACCEPTED))
             continue
+        if batch is not None:
+            batch.number, request.batch = number, batch
         try:
             try:
                 result = yield request
@@ -135,7 +148,10 @@ def _exchange(
                 if error.result is None or not (is_batch or headers is None):
                     raise
                 result = cast(Result, error.result)
-            replies.append(Reply(status=_OK, body=_response(request, result, server_info)))
+            response = _response(request, result, server_info)
+            if batch is not None:
+                batch.take(len(response))
+            replies.append(Reply(status=_OK, body=response))
         except Exception as exception:
             replies.append(refuse(exception, request))
     if not is_batch:
@@ -144,6 +160,15 @@ def _exchange(
     if not bodies:
         return Reply(status=_ACCEPTED)
     return Reply(status=_OK, body=b"[" + b",".join(bodies) + b"]")
+
+
+def _begin(limits: BatchLimits | None) -> Batch:
+    """Return a batch with these limits. Raises InvalidRequestError where there are none."""
+    if limits is None:
+        raise InvalidRequestError(
+            "Invalid request: this server takes no batch (a JSON array); send one message per POST."
+        )
+    return Batch(limits)
 
 
 def _response(request: Request, result: Result, server_info: JSONObject | None) -> bytes:
@@ -182,8 +207,8 @@ def refuse(exception: Exception, request: Request | None = None) -> Reply:
     if request is not None:
         request_id = request.id
         # To a legacy client a 404 says that its session is gone, and a 400 that nothing was read;
-        # a challenge it reads with its status alone.
-        keeps = request.revision.modern or "WWW-Authenticate" in error.headers
+        # a challenge, and when to retry, it reads with the status alone.
+        keeps = request.revision.modern or not _WITH_STATUS.isdisjoint(error.headers)
         status = status if keeps else HTTPStatus.OK
     body = jsonrpc.error_response(request_id, error)
     return Reply(status=status, body=body, headers=error.headers)

@@ -85,12 +85,16 @@ def parameter_headers(
     headers = {}
     for name, path in parameters.items():
         text = _text(_at(arguments, path))
-        if text is None:
-            continue
-        if text != text.strip() or not _PRINTABLE.fullmatch(text) or text.startswith(_PREFIX):
-            text = _encoded(text.encode("utf-8"))
-        headers[_PARAMETER + name] = text
+        if text is not None:
+            headers[_PARAMETER + name] = header_value(text)
     return headers
+
+
+def header_value(text: str) -> str:
+    """Return a text as a client writes it in a header: in Base64 where it is not plain."""
+    if text != text.strip() or not _PRINTABLE.fullmatch(text) or text.startswith(_PREFIX):
+        return _encoded(text.encode("utf-8"))
+    return text
 
 
 def _at(value: object, path: Sequence[str]) -> object:
@@ -135,4 +139,4 @@ def decoded(header: str, value: str) -> str:
 
 
 def _encoded(raw: bytes) -> str:
-    return _PREFIX + base64.b64encode(raw).decode("ascii") + _SUFFIX
+    return _PREFIX + base64.b64encode(raw).decode() + _SUFFIX

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 from mcp_bridge.protocol.errors import InvalidParamsError
 from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema, encode
@@ -54,12 +55,21 @@ class FormElicitRequest(InputRequest):
 
 @dataclass(frozen=True, slots=True)
 class URLElicitRequest(InputRequest):
-    """A URL for the client's user to visit, for data that must not pass through the client."""
+    """
+    A URL for the client's user to visit, for data that must not pass through the client.
+
+    Raises ValueError for what no browser could visit.
+    """
 
     method: ClassVar[str] = "elicitation/create"
     capability: ClassVar[str] = "elicitation.url"
     message: str
     url: str
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"a question leads to an http or https URL, not to {quoted(self.url)}")
 
     def params(self) -> dict[str, object]:
         return {"mode": "url", "message": self.message, "url": self.url}
@@ -140,7 +150,7 @@ def check_response(key: str, method: str, response: object) -> None:
             raise InvalidParamsError(f"{place}.content must be an object or an array.")
         if not all(isinstance(response.get(name), str) for name in ("role", "model")):
             raise InvalidParamsError(f"{place}.role and .model must be strings.")
-    elif method == ListRootsRequest.method:
+    else:
         roots = response.get("roots")
         known = isinstance(roots, list) and all(isinstance(each, dict) for each in roots)
         if not known or not all(isinstance(each.get("uri"), str) for each in roots or ()):

@@ -21,21 +21,21 @@ _POSITION: Final = re.compile(rb">([A-Za-z0-9_.-]{1,128})|([0-9]{1,9})")
 
 def after(name: str) -> str:
     """Return the cursor for the tools after ``name``: url-safe base64 without padding."""
-    return base64.urlsafe_b64encode(f">{name}".encode()).decode("ascii").rstrip("=")
+    return base64.urlsafe_b64encode(f">{name}".encode()).decode().rstrip("=")
 
 
 def position(cursor: object) -> str | int:
     """Return the name after which to go on, or an offset. Raises InvalidParamsError."""
     if isinstance(cursor, str):
-        spelling = cursor.replace("+", "-").replace("/", "_")
         with suppress(ValueError):
-            raw = base64.urlsafe_b64decode(spelling.rstrip("=") + "==")
+            # What is too much of padding is passed over.
+            raw = base64.urlsafe_b64decode(cursor + "==")
             found = _POSITION.fullmatch(raw)
             # Base64 leaves bits unused at the end, and its padding is whole or none.
-            padded = base64.urlsafe_b64encode(raw).decode("ascii")
-            if found is not None and spelling in (padded, padded.rstrip("=")):
+            padded = base64.urlsafe_b64encode(raw).decode()
+            if found is not None and cursor in (padded, padded.rstrip("=")):
                 name, offset = found.groups()
-                return int(offset) if name is None else str(name, "ascii")
+                return int(offset) if name is None else name.decode()
     raise InvalidParamsError(
         "Invalid cursor: send the nextCursor of an earlier page as it came, or none to begin."
     )

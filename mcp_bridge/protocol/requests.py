@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from mcp_bridge.protocol.batches import Batch
 from mcp_bridge.protocol.errors import (
     InvalidParamsError,
     InvalidRequestError,
@@ -46,7 +47,7 @@ class Request:
 
     ``headers`` are those that mirror the body, or None where the transport or the revision has
     none. ``client_info`` (MCP schema, ``Implementation``) and ``client_capabilities`` are what a
-    modern client says of itself.
+    modern client says of itself. ``batch`` is the one that the request is part of.
     """
 
     id: RequestId
@@ -57,6 +58,7 @@ class Request:
     headers: Headers | None = None
     client_info: JSONObject = field(default_factory=dict)
     client_capabilities: JSONObject = field(default_factory=dict)
+    batch: Batch | None = None
 
 
 def read_message(message: object, headers: Headers | None) -> Request | None:
@@ -128,9 +130,10 @@ def _read(message: Any, request_id: RequestId | None, headers: Headers | None) -
         return _read_modern(request_id, method, params, headers)
     if revision is None:
         raise UnsupportedProtocolVersionError(str(version))
-    meta = params.get("_meta")
-    known = meta if isinstance(meta, dict) else {}
-    return Request(id=request_id, method=method, params=params, revision=revision, meta=known)
+    meta = params.get("_meta", {})
+    if not isinstance(meta, dict):
+        raise InvalidParamsError("Invalid params: params._meta must be an object, or be left out.")
+    return Request(id=request_id, method=method, params=params, revision=revision, meta=meta)
 
 
 def _read_modern(

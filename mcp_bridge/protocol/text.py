@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 # No name that people write is longer.
@@ -19,6 +19,11 @@ def quoted(text: str) -> str:
     return cut(repr(cut(text)), 80)
 
 
+def printable(text: str) -> str:
+    """Return the text with unprintable characters escaped, those that turn its direction too."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
 def storable(value: object, length: int | None = None) -> str:
     """Return a text as any database takes it, cut to a length; of anything else the empty text."""
     text = value if isinstance(value, str) else ""
@@ -29,3 +34,18 @@ def pointer(place: Iterable[str | int]) -> str:
     """Return the path of a value as a JSON pointer (RFC 6901), in which overlong names are cut."""
     names = (name if len(name) <= _LONGEST_NAME else cut(name) for name in map(str, place))
     return "".join(f"/{name.replace('~', '~0').replace('/', '~1')}" for name in names)
+
+
+def nul_places(value: object, place: tuple[str | int, ...] = ()) -> Iterator[Sequence[str | int]]:
+    """Yield the places in a JSON value of texts with a NUL, and of objects with such a name."""
+    if isinstance(value, str):
+        if "\0" in value:
+            yield place
+    elif isinstance(value, Mapping):
+        for name, each in value.items():
+            # No answer can show such a name either.
+            found = [place] if "\0" in name else nul_places(each, (*place, name))
+            yield from found
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from nul_places(each, (*place, index))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from mcp_bridge.access.scopes import check_scopes
 from mcp_bridge.access.throttling import may_throttle, throttled
 from mcp_bridge.audit import recorder
-from mcp_bridge.calls.arguments import repair
 from mcp_bridge.calls.errors import handle_error, is_database_unavailable, log_error, reraise
-from mcp_bridge.calls.outcomes import ErrorCode, Outcome
+from mcp_bridge.calls.outcomes import ERRORS_KEY, ErrorCode, Outcome
 from mcp_bridge.calls.places import alternate, in_thread, unless_cancelled
 from mcp_bridge.calls.running import arun, mark_repaired, run, run_precheck
 from mcp_bridge.exceptions import CallRefused, InputRequired, InvalidArguments
@@ -24,9 +23,6 @@ from mcp_bridge.protocol import (
     JSONObject,
     ProtocolError,
 )
-
-# Where the machine-readable errors of refused arguments stand in a result's _meta.
-ERRORS_KEY: Final = "mcp-bridge/errors"
 
 CallResult: TypeAlias = CallToolResult | InputRequiredResult
 # Returns the tool to call, and what the client has answered. Raises what refuses the call.
@@ -93,7 +89,7 @@ async def amake_call(
         give_back(started.call)
         raise
     try:
-        result = await arun(started.call, started.finish_in)
+        result = await arun(started.call, started.finish_in, has_blocked=blocks)
     except asyncio.CancelledError:
         await in_thread()
         recorder.finish(started, Outcome.CANCELLED)
@@ -104,6 +100,11 @@ async def amake_call(
     if recorder.finish_blocks(started):
         await in_thread()
     return _finish(started, result)
+
+
+def start_blocks(tool: Tool) -> bool:
+    """Return whether counting or recording a call of the tool may block before it runs."""
+    return may_throttle(tool) or recorder.start_blocks(tool)
 
 
 def _started(
@@ -130,14 +131,13 @@ def _refused(
     """Record that a call was refused; return the result for the model, or raise the error."""
     tool = found[0] if found else None
     if isinstance(error, CallRefused):
-        code, reference = error.error_code, error.reference
-        recorder.refuse(code, name, arguments, context, tool=tool, reference=reference)
+        recorder.refuse(error.error_code, name, arguments, context, tool=tool, error=error)
         return error.result
     # A database that has just failed is not asked again: its client waits for an answer.
     if not is_database_unavailable(error):
         # Anything but a ProtocolError is the site's own: a policy or a throttle that raises.
         code = error.refusal if isinstance(error, ProtocolError) else ErrorCode.INTERNAL_ERROR
-        recorder.refuse(code, name, arguments, context, tool=tool)
+        recorder.refuse(code, name, arguments, context, tool=tool, error=error)
     reraise(error)
 
 
@@ -186,6 +186,9 @@ def _checked(call: ToolCall) -> ToolCall:
         try:
             values = tool.check(sent)
         except InvalidArguments as refused:
+            # Imported where it is used, since few calls are refused.
+            from mcp_bridge.calls.coercion import repair
+
             values, repaired = repair(tool, sent, refused)
         # Not by replace(), which costs twice that, for every call.
         call = ToolCall(
@@ -216,6 +219,7 @@ def _finish(
         error_code=error_code if result.is_error else "",
         reference=reference,
         result_bytes=len(result.to_json(started.call.context.revision)),
+        error=result if result.is_error else None,
     )
     return result
 
@@ -243,6 +247,6 @@ def _handle_exception(
         # Even the text of an exception is the site's own code.
         is_sent = isinstance(error, ProtocolError)
         code = ErrorCode.PROTOCOL_ERROR if is_sent else ErrorCode.INTERNAL_ERROR
-        recorder.finish(started, Outcome.FAILED, error_code=code)
+        recorder.finish(started, Outcome.FAILED, error_code=code, error=error)
         raise
     return _finish(started, handled.result, handled.error_code, handled.reference)

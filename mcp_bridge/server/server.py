@@ -10,6 +10,7 @@ from django.utils.functional import Promise
 from mcp_bridge.access.policy import DEFAULT_POLICY, AccessPolicy, load_policy, opened_by
 from mcp_bridge.calls.errors import reraise
 from mcp_bridge.calls.places import alternate, in_thread, on_loop
+from mcp_bridge.calls.slots import slot_of
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
@@ -137,7 +138,7 @@ class MCPServer(Endpoint):
 
     async def ahandle(self, request: Request, context: Context, send: Send = drop) -> Result:
         """Do the same, where coroutine functions run on the event loop of the caller."""
-        return await alternate(self._ahandle(request, context, send))
+        return await alternate(self._ahandle(request, context, send), slot_of(context.request))
 
     async def _ahandle(self, request: Request, context: Context, send: Send) -> Result:
         try:

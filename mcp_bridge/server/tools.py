@@ -7,9 +7,9 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import Final, NamedTuple
 
-from mcp_bridge.access.policy import AccessPolicy, opened_by
-from mcp_bridge.access.throttling import may_throttle
-from mcp_bridge.audit import recorder
+from mcp_bridge.access.policy import AccessPolicy, opened_by, read_caller
+from mcp_bridge.access.throttling import caller_of
+from mcp_bridge.calls.slots import CallSlot, slot_of
 from mcp_bridge.features import Context, Tool
 from mcp_bridge.protocol import (
     Answers,
@@ -24,7 +24,7 @@ from mcp_bridge.protocol import (
 from mcp_bridge.protocol.input_requests import read_answers
 from mcp_bridge.protocol.text import cut as shortened
 from mcp_bridge.registry.pages import cut
-from mcp_bridge.server.calls import CallResult, amake_call, make_call
+from mcp_bridge.server.calls import CallResult, amake_call, make_call, start_blocks
 from mcp_bridge.server.methods import Endpoint, Method, Methods, Send, cacheable
 
 # The params with which a client answers an InputRequiredResult.
@@ -84,14 +84,20 @@ def page(
 
 def call_named(endpoint: Endpoint, name: object, arguments: object, context: Context) -> CallResult:
     """Call a tool by name in this process. Raises UnknownToolError, and what ``call`` raises."""
-    return make_call(name, arguments, context, partial(_find, endpoint, name, arguments, context))
+    return make_call(
+        name, arguments, context, lambda: (_find(endpoint, name, arguments, context), None)
+    )
 
 
 def call_tool(endpoint: Endpoint, request: Request, context: Context, send: Send) -> CallResult:
     """Call the tool that is asked for (MCP, "Tools", "Calling tools")."""
     name, arguments = request.params.get("name"), request.params.get("arguments")
-    find = partial(_find, endpoint, name, arguments, context, request)
-    return make_call(name, arguments, context, find)
+    slot = CallSlot()
+    try:
+        find = partial(_find_for, endpoint, request, context, slot)
+        return make_call(name, arguments, context, find)
+    finally:
+        slot.free()
 
 
 async def acall_tool(
@@ -99,9 +105,14 @@ async def acall_tool(
 ) -> CallResult:
     """Do the same, to be awaited under ``alternate``; coroutine functions run on the event loop."""
     name, arguments = request.params.get("name"), request.params.get("arguments")
-    find = partial(_find, endpoint, name, arguments, context, request)
     blocks = _call_blocks(endpoint, request, context)
-    return await amake_call(name, arguments, context, find, blocks=blocks)
+    slot = CallSlot()
+    slot.request = slot_of(context.request)
+    try:
+        find = partial(_find_for, endpoint, request, context, slot)
+        return await amake_call(name, arguments, context, find, blocks=blocks)
+    finally:
+        slot.free()
 
 
 def _list_blocks(endpoint: Endpoint, request: Request, context: Context) -> bool:
@@ -122,8 +133,7 @@ def _call_blocks(endpoint: Endpoint, request: Request, context: Context) -> bool
         or context.auth is not None
         or type(endpoint.policy) is not AccessPolicy
         or not _ANSWERS.isdisjoint(request.params)
-        or may_throttle(tool)
-        or recorder.start_blocks(tool)
+        or start_blocks(tool)
     )
 
 
@@ -143,29 +153,37 @@ METHODS: Final[Methods] = {
 }
 
 
-def _find(
-    endpoint: Endpoint,
-    name: object,
-    arguments: object,
-    context: Context,
-    request: Request | None = None,
-) -> tuple[Tool, Answers | None]:
-    """Return the tool of that name, and the answers that the request brings, if there is one."""
+def _find(endpoint: Endpoint, name: object, arguments: object, context: Context) -> Tool:
+    """Return the tool of that name. Raises UnknownToolError where the caller has none."""
     if not isinstance(name, str):
         raise InvalidParamsError("Invalid params: name must be a string, a tool's name.")
     if not isinstance(arguments, dict | None):
         raise InvalidParamsError("Invalid params: arguments must be an object.")
-    tool = endpoint.snapshot.tools.get(name)
-    if (
-        tool is None
-        or not any(opened_by(context.auth, [tool]))
-        or not endpoint.policy.allows(tool, context)
-    ):
+    snapshot = endpoint.snapshot
+    tool = snapshot.tools.get(name)
+    # Of a name that no tool has, another tool is asked about: time is not to tell.
+    asked = tool or snapshot.stand_in
+    is_allowed = (
+        asked is not None
+        and any(opened_by(context.auth, [asked]))
+        and endpoint.policy.allows(asked, context)
+    )
+    if tool is None or not is_allowed:
+        read_caller(context, snapshot.asks_of)
         raise UnknownToolError(f"Unknown tool: {shortened(name)}")
-    if request is None:
-        return tool, None
+    return tool
+
+
+def _find_for(
+    endpoint: Endpoint, request: Request, context: Context, slot: CallSlot
+) -> tuple[Tool, Answers | None]:
+    """Return the tool that is asked for, with the answers that the request brings; take a slot."""
+    params = request.params
+    arguments = params.get("arguments")
+    tool = _find(endpoint, params.get("name"), arguments, context)
     if tool.headers and request.headers is not None:
         request.headers.check_parameters(tool.headers, arguments or {})
-    if not request.revision.input_required or _ANSWERS.isdisjoint(request.params):
+    slot.take(caller_of(context))
+    if not request.revision.input_required or _ANSWERS.isdisjoint(params):
         return tool, None
-    return tool, read_answers(request.params)
+    return tool, read_answers(params)

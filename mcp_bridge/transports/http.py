@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pydantic_core
 from django.conf import settings
-from django.core.exceptions import DisallowedHost, RequestDataTooBig
-from django.http import HttpRequest, HttpResponse, UnreadablePostError
+from django.core.exceptions import DisallowedHost
+from django.http import HttpRequest, HttpResponse
 from django.http.response import ResponseHeaders
 from django.utils.translation import get_language
 
@@ -34,6 +34,7 @@ from mcp_bridge.protocol.text import quoted
 # client may send any.
 _SERVED: Final[set[tuple[object, ...]]] = set()
 _MOST_SERVED: Final = 100
+UNREADABLE: Final = "Invalid request: the body could not be read."
 _FORMS: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
@@ -59,8 +60,13 @@ def context_of(request: HttpRequest, message: Request | None = None) -> Context:
         scratch={},
         input_responses={},
         tool_state=None,
+        bytes_left=None,
         _read_language=_active_language,
     )
+    if message is not None and message.batch is not None:
+        vars(context)["bytes_left"] = message.batch.bytes_left - len(
+            jsonrpc.result_response(message.id, b"")
+        )
     return context
 
 
@@ -194,11 +200,13 @@ def read_body(request: HttpRequest) -> bytes:
         declared = int(request.META.get("CONTENT_LENGTH") or 0)
     except ValueError:
         raise InvalidRequestError("Invalid request: Content-Length is not a number.") from None
+    read = _reader(request)
     try:
         # Not a byte of a body that says to be too large.
-        body = b"" if declared > limit else request.read(limit + 1)
-    except (UnreadablePostError, RequestDataTooBig, OSError):
-        raise InvalidRequestError("Invalid request: the body could not be read.") from None
+        body = b"" if declared > limit else read(limit + 1)
+    except Exception:
+        # Each server has exceptions of its own for what it cannot read.
+        raise InvalidRequestError(UNREADABLE) from None
     if max(declared, len(body)) > limit:
         raise PayloadTooLargeError(f"Request too large: a body has at most {limit} bytes.")
     if len(body) < declared:
@@ -206,6 +214,21 @@ def read_body(request: HttpRequest) -> bytes:
     # A procedure may look at request.body, which Django refuses once the stream was read.
     request._body = body
     return body
+
+
+def _reader(request: HttpRequest) -> Callable[[int], bytes]:
+    """Return what reads the body. Raises InvalidRequestError for one that has no known end."""
+    meta = request.META
+    is_in_chunks = "HTTP_TRANSFER_ENCODING" in meta and not meta.get("CONTENT_LENGTH")
+    if not is_in_chunks or "wsgi.input" not in meta:
+        return request.read
+    # Django reads no more than Content-Length says, which is nothing here.
+    if not meta.get("wsgi.input_terminated"):
+        raise InvalidRequestError(
+            "Invalid request: this server does not take a body in chunks; send Content-Length."
+        )
+    read: Callable[[int], bytes] = meta["wsgi.input"].read
+    return read
 
 
 def respond(reply: Reply) -> HttpResponse:
