@@ -3,31 +3,26 @@ A call's arguments, checked and converted.
 
 All errors are found at once, each a line that a model can act on: where (a JSON pointer, RFC 6901),
 what is wrong, and what is wanted.
-
-Several clients send strings of JSON where the schema wants an object or an array. These are only
-looked for in arguments that were refused: with the setting COERCE_STRINGIFIED they are decoded and
-checked again, and without it the error says what to send. No string is decoded where the schema may
-mean a string.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 
-from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments
-from mcp_bridge.features import Tool
-from mcp_bridge.protocol import JSONObject, JSONSchema, ProtocolError, jsonrpc
-from mcp_bridge.protocol.text import cut, pointer
+from mcp_bridge.protocol import JSONObject, JSONSchema
+from mcp_bridge.protocol.text import cut, nul_places, pointer
 from mcp_bridge.schemas import Inputs
-from mcp_bridge.schemas.walk import SchemaDocument
+from mcp_bridge.schemas.steps import UNCHECKABLE, TooManyStepsError
 
 if TYPE_CHECKING:
     from mcp_bridge.schemas.validation.validator import SchemaValidator
@@ -36,19 +31,16 @@ if TYPE_CHECKING:
 _Located = tuple[ArgumentError, Sequence[tuple[str, str]]]
 
 MAX_ERRORS: Final = 25
-# More errors than that are only counted, and more values are not decoded: it would cost seconds.
+# PostgreSQL has no such text, and raises an error of its own.
+_NUL: Final = "holds the character U+0000 (NUL), which no text may hold; leave it out"
+# More errors than that are only counted: to read them would cost seconds.
 MOST_ERRORS_READ: Final = 5000
-MOST_VALUES_READ: Final = 10_000
 # A value of another kind altogether: in a union, such a branch was not meant.
 _OTHER_KIND: Final = frozenset(
     {"model_type", "dataclass_type", "dict_type", "list_type", "literal_error", "none_required"}
 )
 # What pydantic calls a type that a function checks first, in the name of a branch.
 _CHECKED: Final = re.compile(r"function-\w+\[[^\[\]]*\(\), ([^\[\]]*)\]")
-_ANYTHING: Final = frozenset({"null", "boolean", "number", "string", "object", "array"})
-_KINDS: Final = {dict: "object", list: "array", str: "string", type(None): "null", bool: "boolean"}
-# The schema of values of which no schema says anything.
-_OPEN: Final[JSONSchema] = {}
 
 
 def typed_checker(
@@ -69,6 +61,7 @@ def typed_checker(
         validator = SchemaValidator(schema, "input_schema")
 
     def check(arguments: JSONObject) -> dict[str, object]:
+        body = _written(arguments)
         if validator is not None:
             _check_schema(validator, arguments)
         errors = []
@@ -78,9 +71,11 @@ def typed_checker(
                 for name in sorted(inputs.hidden & arguments.keys())
             ]
         try:
-            values = validate(inputs, arguments)
+            values = validate(inputs, arguments, body)
         except ValidationError as exception:
             errors += _explained(exception, arguments, inputs.schema)
+        except TooManyStepsError:
+            errors.append(_error((), "uncheckable", UNCHECKABLE))
         if errors:
             raise _refusal(errors)
         return values
@@ -104,6 +99,9 @@ def plain_checker(schema: JSONSchema) -> Callable[[JSONObject], dict[str, object
         return SchemaValidator(schema, "input_schema", is_generated=True)
 
     def check(arguments: JSONObject) -> dict[str, object]:
+        # What cannot be written, as half a surrogate pair, its own checks refuse by its place.
+        with suppress(PydanticSerializationError):
+            _written(arguments)
         _check_schema(validator(), arguments)
         return dict(arguments)
 
@@ -123,20 +121,26 @@ def _check_schema(validator: SchemaValidator, arguments: JSONObject) -> None:
         raise _refusal(errors)
 
 
-def validate(inputs: Inputs, arguments: JSONObject) -> dict[str, object]:
-    """
-    Return JSON values by name as Python values; those that were not sent are left out.
-
-    Raises pydantic's ValidationError, with all errors.
-    """
+def _written(arguments: JSONObject) -> bytes:
+    """Return the arguments as JSON text. Raises InvalidArguments for a NUL in a text or a name."""
     body = to_json(arguments)
+    # Also where a text holds a backslash and "u0000".
+    if b"\\u0000" in body:
+        errors = [_error(place, "nul", _NUL) for place in islice(nul_places(arguments), MAX_ERRORS)]
+        if errors:
+            raise InvalidArguments(errors)
+    return body
+
+
+def validate(inputs: Inputs, arguments: JSONObject, body: bytes) -> dict[str, object]:
+    """Return JSON values by name as Python values, those that were sent; raise as inputs.read()."""
     try:
-        instance = inputs.validator.validate_json(body)
+        instance = inputs.read(body)
     except ValidationError:
         # JSON Schema counts 2.0 among the integers, and pydantic's strict mode does not.
         if not _has_whole_float(arguments):
             raise
-        instance = inputs.lenient_validator.validate_json(body)
+        instance = inputs.read(body, whole_numbers=True)
     fields = instance.__dict__
     values: dict[str, object] = dict(instance.__pydantic_extra__ or {})
     for field, name in inputs.names.items():
@@ -244,137 +248,3 @@ def _merged(found: Iterable[_Located]) -> list[ArgumentError]:
         text = cut(" | or: ".join(dict.fromkeys(wanted)), 1000)
         merged.append(ArgumentError(path=union, type="union", message=text))
     return merged
-
-
-def repair(
-    tool: Tool, arguments: JSONObject, refused: InvalidArguments
-) -> tuple[dict[str, object], tuple[str, ...]]:
-    """
-    Check refused arguments again, with those decoded that came as strings of JSON.
-
-    Return what ``tool.check`` returns, and JSON pointers to the arguments that were decoded. Raises
-    InvalidArguments: ``refused`` where none was, or with advice where the site does not decode.
-    """
-    decoding = Decoding(_document(tool))
-    decoded, found = decoding.decode(arguments), decoding.found
-    if not found:
-        raise refused
-    if not conf.COERCE_STRINGIFIED:
-        advice = {
-            path: f"; send the {kind} itself, not a string of JSON" for path, kind in found.items()
-        }
-        errors = [
-            replace(error, message=error.message + advice.get(error.path, ""))
-            for error in refused.errors
-        ]
-        raise InvalidArguments(errors) from None
-    try:
-        return tool.check(decoded), tuple(found)
-    except InvalidArguments as again:
-        raise InvalidArguments(again.errors, repaired=tuple(found)) from None
-
-
-@lru_cache(maxsize=256)
-def _document(tool: Tool) -> SchemaDocument:
-    return SchemaDocument(tool.input_schema)
-
-
-class Decoding:
-    """
-    Decodes the strings in arguments that a JSON Schema wants as objects or arrays.
-
-    ``found`` has, by JSON pointer, which of the two each of them was.
-    """
-
-    def __init__(self, document: SchemaDocument) -> None:
-        self.found: dict[str, str] = {}
-        self._document = document
-        self._left = MOST_VALUES_READ
-        # By identity, so that schemas that hold themselves end, and no schema is read twice. All
-        # live as long: in the document, in _members, or as _OPEN.
-        self._kinds: dict[int, frozenset[str]] = {}
-        self._members: dict[tuple[int, str | int], object] = {}
-
-    def decode(self, arguments: JSONObject) -> JSONObject:
-        """Return the arguments, decoded where they have to be."""
-        decoded: JSONObject = self._decoded((), self._document.root, arguments)
-        return decoded
-
-    def _decoded(self, place: tuple[str | int, ...], schema: object, value: object) -> Any:
-        if isinstance(value, str):
-            value = self._read(place, schema, value)
-
-        def member(key: str | int, each: object) -> object:
-            if not isinstance(each, str | Mapping | list):
-                return each
-            self._left -= 1
-            if self._left < 0 or len(place) >= jsonrpc.MAX_DEPTH:
-                return each
-            return self._decoded((*place, key), self._member(schema, key), each)
-
-        if isinstance(value, Mapping):
-            return {key: member(key, each) for key, each in value.items()}
-        if isinstance(value, list):
-            return [member(index, each) for index, each in enumerate(value)]
-        return value
-
-    def _read(self, place: tuple[str | int, ...], schema: object, text: str) -> object:
-        if not text.lstrip().startswith(("{", "[")) or "string" in self._kinds_of(schema):
-            return text
-        try:
-            value: object = jsonrpc.decode(text.encode("utf-8"))
-        except (ProtocolError, UnicodeError):
-            return text
-        kind = _KINDS[type(value)]
-        if kind not in self._kinds_of(schema):
-            return text
-        self.found[pointer(place)] = kind
-        return value
-
-    def _kinds_of(self, schema: object) -> frozenset[str]:
-        """Return the types that a schema may accept; in doubt, all of them."""
-        if not isinstance(schema, Mapping):
-            return frozenset() if schema is False else _ANYTHING
-        if id(schema) in self._kinds:
-            return self._kinds[id(schema)]
-        # What a schema that holds itself is, as long as it is being read.
-        self._kinds[id(schema)] = kinds = _ANYTHING
-        if "type" in schema:
-            named = schema["type"]
-            kinds &= {named} if isinstance(named, str) else set(named)
-        values = [schema["const"]] if "const" in schema else schema.get("enum")
-        if values is not None:
-            kinds &= {_KINDS.get(type(each), "number") for each in values}
-        for branches in self._choices(schema):
-            kinds &= frozenset().union(*map(self._kinds_of, branches))
-        self._kinds[id(schema)] = kinds
-        return kinds
-
-    def _member(self, schema: object, key: str | int) -> object:
-        """Return a schema of a member of an object, or an item of an array, of this schema."""
-        if not isinstance(schema, Mapping):
-            return _OPEN
-        known = (id(schema), key)
-        if known in self._members:
-            return self._members[known]
-        self._members[known] = _OPEN
-        first = schema.get("prefixItems", ())
-        if isinstance(key, str):
-            own = schema.get("properties", {}).get(key, schema.get("additionalProperties", {}))
-        else:
-            own = first[key] if key < len(first) else schema.get("items", {})
-        parts: list[object] = [own]
-        for branches in self._choices(schema):
-            members = [self._member(each, key) for each in branches]
-            parts.append(members[0] if len(members) == 1 else {"anyOf": members})
-        meant = [each for each in parts if each or each is False]
-        self._members[known] = meant[0] if len(meant) == 1 else {"allOf": meant}
-        return self._members[known]
-
-    def _choices(self, schema: JSONSchema) -> Iterator[list[object]]:
-        """Yield lists of schemas; the value has to fit one schema of each list."""
-        for keyword in ("anyOf", "oneOf"):
-            if keyword in schema:
-                yield schema[keyword]
-        for each in (*schema.get("allOf", ()), *self._document.targets(schema).values()):
-            yield [each]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 from traceback import walk_tb
-from typing import NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
-from django.db import InterfaceError, OperationalError, ProgrammingError
+from django.db import DatabaseError, InterfaceError, OperationalError
 from django.http import Http404
 from django.utils.module_loading import import_string
 from rest_framework.exceptions import APIException
@@ -19,8 +18,15 @@ from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError, UnsendableResult
 from mcp_bridge.features import ToolCall
 from mcp_bridge.protocol import CallToolResult, ProtocolError, UnavailableError
+from mcp_bridge.protocol.logs import get_logger
+from mcp_bridge.protocol.text import cut
 
-logger = logging.getLogger("mcp_bridge.calls")
+logger = get_logger("mcp_bridge.calls")
+
+# What other databases have an OperationalError for: a table or a column that is missing, and a
+# database that takes no changes, as a standby's (PostgreSQL, "Error Codes"; MySQL's number).
+_UNAVAILABLE: Final = frozenset({"42P01", "42703", "25006"})
+_MISSING_TABLE: Final = (1146,)
 
 
 class HandledError(NamedTuple):
@@ -56,7 +62,13 @@ def handle_error(call: ToolCall, exception: Exception) -> HandledError:
     if not isinstance(text, str) or not text:
         text = _explained(exception, call)
     if text is not None:
-        return HandledError(mark_repaired(call, CallToolResult.error(text)))
+        left = call.context.bytes_left
+        most = conf.MAX_RESULT_BYTES if left is None else left
+        result = CallToolResult.error(text)
+        if len(result.to_json(call.context.revision)) > most:
+            # JSON writes a character in up to 6 bytes.
+            result = CallToolResult.error(cut(text, most // 8))
+        return HandledError(mark_repaired(call, result))
     if is_database_unavailable(exception):
         what = "could not use the site's database"
         return log_error(call, what, exception, ErrorCode.UNAVAILABLE)
@@ -80,12 +92,15 @@ def log_error(
 
 
 def is_database_unavailable(exception: BaseException) -> bool:
-    """Return whether the database could not be asked: it is away, or its tables are missing."""
-    if isinstance(exception, ProgrammingError):
-        # A missing table in PostgreSQL and MySQL; in SQLite that is an OperationalError.
-        cause = exception.__cause__
-        return getattr(cause, "sqlstate", None) == "42P01" or exception.args[:1] == (1146,)
-    return isinstance(exception, OperationalError | InterfaceError)
+    """Return whether the database could not be asked: away, not migrated, or read-only."""
+    if isinstance(exception, OperationalError | InterfaceError):
+        return True
+    if not isinstance(exception, DatabaseError):
+        return False
+    return (
+        getattr(exception.__cause__, "sqlstate", None) in _UNAVAILABLE
+        or exception.args[:1] == _MISSING_TABLE
+    )
 
 
 def reraise(exception: Exception) -> NoReturn:

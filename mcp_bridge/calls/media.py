@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from email.message import Message
+from email.utils import collapse_rfc2231_value
 from functools import lru_cache
 from io import BytesIO
 from typing import Any, Final, TypeAlias, get_args
@@ -33,6 +34,7 @@ _MEDIA_TYPE: Final = re.compile(r"[a-z]+/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*")
 _TEXTUAL: Final = re.compile(
     r"text/.*|.*[+](json|xml|yaml)|application/(json|xml|yaml|toml|javascript|sql)"
 )
+_LONGEST_HEADER: Final = 4096
 # What PNG can hold; pictures of other modes become RGB.
 _PNG_MODES: Final = frozenset({"1", "L", "LA", "I", "I;16", "P", "RGB", "RGBA"})
 
@@ -89,7 +91,21 @@ def block(media: Media, number: int) -> ContentBlock:
     name = name.rpartition("/")[2]
     if not name:
         name = f"result-{number}{mimetypes.guess_extension(media_type) or ''}"
-    return EmbeddedResource(f"attachment:///{quote(name)}", contents, media_type)
+    # Half a character, as Python reads the name of a file that is no UTF-8, cannot be sent.
+    address = f"attachment:///{quote(name, errors='replace')}"
+    return EmbeddedResource(address, contents, media_type)
+
+
+def header_parameter(header: str, name: str) -> str:
+    """Return a parameter of a header such as Content-Type, or "" where none can be read."""
+    message = Message()
+    # Python's parser takes time by the square of the length.
+    message["Content-Type"] = header[:_LONGEST_HEADER]
+    # It raises TypeError for parts (RFC 2231) of which only some have a number, and whatever a
+    # codec of Python raises that is no character set.
+    with suppress(LookupError, TypeError, ValueError):
+        return collapse_rfc2231_value(message.get_param(name, "")).strip()
+    return ""
 
 
 @lru_cache(maxsize=1024)
@@ -114,10 +130,6 @@ def _of_response(response: Any) -> Media:
         raise ValueError(f"a response of status {response.status_code} is no file")
     if getattr(response, "is_async", False):
         raise TypeError("a response that streams asynchronously cannot be read as a file")
-    header = Message()
-    for name in ("Content-Disposition", "Content-Type"):
-        if name in response.headers:
-            header[name] = response.headers[name]
     data = bytearray()
     # Not response.close(), which tells all of Django that the request is over.
     with closing(getattr(response, "file_to_stream", None) or BytesIO()):
@@ -126,7 +138,9 @@ def _of_response(response: Any) -> Media:
             if len(data) > conf.MAX_RESULT_BYTES:
                 # Enough to show that the result is too large to be sent.
                 break
-    return bytes(data), header.get_content_type(), header.get_filename() or ""
+    media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    name = header_parameter(response.headers.get("Content-Disposition", ""), "filename")
+    return bytes(data), media_type, name
 
 
 def _of_picture(picture: Any) -> Media:

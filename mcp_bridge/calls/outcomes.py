@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy as _
+
+# Where the machine-readable errors of refused arguments stand in a result's _meta.
+ERRORS_KEY: Final = "mcp-bridge/errors"
 
 
 class Outcome(TextChoices):
@@ -25,7 +30,7 @@ class ErrorCode(TextChoices):
     DISABLED = "disabled", _("tool is off")
     WITHHELD = "withheld", _("tool waits for approval")
     UNAUTHENTICATED = "unauthenticated", _("not authenticated")
-    INSUFFICIENT_SCOPE = "insufficient_scope", _("credential without the scope")
+    INSUFFICIENT_SCOPE = "insufficient_scope", _("token without the scope")
     THROTTLED = "throttled", _("too many calls")
     INVALID = "invalid", _("invalid request or arguments")
     UNCONFIRMED = "unconfirmed", _("not confirmed by a person")

@@ -16,7 +16,10 @@ from types import coroutine
 from typing import Any, Final, Generic, TypeVar, cast
 
 from asgiref.sync import sync_to_async
+from django.db import connections
+from django.http import HttpRequest
 
+from mcp_bridge.calls.slots import RequestSlot, waiting
 from mcp_bridge.calls.threads import thread_of_request
 
 T = TypeVar("T")
@@ -46,13 +49,16 @@ def unless_cancelled() -> Generator[object, None, None]:
 
 
 @coroutine
-def alternate(work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+def alternate(
+    work: Coroutine[Any, Any, T], slot: RequestSlot | None = None
+) -> Generator[Any, Any, T]:
     """
     Run a coroutine that says where it goes on, and return what it returns.
 
     It begins where it is awaited. A part in the thread is never broken off: where the client has
     gone, CancelledError is raised after that part, in the coroutine if it has not ended with it.
-    The thread is that of asgiref's ``sync_to_async``, one for each request.
+    The thread is that of asgiref's ``sync_to_async``, one for each request, which needs the
+    ``slot`` for it if there is one: BusyError is raised in the coroutine that gets none.
     """
     step: Callable[[Any], object] = work.send
     value: Any = None
@@ -68,6 +74,8 @@ def alternate(work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
         if wanted is _THREAD and on_this_side:
             part: _Part[T] = _Part(work)
             try:
+                if slot is not None:
+                    yield from slot.take().__await__()
                 yield from part.run_in_thread().__await__()
             except (Exception, asyncio.CancelledError) as raised:
                 if part.has_ended:
@@ -85,6 +93,22 @@ def alternate(work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
             except BaseException as raised:
                 step, value = work.throw, raised
                 is_cancelled |= isinstance(raised, asyncio.CancelledError)
+
+
+async def alternate_in_slot(work: Coroutine[Any, Any, T], request: HttpRequest) -> T:
+    """Do the same for all that answers a request, with a slot for it. Raises BusyError."""
+    slot = request.mcp_slot = RequestSlot()  # type: ignore[attr-defined]
+    try:
+        return await alternate(work, slot)
+    finally:
+        if slot.is_taken:
+            try:
+                if waiting:
+                    # Django does it once the client has the answer, which may be long after, or
+                    # keeps them, which CONN_MAX_AGE is for.
+                    await _close_connections()
+            finally:
+                slot.free()
 
 
 async def shield_from_cancellation(work: Awaitable[T]) -> T:
@@ -149,6 +173,14 @@ class _Part(Generic[T]):
 
 
 _in_thread = sync_to_async(_Part.run)
+
+
+@sync_to_async
+def _close_connections() -> None:
+    """Close the connections of the request's thread, but in a transaction of somebody else's."""
+    for each in connections.all(initialized_only=True):
+        if not each.in_atomic_block:
+            each.close()
 
 
 def _is_on_loop() -> bool:

@@ -1,32 +1,43 @@
 """
 Run a tool in its transactions, on the caller's thread or on its event loop, and encode its result.
 
-``arun`` needs a thread for a coroutine function only to begin and end its transactions, and for a
-result that is still to be read from the database. A generator is read to its end here, where its
+``arun`` needs a thread for a coroutine function only to end its transactions, and for a result that
+is still to be read from the database. A generator is read to its end here, where its
 errors are still those of the tool.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence, Set
-from contextlib import ExitStack
+import math
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
+from time import perf_counter
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final, TypeAlias
 
 from asgiref.sync import async_to_sync
 from django.core.exceptions import PermissionDenied, SynchronousOnlyOperation
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_bridge.calls.places import in_thread, on_loop
 from mcp_bridge.calls.results import holds_iterator
+from mcp_bridge.calls.threads import unused_thread
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import InputRequired, ToolError, UnsendableResult
 from mcp_bridge.features import Tool, ToolCall
 from mcp_bridge.protocol import CallToolResult
+from mcp_bridge.protocol.logs import get_logger
 
+logger = get_logger("mcp_bridge.calls")
+
+# Seconds for which a call may keep others from writing to SQLite before it is named in the log.
+LONG: Final = 1.0
 # Where the pointers to arguments that came as strings of JSON stand in a result's _meta.
 REPAIRED_KEY: Final = "mcp-bridge/repaired"
 
@@ -44,25 +55,27 @@ def run(call: ToolCall, before_commit: BeforeCommit) -> CallToolResult:
     Run the tool and return its result, which can be sent.
 
     Calls ``before_commit`` in the call's transactions where it has some of its own. Raises what the
-    tool raises (ToolExit for SystemExit, StopIteration and a CancelledError of its own),
-    UnsendableResult for a result that cannot be sent, ToolError for one that is too large, and
-    TransactionManagementError where the tool went on after an error of the database.
+    tool raises (ToolExit for what would end more than the tool), UnsendableResult for a result that
+    cannot be sent, ToolError for one that is too large, and TransactionManagementError where the
+    tool went on after an error of the database.
     """
     databases = _databases(call.tool, bool(call.context.client.capabilities))
     if not any(databases) and not any(map(is_in_transaction, connections.settings)):
         return encode_result(call, _returned(call, call.tool.invoke))
-    with CallTransactions(*databases) as transactions:
+    with CallTransactions(call.tool.name, *databases) as transactions:
         transactions.begin()
         result = encode_result(call, _returned(call, call.tool.invoke))
         transactions.settle(result, before_commit)
     return result
 
 
-async def arun(call: ToolCall, before_commit: BeforeCommit) -> CallToolResult:
+async def arun(call: ToolCall, before_commit: BeforeCommit, *, has_blocked: bool) -> CallToolResult:
     """
     Do the same: a coroutine function is awaited on the event loop, any other function has a thread.
 
-    To be awaited under ``alternate``.
+    To be awaited under ``alternate``. ``has_blocked`` says whether the request has used its thread,
+    which may have a connection to a database then. A coroutine's transactions begin where it first
+    uses that thread, so that one that waits for something else holds none.
     """
     if not call.tool.is_async:
         await in_thread()
@@ -70,15 +83,23 @@ async def arun(call: ToolCall, before_commit: BeforeCommit) -> CallToolResult:
     databases = _databases(call.tool, bool(call.context.client.capabilities))
     if not any(databases):
         await on_loop()
-        return await _aresult(call)
-    transactions = CallTransactions(*databases)
+        unused = unused_thread() if has_blocked else None
+        if unused is None:
+            return await _aresult(call)
+        with unused:
+            return await _aresult(call)
+    transactions = CallTransactions(call.tool.name, *databases)
     # In the thread of the coroutine's queries, which is one for each request (asgiref's
     # ThreadSensitiveContext), so that nobody else's queries are in there.
     try:
-        await in_thread()
-        transactions.begin()
         await on_loop()
-        result = await _aresult(call)
+        unused = unused_thread(transactions.begin)
+        if unused is None:
+            await in_thread()
+            transactions.begin()
+            await on_loop()
+        with unused or nullcontext():
+            result = await _aresult(call)
     except BaseException as raised:
         await in_thread()
         transactions.__exit__(type(raised), raised, raised.__traceback__)
@@ -100,12 +121,14 @@ def encode_result(call: ToolCall, value: object) -> CallToolResult:
         size = len(result.to_json(call.context.revision))
     except Exception as exception:
         raise UnsendableResult from exception
-    if size > conf.MAX_RESULT_BYTES:
-        raise ToolError(
-            f"The result of {call.tool.name} has {size} bytes, more than the "
-            f"{conf.MAX_RESULT_BYTES} that can be sent. Ask for less: narrow the filters, or "
-            "fetch it in parts."
-        )
+    most, left = conf.MAX_RESULT_BYTES, call.context.bytes_left
+    advice = "can be sent. Ask for less: narrow the filters, or fetch it in parts."
+    if left is not None and left < size <= most:
+        most = left
+        advice = "are left for the results of this batch. Send the call in a POST of its own."
+    if size > most:
+        text = f"The result of {call.tool.name} has {size} bytes, more than the {most} that"
+        raise ToolError(f"{text} {advice}")
     return result
 
 
@@ -139,7 +162,7 @@ def run_precheck(call: ToolCall, check: Callable[[ToolCall], Any]) -> None:
 
     Raises what it raises, and PermissionDenied where it returns False.
     """
-    with CallTransactions(*_databases(call.tool, False)) as transactions:
+    with CallTransactions(call.tool.name, *_databases(call.tool, False)) as transactions:
         transactions.begin()
         try:
             allowed = _returned(call, check)
@@ -156,9 +179,18 @@ def _returned(call: ToolCall, invoke: Callable[[ToolCall], Any]) -> Any:
         if isinstance(value, CoroutineType | AsyncGeneratorType):
             return async_to_sync(_awaited)(value)
         return list(value) if isinstance(value, GeneratorType) else value
-    except (SystemExit, StopIteration, asyncio.CancelledError) as exit_:
-        # None may leave a thread: the process would end, or the event loop hang.
-        raise ToolExit(f"The tool raised {exit_!r}.") from exit_
+    except BaseException as raised:
+        if not _ends_more(raised):
+            raise
+        raise ToolExit(f"The tool raised {raised!r}.") from raised
+
+
+def _ends_more(raised: BaseException) -> bool:
+    """Return whether what a tool has raised would end its thread's process, or hold its request."""
+    if isinstance(raised, KeyboardInterrupt):
+        # In the main thread somebody may have interrupted a command.
+        return threading.current_thread() is not threading.main_thread()
+    return isinstance(raised, StopIteration) or not isinstance(raised, Exception | InputRequired)
 
 
 async def _awaited(value: Any) -> Any:
@@ -169,14 +201,33 @@ async def _awaited(value: Any) -> Any:
         if isinstance(value, AsyncGeneratorType):
             value = [each async for each in value]
         return value
-    except SystemExit as exit_:
-        raise ToolExit(f"The tool raised {exit_!r}.") from exit_
-    except asyncio.CancelledError as exit_:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            # The call itself is cancelled: its client is gone.
+    except BaseException as raised:
+        if isinstance(raised, Exception | InputRequired) or _ends_call(raised):
             raise
-        raise ToolExit(f"The tool raised {exit_!r}.") from exit_
+        # The event loop would end, and the server with it, or at least this request.
+        raise ToolExit(f"The tool raised {raised!r}.") from raised
+
+
+def _ends_call(raised: BaseException) -> bool:
+    """Return whether it is the call itself that is cancelled or closed, and not the tool's own."""
+    if isinstance(raised, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and bool(task.cancelling())
+    # What Python raises in a coroutine that it closes comes from no frame further down.
+    traceback = raised.__traceback__
+    return isinstance(raised, GeneratorExit) and (traceback is None or traceback.tb_next is None)
+
+
+def is_sqlite_file(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether a database is one of SQLite in a file."""
+    in_memory = re.search(":memory:|mode=memory", str(connection.settings_dict["NAME"]))
+    return connection.vendor == "sqlite" and not in_memory
+
+
+def begins_with_lock(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether transactions of SQLite take the lock for writing when they begin."""
+    mode = str(connection.settings_dict["OPTIONS"].get("transaction_mode"))
+    return mode.upper() in ("IMMEDIATE", "EXCLUSIVE")
 
 
 def is_in_transaction(alias: str) -> bool:
@@ -201,6 +252,30 @@ def _databases(tool: Tool, may_ask: bool) -> tuple[frozenset[str], frozenset[str
     return frozenset(at_once), frozenset(later)
 
 
+@contextmanager
+def _sqlite_transaction(tool: str, connection: BaseDatabaseWrapper) -> Iterator[None]:
+    """Open a transaction of SQLite, and log a tool that keeps its one lock for writing for long."""
+    began, changes = math.inf, 0
+    try:
+        with transaction.atomic(using=connection.alias):
+            # Not before: to wait for the lock is not to hold it.
+            began, changes = perf_counter(), connection.connection.total_changes
+            yield
+    finally:
+        seconds, session = perf_counter() - began, connection.connection
+        if (
+            seconds >= LONG
+            and is_sqlite_file(connection)
+            and (session is None or session.total_changes > changes or begins_with_lock(connection))
+        ):
+            logger.warning(
+                "The tool %r has kept the SQLite database %r locked for %.1f s, in which nobody "
+                "else could write: put it under transaction.non_atomic_requests and have it write "
+                "in short transactions of its own (docs/tools.md)",
+                *(tool, connection.alias, seconds),
+            )
+
+
 class CallTransactions(ExitStack):
     """
     Transactions around a call, or savepoints where a transaction is open.
@@ -213,8 +288,9 @@ class CallTransactions(ExitStack):
     exit them in the thread of the tool's queries.
     """
 
-    def __init__(self, at_once: Set[str], later: Set[str]) -> None:
+    def __init__(self, tool: str, at_once: Set[str], later: Set[str]) -> None:
         super().__init__()
+        self._tool = tool
         self._at_once = at_once
         self._on_first_query = set(later)
         # The errors because of which the database could only roll back already.
@@ -231,8 +307,12 @@ class CallTransactions(ExitStack):
             self.enter_context(connections[alias].execute_wrapper(partial(self._used, alias)))
 
     def _begin_in(self, alias: str) -> None:
-        self.enter_context(transaction.atomic(using=alias))
-        self._raised_before[alias] = getattr(connections[alias], "rollback_exc", None)
+        connection = connections[alias]
+        if connection.vendor == "sqlite" and not connection.in_atomic_block:
+            self.enter_context(_sqlite_transaction(self._tool, connection))
+        else:
+            self.enter_context(transaction.atomic(using=alias))
+        self._raised_before[alias] = getattr(connection, "rollback_exc", None)
 
     def _used(self, alias: str, execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
         """Begin the transaction at a first query (Django, "Database instrumentation")."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,9 +12,10 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.features.texts import with_current_texts
 from mcp_bridge.protocol import JSONSchema, Revision
+from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.schemas.walk import change_subschemas, size_of
 
-logger = logging.getLogger("mcp_bridge.registry")
+logger = get_logger("mcp_bridge.registry")
 
 _NULL: Final = {"type": "null"}
 

@@ -35,6 +35,17 @@ class Found(NamedTuple):
         return any(isinstance(each, NotYet) for each in self.messages)
 
 
+def make_source(alias: str) -> Source:
+    """Return the source of an entry of SOURCES. Raises what says why there can be none."""
+    config = conf.SOURCES[alias]
+    for key in config.keys() - {"BACKEND", "OPTIONS"}:
+        raise TypeError(f"it has no key {key!r}")
+    source = import_string(config.get("BACKEND", _BACKEND))(alias, config.get("OPTIONS", {}))
+    if not isinstance(source, Source):
+        raise TypeError(f"it makes a {type(source).__name__}, not a Source")
+    return source
+
+
 def read_sources() -> Found:
     """Read every source of the setting SOURCES; an error in one is among the messages."""
     found: dict[str, list[Tool]] = {}
@@ -42,14 +53,9 @@ def read_sources() -> Found:
     # What sources without tools say of that.
     nothing: list[checks.CheckMessage] = []
     offers: list[Offered] = []
-    for alias, config in conf.SOURCES.items():
+    for alias in conf.SOURCES:
         try:
-            for key in config.keys() - {"BACKEND", "OPTIONS"}:
-                raise TypeError(f"it has no key {key!r}")
-            backend = import_string(config.get("BACKEND", _BACKEND))
-            source = backend(alias, config.get("OPTIONS", {}))
-            if not isinstance(source, Source):
-                raise TypeError(f"it makes a {type(source).__name__}, not a Source")
+            source = make_source(alias)
         except Exception as exception:
             messages.append(
                 checks.Error(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 from bisect import bisect_right
@@ -31,8 +30,6 @@ from mcp_bridge.registry.discovery import read_sources
 from mcp_bridge.registry.pages import Page, PageCache, cut
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.registry.toolsets import DEFAULT, members
-
-logger = logging.getLogger("mcp_bridge.approval")
 
 
 class Snapshot:
@@ -75,6 +72,26 @@ class Snapshot:
         self.by_rule = None if is_asked else tuple(rules.values())
         self._pages = PageCache()
         self._toolsets: dict[str, Snapshot] = {}
+
+    @cached_property
+    def stand_in(self) -> Tool | None:
+        """The tool that is asked about in the place of one that is not there, if there is any."""
+        # One that takes the work of most, and runs no code of the site's own.
+        rules = {tool.access: tool for tool in reversed(self._ordered)}
+        return max(
+            rules.values(),
+            key=lambda tool: (tool.access.predicate is None, bool(tool.access.permissions)),
+            default=None,
+        )
+
+    @cached_property
+    def asks_of(self) -> frozenset[str]:
+        """What rules ask of a caller that takes a query: "groups", "permissions"."""
+        needs = {
+            "groups": any(tool.access.groups is not None for tool in self),
+            "permissions": any(tool.access.permissions for tool in self),
+        }
+        return frozenset(name for name, is_asked in needs.items() if is_asked)
 
     @cached_property
     def _current(self) -> frozenset[Tool]:
@@ -345,7 +362,7 @@ class Registry:
                     self.reload()
                 tool_status.sync_tool_settings(self.discovered)
             except Exception:
-                logger.exception(
+                tool_status.logger.exception(
                     "The tools could not be written down; the admin does it when it is opened"
                 )
 

@@ -8,7 +8,6 @@ seen.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -21,9 +20,10 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.conf import conf
 from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.models import Generation, ToolSetting
+from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 
-logger = logging.getLogger("mcp_bridge.approval")
+logger = get_logger("mcp_bridge.approval")
 
 # The fields that an approval writes.
 APPROVAL: Final = ("approved", "fingerprint", "guarded", "approved_at", "approved_by")

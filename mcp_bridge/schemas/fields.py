@@ -19,6 +19,7 @@ from pydantic.json_schema import JsonSchemaValue
 from mcp_bridge.schemas.adapters import adapt
 from mcp_bridge.schemas.core_schemas import CoreNode, parts, reuse, with_adapted
 from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
+from mcp_bridge.schemas.hashed import with_bounds
 from mcp_bridge.schemas.hints import TypeHint, description_in, identity, split_annotated
 from mcp_bridge.schemas.signatures import MISSING, Parameter, UnsupportedSignature
 
@@ -212,7 +213,7 @@ def _read_together(parameters: Mapping[str, Parameter], extra: TypeHint) -> tupl
             "str that names what callers may use, or the content itself as a str or bytes"
         )
     is_adapted |= any(fields[name][0] is not each.hint for name, each in parameters.items())
-    return core, is_adapted
+    return with_bounds(core), is_adapted
 
 
 def _shareable(parameter: Parameter, field: CoreNode) -> SharedField | None:

@@ -26,6 +26,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.core_schemas import DESCRIPTION, CoreNode
+from mcp_bridge.schemas.strictness import LONGEST_DECIMAL
 from mcp_bridge.schemas.walk import IN_PLACE, change_subschemas, subschemas
 
 _REFERENCE: Final = "#/$defs/"
@@ -105,6 +106,13 @@ class SchemaGenerator(GenerateJsonSchema):
             return _WRITTEN
         # Of more digits Python makes no Decimal, or one that is slow to calculate with.
         return self.build_decimal_pattern(schema).replace("[eE][+-]?[0-9]+", "[eE][+-]?[0-9]{1,4}")
+
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
+        result = super().decimal_schema(schema)
+        # The branches of a parameter are a number and a text.
+        for branch in result.get("anyOf", ())[1:]:
+            branch["maxLength"] = LONGEST_DECIMAL
+        return result
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
         # The format "date-time" demands the offset that a naive one must not have.

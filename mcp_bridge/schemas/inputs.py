@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import SchemaValidator
@@ -13,7 +12,12 @@ from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.schemas.fields import CONFIG, Fields
 from mcp_bridge.schemas.hints import TypeHint
 from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature, UnsupportedSignature
+from mcp_bridge.schemas.steps import limited_steps
 from mcp_bridge.schemas.strictness import strict_validator
+
+# Of a text with more values than that, no array or dict is read beyond the first error in it: all
+# errors would cost seconds, and help nobody.
+MANY_VALUES: Final = 256
 
 __all__ = ["CONFIG", "Inputs"]
 
@@ -23,7 +27,7 @@ class Inputs:
     The arguments that a function's caller may send.
 
     ``schema`` is the input schema, whose root is always an object. ``errors`` are sentences on
-    hints that pydantic cannot read; as it stands, such a parameter takes any value. ``validator``
+    hints that pydantic cannot read; as it stands, such a parameter takes any value. ``read()``
     makes an instance of JSON text, whose fields ``names`` maps to parameters; those in ``given``
     count also where they were not sent. ``hidden`` are names that no caller may send, though
     ``**kwargs`` takes them. Raises UnsupportedSignature for a parameter that takes a path.
@@ -42,16 +46,38 @@ class Inputs:
         # A default inside a hint is one that the function does not know of.
         self.given = {f"p{i}" for i, each in enumerate(parameters) if each.default is MISSING}
         self.hidden = signature.hidden if signature.extra is not MISSING else frozenset()
+        # Made when the first call comes: many of the tools of a process may never be called.
+        self._validators: dict[tuple[bool, bool], SchemaValidator] = {}
+        self._is_recursive = False
 
-    # Made when the first call comes: many of the tools of a process may never be called.
-    @cached_property
-    def validator(self) -> SchemaValidator:
-        return strict_validator(self._fields.core(), receives=True)
+    def read(self, body: bytes, *, whole_numbers: bool = False) -> Any:
+        """
+        Return an instance of JSON text; with ``whole_numbers``, 2.0 is an integer.
 
-    @cached_property
-    def lenient_validator(self) -> SchemaValidator:
-        """The validator that takes 2.0 for an integer, as JSON Schema does."""
-        return strict_validator(self._fields.core(), receives=True, whole_numbers=True)
+        Raises ValidationError, with all errors unless the text has very many values, and
+        TooManyStepsError.
+        """
+        # Commas in texts count as well, since nothing but the number of errors depends on it.
+        values = body.count(b",") + body.count(b"[") + body.count(b"{")
+        validator = self.validator(whole_numbers=whole_numbers, stops_early=values > MANY_VALUES)
+        if not self._is_recursive:
+            return validator.validate_json(body)
+        with limited_steps(values):
+            return validator.validate_json(body)
+
+    def validator(
+        self, *, whole_numbers: bool = False, stops_early: bool = False
+    ) -> SchemaValidator:
+        """Return the validator with these options of strict_validator()."""
+        known = self._validators.get((whole_numbers, stops_early))
+        if known is None:
+            core = self._fields.core()
+            self._is_recursive = core["type"] == "definitions"
+            known = strict_validator(
+                core, receives=True, whole_numbers=whole_numbers, stops_early=stops_early
+            )
+            self._validators[whole_numbers, stops_early] = known
+        return known
 
     def _readable(self, parameter: Parameter) -> Parameter:
         """Return the parameter, or one that takes any value where pydantic cannot read its hint."""

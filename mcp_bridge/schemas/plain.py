@@ -6,7 +6,9 @@ import datetime
 import decimal
 import typing
 import uuid
-from dataclasses import is_dataclass
+from collections.abc import Mapping
+from dataclasses import MISSING as NO_FACTORY
+from dataclasses import fields, is_dataclass
 from typing import Any, Final, Literal, get_args
 
 from annotated_types import Ge, Gt, Interval, Le, Len, Lt, MaxLen, MinLen, MultipleOf
@@ -23,15 +25,24 @@ _SCALARS: Final = frozenset(
     | {decimal.Decimal, uuid.UUID}
 )
 _CONTAINERS: Final = (list, dict, tuple, set, frozenset, *UNIONS)
+_FACTORIES: Final = frozenset({NO_FACTORY, dict, frozenset, list, set, tuple})
 _BOUNDS: Final = (Ge, Gt, Interval, Le, Len, Lt, MaxLen, MinLen, MultipleOf, McpHeader, str)
 
 
-def is_plain(signature: Signature) -> bool:
-    """Return whether the arguments of a function are plain data, as far as its hints tell."""
-    hints = [each.hint for each in signature.parameters]
-    if signature.extra is not MISSING:
-        hints.append(signature.extra)
-    return all(_is_plain(each, frozenset()) for each in hints)
+def plain_parameters(signature: Signature) -> dict[str, object]:
+    """Return the parameters of plain data, as far as their hints tell, with their defaults."""
+    return {
+        each.name: each.default
+        for each in signature.parameters
+        if _is_plain(each.hint, frozenset())
+    }
+
+
+def is_plain(signature: Signature, parameters: Mapping[str, object]) -> bool:
+    """Return whether all arguments are plain data; ``parameters`` are those that are."""
+    extra = signature.extra
+    is_open = extra is MISSING or _is_plain(extra, frozenset())
+    return is_open and len(parameters) == len(signature.parameters)
 
 
 def _is_plain(hint: TypeHint, within: frozenset[type]) -> bool:
@@ -53,6 +64,10 @@ def _is_plain(hint: TypeHint, within: frozenset[type]) -> bool:
     hooks = ("__post_init__", "__get_pydantic_core_schema__", "__pydantic_validator__")
     if not (is_typeddict(inner) or is_dataclass(inner)) or any(
         hasattr(inner, each) for each in hooks
+    ):
+        return False
+    if is_dataclass(inner) and any(
+        each.default_factory not in _FACTORIES for each in fields(inner)
     ):
         return False
     members = members_of(inner)

@@ -13,7 +13,6 @@ import functools
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
-from enum import Enum
 from typing import Any, Final, cast
 
 from pydantic_core import (
@@ -24,12 +23,17 @@ from pydantic_core import (
     PydanticSerializationUnexpectedValue,
     SchemaSerializer,
     SchemaValidator,
+    to_jsonable_python,
 )
 
-from mcp_bridge.schemas.core_schemas import CoreNode, with_parts
+from mcp_bridge.schemas.core_schemas import CoreNode, change_root, with_parts
+from mcp_bridge.schemas.hashed import Key, check_hashes, hashes_choosable, with_keys
+from mcp_bridge.schemas.steps import count_step
 
 Convert = Callable[[object], object]
 
+# To make an integer of a Decimal takes a time that grows with the square of its digits.
+LONGEST_DECIMAL: Final = 1000
 _DAY: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})?"
 # The text forms of RFC 3339 and RFC 9562 that the schema's formats name; times may be naive.
@@ -44,10 +48,20 @@ _TEXTS: Final = {
         "a UUID such as 123e4567-e89b-12d3-a456-426614174000",
     ),
     "decimal": (
-        re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?"),
+        re.compile(
+            rf"(?=.{{1,{LONGEST_DECIMAL}}}$)[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{{1,4}})?"
+        ),
         "a number, or a text like 1.10",
     ),
 }
+# The core types of what may hold any number of values.
+_STOPPABLE: Final = frozenset(
+    {"list", "tuple", "deque", "dict", "counter", "frozendict", "ordered-dict"}
+)
+# Returns the value that it is called with, without a function of Python's own for every call.
+_SAME: Final = functools.partial(dict[object, object]().get, None)
+# Those that Python has and JSON has not: an array, a text and an object stand for them.
+_OF_JSON: Final = frozenset({"tuple", "bytes", "deque", "counter", "frozendict", "ordered-dict"})
 # For definitions, which stand beside the model and have nothing of its config.
 _DEFINITIONS: Final = CoreConfig(strict=True, allow_inf_nan=False, val_json_bytes="base64")
 # By the type of a core schema, the function that converts its values for a procedure.
@@ -55,16 +69,27 @@ _CONVERTERS: Final[dict[str, Convert]] = {}
 
 
 def strict_validator(
-    schema: Mapping[str, object], *, receives: bool = False, whole_numbers: bool = False
+    schema: Mapping[str, object],
+    *,
+    receives: bool = False,
+    whole_numbers: bool = False,
+    stops_early: bool = False,
 ) -> SchemaValidator:
     """
     Return a validator of JSON for a core schema, which accepts just what its JSON Schema does.
 
     With ``receives`` its values go through the functions given to on_receipt(). With
-    ``whole_numbers``, which costs time, 2.0 is an integer too, as JSON Schema has it.
+    ``whole_numbers``, which costs time, 2.0 is an integer too, as JSON Schema has it. With
+    ``stops_early`` it reads an array or a dict no further than to the first error in it.
     """
-    converters = _CONVERTERS if receives else {}
-    return plain_validator(_tightened({**schema}, converters, whole_numbers), _DEFINITIONS)
+    tightened = _tightened({**schema}, _CONVERTERS if receives else {}, whole_numbers)
+    if stops_early:
+        tightened = _stopping(tightened)
+    if tightened["type"] == "definitions":
+        tightened = _counting(tightened)
+    # An error holds what it is of, of JSON as a copy: of Python's own values it is a reference.
+    tightened = change_root(tightened, lambda root: _with_function("before", _SAME, root))
+    return plain_validator(tightened, _DEFINITIONS)
 
 
 def plain_validator(schema: CoreNode, config: CoreConfig | None = None) -> SchemaValidator:
@@ -98,32 +123,59 @@ def _base64(data: object) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
+def _counting(schema: CoreNode) -> CoreNode:
+    inner = with_parts(schema, _counting)
+    if inner.get("type") != "union":
+        return inner
+    reference = {"ref": inner.pop("ref")} if "ref" in inner else {}
+    return {**_with_function("before", count_step, inner), **reference}
+
+
+def _stopping(schema: CoreNode) -> CoreNode:
+    inner = with_parts(schema, _stopping)
+    if inner.get("type") in _STOPPABLE:
+        inner["fail_fast"] = True
+    return inner
+
+
 def _tightened(
     schema: CoreNode, converters: Mapping[str, Convert], whole_numbers: bool
 ) -> CoreNode:
     """Return a core schema with a guard in front of every part that needs one."""
     inner = with_parts(schema, lambda part: _tightened(part, converters, whole_numbers))
-    if whole_numbers and "keys_schema" in schema:
-        # The keys of JSON objects are texts, which are read as integers in JSON alone.
-        inner["keys_schema"] = _tightened(schema["keys_schema"], converters, False)
+    if "keys_schema" in schema:
+        # The keys of JSON objects are texts, also those that are read as numbers.
+        inner["keys_schema"] = _of_texts(_tightened(schema["keys_schema"], converters, False))
     kind = str(inner.get("type"))
     if "strict" in inner:
         inner["strict"] = True
+    if kind in _OF_JSON:
+        inner["strict"] = False
     if kind == "model" or "config" in inner:
         # A class with a config of its own is not strict unless it says so.
         inner["config"] = {**inner.get("config", {}), "strict": True}
     if kind == "generator":
         # A generator would check its items while the procedure runs.
         return {**inner, "type": "list"}
+    if kind == "tagged-union":
+        # A tag that is a member of an enum is sent as its value.
+        inner["choices"] = {to_jsonable_python(tag): each for tag, each in inner["choices"].items()}
     reference = {"ref": inner.pop("ref")} if "ref" in inner else {}
     if kind == "named-tuple":
         # The schema says array, so members cannot be named.
         make = inner["cls"]
-        inner = {"type": "tuple", "items_schema": [each["schema"] for each in inner["fields"]]}
+        items = [each["schema"] for each in inner["fields"]]
+        inner = {"type": "tuple", "items_schema": items, "strict": False}
         inner = _with_function("after", lambda items: make(*items), inner)
     elif kind in ("set", "frozenset"):
         collect = functools.partial(_distinct, frozenset if kind == "frozenset" else set)
-        inner = _with_function("after", collect, {**inner, "type": "list"})
+        inner = {**inner, "type": "list"}
+        if hashes_choosable(schema):
+            inner = _with_function("after", check_hashes, inner)
+        inner = _with_function("after", collect, inner)
+    elif hashes_choosable(schema):
+        inner["keys_schema"] = _with_function("after", Key, inner["keys_schema"])
+        inner = _with_function("after", with_keys, inner)
     else:
         is_lax = kind in _TEXTS or (kind == "int" and whole_numbers)
         if is_lax:
@@ -132,10 +184,15 @@ def _tightened(
             inner["strict"] = False
         if kind in converters and "tz_constraint" not in inner:
             inner = _with_function("after", converters[kind], inner)
-        guard = _check_whole if kind == "int" and is_lax else _guard(kind, schema)
+        guard = _check_whole if kind == "int" and whole_numbers else _guard(kind, schema)
         if guard is not None:
             inner = _with_function("before", guard, inner)
     return {**inner, **reference}
+
+
+def _of_texts(schema: CoreNode) -> CoreNode:
+    inner = with_parts(schema, _of_texts)
+    return {**inner, "strict": False} if inner.get("type") in ("int", "float", "bool") else inner
 
 
 def _check_whole(value: object) -> object:
@@ -157,11 +214,16 @@ def _guard(kind: str, schema: CoreNode) -> Convert | None:
         return functools.partial(_check_text, kind, *_TEXTS[kind])
     if kind not in ("literal", "enum"):
         return None
-    members = schema["expected" if kind == "literal" else "members"]
-    choices = [(each.value if isinstance(each, Enum) else each, each) for each in members]
-    # Python finds numbers and booleans equal.
-    is_needed = any(isinstance(choice, int | float) for choice, _ in choices)
-    return functools.partial(_check_choice, choices) if is_needed else None
+    if kind == "literal":
+        members = values = schema["expected"]
+    else:
+        members, values = schema["members"], [each.value for each in schema["members"]]
+    # pydantic itself finds texts and null. It finds numbers and booleans equal, as Python does, and
+    # takes nothing else in its form of JSON, such as the value of an enum's member in a literal.
+    if all(value is None or isinstance(value, str) for value in values):
+        return None
+    choices = [(to_jsonable_python(each), each) for each in members]
+    return functools.partial(_check_choice, choices)
 
 
 def _check_text(kind: str, pattern: re.Pattern[str], wanted: str, value: object) -> object:
@@ -176,10 +238,20 @@ def _check_text(kind: str, pattern: re.Pattern[str], wanted: str, value: object)
 
 def _check_choice(choices: list[tuple[object, object]], value: object) -> object:
     for choice, member in choices:
-        if isinstance(choice, bool) is isinstance(value, bool) and choice == value:
+        if _is_same(choice, value):
             return member
     wanted = ", ".join(json.dumps(choice) for choice, _ in choices)
     raise PydanticCustomError("literal_error", "Input should be {wanted}", {"wanted": wanted})
+
+
+def _is_same(choice: object, value: object) -> bool:
+    """Return whether JSON Schema finds two values equal: 1 and 1.0, but not 1 and true."""
+    if isinstance(choice, list) and isinstance(value, list):
+        return len(choice) == len(value) and all(map(_is_same, choice, value))
+    if isinstance(choice, dict) and isinstance(value, dict):
+        same = choice.keys() == value.keys()
+        return same and all(_is_same(each, value[key]) for key, each in choice.items())
+    return isinstance(choice, bool) is isinstance(value, bool) and choice == value
 
 
 def _distinct(kind: Callable[[list[object]], Collection[object]], items: list[object]) -> object:

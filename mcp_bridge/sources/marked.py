@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -20,7 +21,14 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import AccessRule, Candidate, Context, Tool, ToolCall, ToolOptions
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
-from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters, is_plain
+from mcp_bridge.schemas import (
+    Inputs,
+    Outputs,
+    Signature,
+    header_parameters,
+    is_plain,
+    plain_parameters,
+)
 from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.sources.base import Source, first_line
@@ -143,7 +151,7 @@ class MarkedFunction:
         encode(tool.definition(LATEST))
         if conf.BUILD == "eager":
             # Else each is made when the first call needs it.
-            _ = inputs.validator, outputs.serializer, outputs.check
+            _ = inputs.validator(), outputs.serializer, outputs.check
         of_inputs = (*signature.errors, *inputs.errors)
         of_outputs = (*signature.returns_errors, *outputs.errors)
         # A schema that is given by hand is enforced whatever the hints are.
@@ -183,6 +191,7 @@ class MarkedFunction:
             if schema is not None and schema.get("type") != "object":
                 raise ValueError(f"its {member} must be of type object at its root")
         function = inspect.unwrap(self.function)
+        plain = plain_parameters(signature)
         described = options.description is not None
         return Tool(
             name=self.name,
@@ -195,7 +204,8 @@ class MarkedFunction:
             meta=options.meta,
             check=typed_checker(inputs, given),
             # A schema given by hand can be work for a while.
-            is_plain=given is None and is_plain(signature),
+            is_plain=given is None and is_plain(signature, plain),
+            plain=plain,
             invoke=self.invoker(self.function, signature),
             encode=encoder(outputs, promised),
             convert_error=self.convert_error,
@@ -278,12 +288,16 @@ def location(function: Callable[..., object]) -> str:
 
 
 def shown(filename: str) -> Path:
-    """Return the path of a file as people read it: from here, where it is below."""
-    return _shown(filename, os.getcwd())
+    """Return the path of a file as people read it: below this directory, or as it is imported."""
+    return _shown(filename, os.getcwd(), tuple(sys.path))
 
 
 # Many functions stand in one file.
 @lru_cache(maxsize=64)
-def _shown(filename: str, directory: str) -> Path:
+def _shown(filename: str, directory: str, imported: tuple[str, ...]) -> Path:
     path = Path(filename)
-    return path.relative_to(directory) if path.is_relative_to(directory) else path
+    # The longest of them, so that no part of where a site is installed is shown. Where a process
+    # runs in the topmost directory, all files are below it.
+    above = [Path(each) for each in (directory, *imported) if each and path.is_relative_to(each)]
+    nearest = max(above, key=lambda each: len(each.parts), default=path.parent)
+    return path.relative_to(nearest)

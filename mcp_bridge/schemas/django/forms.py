@@ -20,6 +20,7 @@ from pydantic_core import PydanticCustomError
 from mcp_bridge.schemas.adapters import Adapter
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.django.models import key_hint
+from mcp_bridge.schemas.hashed import check_hashes
 from mcp_bridge.schemas.hints import TypeHint, annotate
 
 _Choice: TypeAlias = tuple[object, object]
@@ -96,7 +97,10 @@ def _declared(
 def _hint(name: str, field: forms.Field, choices: Sequence[_Choice] | None) -> TypeHint:
     if isinstance(field, forms.ModelChoiceField):
         key = key_hint(field.queryset, field.to_field_name)
-        return hints.list_of(key) if isinstance(field, forms.ModelMultipleChoiceField) else key
+        if isinstance(field, forms.ModelMultipleChoiceField):
+            # It makes a set of them.
+            return annotate(hints.list_of(key), AfterValidator(check_hashes))
+        return key
     if isinstance(field, forms.FileField):
         return hints.FILE
     least = 1 if field.required else None

@@ -21,6 +21,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.text import quoted
+from mcp_bridge.schemas.steps import UNCHECKABLE
 
 # One of jsonschema's validators, whose methods ``extend`` leaves without types.
 Validator: TypeAlias = Any
@@ -65,7 +66,7 @@ def _spend(steps: int) -> None:
     if budget is not None:
         budget.left -= steps
         if budget.left < 0:
-            raise UncheckableError("cannot be checked: it is too large or too deep; send less")
+            raise UncheckableError(UNCHECKABLE)
 
 
 def _descend(

@@ -9,7 +9,6 @@ instance is refused once checking it costs more than a fixed number of steps. No
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, islice
@@ -20,6 +19,7 @@ from jsonschema.exceptions import SchemaError, ValidationError
 from referencing import Registry
 
 from mcp_bridge.protocol import JSONSchema
+from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut, pointer
 from mcp_bridge.schemas.validation import keywords
 from mcp_bridge.schemas.validation.quick import quick_check
@@ -69,7 +69,7 @@ _Text, _Object, _Array = (
     type(kind.__name__, (kind,), {"__repr__": lambda value: "…"}) for kind in (str, dict, list)
 )
 
-logger = logging.getLogger("mcp_bridge.schemas")
+logger = get_logger("mcp_bridge.schemas")
 
 
 class InstanceError(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 from collections.abc import Iterator
@@ -15,9 +14,10 @@ from grpc_status import rpc_status
 
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments, ToolError
 from mcp_bridge.features import ToolCall
+from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut, pointer
 
-logger = logging.getLogger("mcp_bridge.sources.grpc")
+logger = get_logger("mcp_bridge.sources.grpc")
 
 _Code: Final = grpc.StatusCode
 # Whose messages the service means for its callers.

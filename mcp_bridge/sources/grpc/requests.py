@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -14,6 +13,7 @@ from google.protobuf.message_factory import GetMessageClass
 from mcp_bridge.calls.arguments import plain_checker
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments
 from mcp_bridge.protocol import CallToolResult, JSONObject, JSONSchema, jsonrpc
+from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut, pointer
 from mcp_bridge.sources.grpc.descriptors import Descriptor, Descriptors, Message
 from mcp_bridge.sources.grpc.rules import RULES
@@ -25,7 +25,7 @@ except ImportError:
     # Then the service alone checks what JSON Schema cannot say.
     protovalidate = None
 
-logger = logging.getLogger("mcp_bridge.sources.grpc")
+logger = get_logger("mcp_bridge.sources.grpc")
 
 # The argument of ``invoke``.
 REQUEST: Final = "request"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -13,6 +12,7 @@ from mcp_bridge.calls.outbound import Outbound, OutboundError, Received
 from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import ToolCall
 from mcp_bridge.protocol import CallToolResult
+from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.sources.operations.answers import MAYBE, Answer, read_answer
 from mcp_bridge.sources.operations.mapping import MappedOperation, OperationRequest
 
@@ -26,7 +26,7 @@ _PARAMETER: Final = re.compile(r"\{([^{}]*)\}")
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"[^\r\n\0]*")
 
-logger = logging.getLogger("mcp_bridge.sources.openapi")
+logger = get_logger("mcp_bridge.sources.openapi")
 
 
 class Service:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from email.message import Message
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
-from mcp_bridge.calls.media import block
+from mcp_bridge.calls.media import block, header_parameter
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments, ToolError
 from mcp_bridge.protocol import CallToolResult, JSONObject, ProtocolError, TextContent, jsonrpc
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.sources.operations.mapping import MappedOperation
 from mcp_bridge.sources.operations.parameters import json_text
 
+# Codecs of Python that are no character set, or that spell what is no character: they raise, take
+# time by the square of the text, or return lone surrogates, which no JSON can hold.
+_NO_CHARSETS: Final = frozenset(
+    {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
+)
 # Space outside strings, which are kept as they are. Possessive, as no string is read twice.
 _SPACE: Final = re.compile(rb'("(?:[^"\\]++|\\.)*+")|[ \t\r\n]+', re.DOTALL)
 _IS_JSON: Final = re.compile(r"[^/]+/([^/]+\+)?json")
@@ -53,12 +59,16 @@ class Answer:
         return f"{self.status}{known.get(self.status, '')}"
 
     def text(self) -> str:
-        """Return the body as text, in the character set that the answer names."""
-        header = Message()
-        header["Content-Type"] = self.headers.get("content-type", "")
+        """Return the body as text, in the character set that the answer names, or in UTF-8."""
+        charset = "utf-8"
+        with suppress(LookupError, ValueError):
+            written = header_parameter(self.headers.get("content-type", ""), "charset")
+            named = codecs.lookup(written).name
+            charset = charset if named in _NO_CHARSETS else named
         try:
-            return self.body.decode(header.get_content_charset("utf-8"), "replace")
+            return self.body.decode(charset, "replace")
         except LookupError:
+            # A codec of bytes, such as base64.
             return self.body.decode("utf-8", "replace")
 
 
@@ -88,10 +98,8 @@ def read_answer(
         )
     if _IS_TEXT.fullmatch(media_type):
         return CallToolResult(content=[TextContent(answer.text())])
-    header = Message()
-    header["Content-Disposition"] = answer.headers.get("content-disposition", "")
-    media = (answer.body, media_type, header.get_filename() or "")
-    return CallToolResult(content=[block(media, 1)])
+    name = header_parameter(answer.headers.get("content-disposition", ""), "filename")
+    return CallToolResult(content=[block((answer.body, media_type, name), 1)])
 
 
 def read_error(answer: Answer, mapped: MappedOperation) -> ToolError:
