@@ -6,12 +6,13 @@ Those of calls are sent in the thread that answers, outside of the tool's transa
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from django.dispatch import Signal
 
-logger = logging.getLogger("mcp_bridge.signals")
+from mcp_bridge.protocol.logs import get_logger
+
+logger = get_logger("mcp_bridge.signals")
 
 
 class RobustSignal(Signal):
@@ -38,3 +39,7 @@ tool_call_finished = RobustSignal()
 # the client gave it; ``tool``, or None where none was found for this caller; ``context``, or None
 # where it is not known who calls; ``request``, the HttpRequest.
 tool_call_refused = RobustSignal()
+
+# A call has begun to wait for a person's decision, once: a call that is repeated while it waits
+# sends nothing. ``call``; ``pending``, its row (PendingCall), which is committed.
+tool_call_held = RobustSignal()

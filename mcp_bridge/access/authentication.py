@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, cast
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest, QueryDict
 from django.views import View
+from django.views.decorators.debug import sensitive_variables
 from rest_framework.exceptions import APIException, NotAuthenticated, PermissionDenied, Throttled
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.request import ForcedAuthentication, Request
@@ -18,10 +17,10 @@ from rest_framework.throttling import BaseThrottle
 from mcp_bridge.access import throttling
 from mcp_bridge.access.credentials import audience_of
 from mcp_bridge.access.scopes import bearer_challenge, resource_of
-from mcp_bridge.access.throttling import ToolRateThrottle, retry_after_seconds
+from mcp_bridge.access.throttling import ToolRateThrottle, retry_advice, retry_after_seconds
 from mcp_bridge.conf import conf, imported
-from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
+    Batch,
     ForbiddenError,
     ProtocolError,
     TooManyRequestsError,
@@ -29,11 +28,12 @@ from mcp_bridge.protocol import (
     UnavailableError,
     internal_error,
 )
+from mcp_bridge.protocol.logs import get_logger
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
 
-logger = logging.getLogger("mcp_bridge.access")
+logger = get_logger("mcp_bridge.access")
 
 # DRF would make one for each request; nothing is negotiated here.
 _NO_NEGOTIATION = DefaultContentNegotiation()
@@ -44,8 +44,6 @@ _read_header = frozenset(
         "mcp_bridge.oauth.authentication.TokenAuthentication",
     }
 ).issuperset
-# Of a request without a credential that holds: what the same client sends again.
-_SAME_CLIENT = ("REMOTE_ADDR", "HTTP_USER_AGENT", "HTTP_AUTHORIZATION", "HTTP_MCP_NAME")
 
 
 def admission_blocks(request: HttpRequest) -> bool:
@@ -69,6 +67,7 @@ class MessageRequest(Request):
     POST = QueryDict()
 
 
+@sensitive_variables()
 def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
     """
     Find out who calls: sets ``request.user`` and ``request.auth`` as DRF does.
@@ -159,7 +158,7 @@ def throttle(request: HttpRequest, view: View) -> None:
             if allowed is None:
                 if conf.THROTTLE_WITHOUT_CACHE != "open":
                     text = "The server cannot count requests just now: try again later."
-                    raise UnavailableError(text, repeated=_is_repeated(wrapped, "503"))
+                    raise UnavailableError(text)
                 request.META[throttling.UNCOUNTED] = True
                 allowed = throttling.count_locally(each, count)
             if not allowed:
@@ -169,7 +168,7 @@ def throttle(request: HttpRequest, view: View) -> None:
             waits = [wait for each in refusing if (wait := each.wait()) is not None]
             raise Throttled(max(waits, default=None))
     except APIException as exception:
-        raise _protocol_error(exception, wrapped, refusing) from exception
+        raise _protocol_error(exception, wrapped) from exception
     finally:
         # Some hold themselves, as DRF's request does.
         for each in counting:
@@ -177,25 +176,32 @@ def throttle(request: HttpRequest, view: View) -> None:
         wrapped.parser_context.clear()
 
 
-def _protocol_error(
-    exception: APIException, request: Request, refusing: Sequence[BaseThrottle] = ()
-) -> ProtocolError:
+def check_in_batch(request: HttpRequest, view: View, batch: Batch) -> None:
+    """
+    Check that the message whose turn it is may run, and count it as a request of its own.
+
+    The first is counted with the request. Raises BatchLimitError, and what ``throttle`` raises.
+    """
+    batch.check()
+    if batch.number:
+        throttle(request, view)
+
+
+def _protocol_error(exception: APIException, request: Request) -> ProtocolError:
     """Return the error of the exception's HTTP status, without details that are not for clients."""
     wait = getattr(exception, "wait", None)
     match exception.status_code:
         case 401:
             return _unauthorized(request, invalid=not isinstance(exception, NotAuthenticated))
         case 429:
-            context = Context(user=request.user, request=request, auth=request.auth)
-            caller = ToolRateThrottle().get_caller(context)
-            repeated = throttling.is_repeated(refusing, caller)
-            text, seconds = "Too many requests: wait before the next.", retry_after_seconds(wait)
-            return TooManyRequestsError(text, seconds, repeated=repeated)
+            seconds = retry_after_seconds(wait)
+            # The messages of a batch have no headers.
+            text = f"Too many requests.{retry_advice(seconds)}"
+            return TooManyRequestsError(text, seconds)
         case 502 | 503 | 504:
             logger.error("A request could not be authenticated or counted", exc_info=exception)
             text = "The server cannot check requests just now: try again later."
-            seconds, repeated = retry_after_seconds(wait) or 1, _is_repeated(request, "503")
-            return UnavailableError(text, seconds, repeated=repeated)
+            return UnavailableError(text, retry_after_seconds(wait) or 1)
         case status if status >= 500:
             return internal_error("The request")
     if isinstance(exception, PermissionDenied):
@@ -224,26 +230,24 @@ def _unauthorized(request: Request, *, invalid: bool = False) -> UnauthorizedErr
         challenge = bearer_challenge(request, challenge, error="invalid_token" if invalid else "")
     elif conf.RESOURCE is not None:
         challenge = f"{bearer_challenge(request)}, {challenge}"
-    repeated = _is_repeated(request, "401")
     if not invalid:
         # The challenge names no error then (RFC 6750, section 3.1).
         text = "Authentication required: send a credential in the Authorization header."
-        return UnauthorizedError(text, challenge, repeated=repeated)
+        return UnauthorizedError(text, challenge)
     text = "The credential is not valid or no longer so."
     if is_bearer and scheme != "bearer":
         text += " Send it as `Authorization: Bearer TOKEN`."
-    return UnauthorizedError(text, challenge, repeated=repeated)
+    return UnauthorizedError(text, challenge)
 
 
-def _is_repeated(request: Request, status: str) -> bool:
-    """Return whether the client was just refused so: if it goes on, it would fill the record."""
-    client = (str(request.META.get(name)) for name in _SAME_CLIENT)
-    return throttling.is_repeated((), (status, *client))
+def is_accepted(user: User | AnonymousUser) -> bool:
+    """Return whether anything is open to a user: credentials of one who is not active are none."""
+    return not user.is_authenticated or getattr(user, "is_active", False)
 
 
 def _holds(user: User | None, auth: object, request: HttpRequest) -> bool:
     """Return whether a credential that a class has taken is of an active user and for us."""
-    if user is not None and user.is_authenticated and not user.is_active:
+    if user is not None and not is_accepted(user):
         return False
     audience = None if conf.RESOURCE is None else audience_of(auth)
     if audience is None:

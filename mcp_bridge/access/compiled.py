@@ -101,9 +101,6 @@ def _compile(
     if list(parameters) != list(values):
         return None
     expressions = [each[0] for each in compiler.select or ()]
-    # Where a key has several columns, a column is no field.
-    if queryset.query.annotation_select or compiler.has_composite_fields(expressions):
-        return None
     converters = tuple(
         _converter(column, each, expression, compiler.connection.ops)
         for column, (functions, expression) in compiler.get_converters(expressions).items()

@@ -9,14 +9,13 @@ their client cannot confirm.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 import secrets
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 
 from django.contrib.auth import get_user_model
@@ -27,12 +26,14 @@ from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from mcp_bridge.audit.redaction import Redactor, sensitive_fields
+from mcp_bridge.access.binding import bound, received, unchecked_call
+from mcp_bridge.access.notifying import notify_held
+from mcp_bridge.access.rendering import TooLong, is_longer, render_arguments
 from mcp_bridge.calls.outcomes import ErrorCode
 from mcp_bridge.conf import conf
-from mcp_bridge.exceptions import CallRefused, InputRequired
+from mcp_bridge.exceptions import CallRefused, InputRequired, InvalidArguments
 from mcp_bridge.features import Context, Tool, ToolCall
-from mcp_bridge.models import PendingCall, UsedState
+from mcp_bridge.models import Generation, PendingCall, UsedState
 from mcp_bridge.protocol import (
     Answers,
     CallToolResult,
@@ -46,19 +47,11 @@ from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 
 # The key of the question whether a call may run.
 CONFIRM: Final = "confirm"
-HIDDEN: Final = "•••"
 # Longer arguments are not put into a client's form, where nobody would read them.
 MAX_FORM: Final = 4_000
 # More than a person reads; a user who has so many waiting has to wait.
 MAX_ARGUMENTS: Final = 64 * 1024
 MOST_WAITING: Final = 100
-# Texts of JSON inside each other that are read; each may be as deep as a request.
-_MAX_INSIDE: Final = 2
-# Characters that Python takes to be printable, though a page shows nothing of them (Unicode,
-# Default_Ignorable).
-_BLANK: Final = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
 _SALT: Final = "mcp_bridge.confirmation"
 
 
@@ -70,7 +63,7 @@ class RequestState:
     ``binding`` is to the user (not to the credential), the tool, its definition and the arguments.
     ``asked`` are the methods of the requests, by key; ``answers`` the responses to earlier
     questions, by key; ``state`` is the tool's own. ``confirming`` says that the question was
-    whether the call may run, and ``confirmed`` that a person has agreed to it before.
+    whether the call may run; ``confirmed_at`` when a person has agreed to it before, in seconds.
     """
 
     binding: str
@@ -78,7 +71,7 @@ class RequestState:
     answers: JSONObject
     state: object
     confirming: bool
-    confirmed: bool
+    confirmed_at: float | None
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
 
 
@@ -91,7 +84,7 @@ def resume(call: ToolCall, answers: Answers | None) -> ToolCall:
     """
     agreed: Mapping[str, object] | None = None
     if answers is not None:
-        state = _unsign(answers.state, call)
+        state, call = _unsign(answers.state, call)
         responses = {key: answers.responses[key] for key in state.asked if key in answers.responses}
         for key, response in responses.items():
             check_response(key, state.asked[key], response)
@@ -105,19 +98,22 @@ def resume(call: ToolCall, answers: Answers | None) -> ToolCall:
         UsedState.forget(using=rows.db)
         if state.confirming:
             agreed = responses.pop(CONFIRM, None)
+        at = state.confirmed_at
+        agreed_at = None if at is None else datetime.fromtimestamp(at, UTC)
         context = replace(
             call.context, input_responses={**state.answers, **responses}, tool_state=state.state
         )
-        call = replace(call, context=context, confirmed=state.confirmed)
+        call = replace(call, context=context, confirmed_at=agreed_at)
     if call.confirmed or not call.tool.options.confirm:
         return call
+    if is_longer(call.sent, MAX_ARGUMENTS):
+        raise _too_long(call)
     is_cancelled = agreed is not None and agreed["action"] == "cancel"
     # The client answers for its own user.
-    call = _confirmed(call, None if conf.FOUR_EYES or is_cancelled else agreed)
+    call = _confirmed(bound(call), None if conf.FOUR_EYES or is_cancelled else agreed)
     if is_cancelled and not call.confirmed:
         # No person need have seen the form: a client without one says so too.
-        text = _enqueue(call, render_arguments(call.tool, call.sent))
-        raise CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED)
+        raise _held(call, _arguments(call))
     return call
 
 
@@ -134,28 +130,36 @@ def _confirmed(call: ToolCall, agreed: Mapping[str, object] | None) -> ToolCall:
             raise CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED)
     row, rows, status, now = _row(call), _rows(), PendingCall.Status, timezone.now()
     if row is None:
-        return call if agreed is None else replace(call, confirmed=True)
-    if agreed is not None:
-        decided = {"decided_at": now, "decided_by": call.context.user}
-        waiting = rows.filter(pk=row.pk, status=status.WAITING)
-        waiting.update(status=status.DONE, key=None, used_at=now, **decided)
+        return call if agreed is None else replace(call, confirmed_at=now)
+    used = {"status": status.DONE, "key": None, "used_at": now}
     # An approval is consumed by one call alone; one of the meantime was for this call as well.
     approved = rows.filter(pk=row.pk, status=status.APPROVED, key=row.key)
-    is_approved = approved.update(status=status.DONE, key=None, used_at=now)
-    if agreed is not None:
-        return replace(call, confirmed=True)
-    return replace(call, confirmed=True, approval=row.pk) if is_approved else call
+    if agreed is None:
+        is_approved = approved.update(**used)
+        return replace(call, confirmed_at=row.decided_at, approval=row.pk) if is_approved else call
+    waiting = rows.filter(pk=row.pk, status=status.WAITING)
+    if not (
+        waiting.update(**used, decided_at=now, decided_by=call.context.user)
+        or approved.update(**used)
+    ):
+        # It was decided in the meantime, which may have been a no.
+        _row(call)
+    return replace(call, confirmed_at=now)
 
 
 def ask_person(call: ToolCall) -> InputRequiredResult | CallToolResult:
-    """Return the question whether a call may run, or the error that says that it waits."""
+    """
+    Return the question whether a call may run, or the error that says why nobody is asked.
+
+    Raises CallRefused where the call waits for a person.
+    """
     context, name = call.context, call.tool.name
     if not isinstance(context.user, get_user_model()):
         return CallToolResult.error(
             f"Nothing was run: {name} needs the approval of a person, which is given to a "
             "user. Call it with the credential of a user of this site."
         )
-    text = render_arguments(call.tool, call.sent)
+    text = _arguments(call)
     values = {"tool": name, "title": str(call.tool.title or name), "arguments": text}
     message = gettext(
         "May the tool %(tool)s (%(title)s) be run, once, with these arguments?\n\n%(arguments)s"
@@ -165,18 +169,8 @@ def ask_person(call: ToolCall) -> InputRequiredResult | CallToolResult:
     form = FormElicitRequest(message % values, schema)
     declared = context.client.capabilities if context.revision.input_required else {}
     if conf.FOUR_EYES or len(text) > MAX_FORM or not form.is_declared(declared):
-        return CallToolResult.error(_enqueue(call, text))
+        raise _held(call, text)
     return _question(call, {CONFIRM: form}, context.tool_state, confirming=True)
-
-
-def render_arguments(tool: Tool, arguments: JSONObject) -> str:
-    """Return the arguments as indented JSON in which every character shows, without secrets."""
-    # Nothing is cut, unlike in a record: nobody can agree to arguments that are not there.
-    redactor = Redactor(sensitive_fields(tool), hidden=HIDDEN, max_inside=_MAX_INSIDE)
-    text = json.dumps(redactor.value(arguments), indent=2, ensure_ascii=False)
-    hidden = {each for each in set(text) if not each.isprintable() or _BLANK.match(each)}
-    # JSON has escaped the new lines in texts already: those that are left are its own.
-    return text.translate({ord(each): json.dumps(each)[1:-1] for each in hidden - {"\n"}})
 
 
 def ask_client(call: ToolCall, required: InputRequired) -> InputRequiredResult:
@@ -191,7 +185,7 @@ def ask_client(call: ToolCall, required: InputRequired) -> InputRequiredResult:
     missing = [each.capability for each in requests.values() if not each.is_declared(known)]
     if missing or not context.revision.input_required:
         raise context.missing_capabilities(*dict.fromkeys(missing or ["elicitation"]))
-    question = _question(call, requests, required.tool_state)
+    question = _question(bound(call), requests, required.tool_state)
     # Written once, so that it surely can be sent.
     question.to_json(context.revision)
     return question
@@ -204,20 +198,24 @@ def _question(
     *,
     confirming: bool = False,
 ) -> InputRequiredResult:
-    answered = call.context.input_responses.items()
+    answered, agreed_at = call.context.input_responses.items(), call.confirmed_at
     state = RequestState(
-        binding=_binding(call),
+        binding=call.binding,
         asked={key: each.method for key, each in requests.items()},
         answers={key: each for key, each in answered if key not in requests},
         state=tool_state,
         confirming=confirming,
-        confirmed=call.confirmed,
+        confirmed_at=None if agreed_at is None else agreed_at.timestamp(),
     )
     return InputRequiredResult(requests, signing.dumps(asdict(state), salt=_SALT, compress=True))
 
 
-def _unsign(text: str, call: ToolCall) -> RequestState:
-    """Return the state that was signed for this call. Raises InvalidParamsError for any other."""
+def _unsign(text: str, call: ToolCall) -> tuple[RequestState, ToolCall]:
+    """
+    Return the state that was signed for this call, and the call with its binding.
+
+    Raises InvalidParamsError for any other state.
+    """
     try:
         age = timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
         state = RequestState(**signing.loads(text, salt=_SALT, max_age=age))
@@ -225,12 +223,16 @@ def _unsign(text: str, call: ToolCall) -> RequestState:
         raise _invalid("it is too old") from None
     except (signing.BadSignature, ValueError):
         raise _invalid("it is not as this server has given it out") from None
-    if state.binding != _binding(call):
+    if state.confirmed_at is not None and time.time() - state.confirmed_at > age.total_seconds():
+        raise _invalid("the yes of a person is too old")
+    # Only now: to find the binding, the arguments are checked once more.
+    call = bound(call)
+    if state.binding != call.binding:
         raise _invalid(
             "it belongs to another call: the user, the tool, its definition and the arguments "
             "must all be the same"
         )
-    return state
+    return state, call
 
 
 def _invalid(why: str) -> InvalidParamsError:
@@ -240,29 +242,43 @@ def _invalid(why: str) -> InvalidParamsError:
     )
 
 
-def _binding(call: ToolCall) -> str:
-    """Return a SHA-256 of the user, the tool's definition and the arguments of a call."""
-    user, definition = call.context.user, fingerprint(canonical_definition(call.tool))
-    key = str(user.pk) if user is not None and user.is_authenticated else None
-    text = json.dumps([key, call.tool.name, definition, call.sent], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+def _arguments(call: ToolCall) -> str:
+    """Return the arguments as people read them. Raises CallRefused for too many."""
+    try:
+        return render_arguments(call.tool, received(call), most=MAX_ARGUMENTS)
+    except TooLong:
+        raise _too_long(call) from None
 
 
-def _enqueue(call: ToolCall, arguments: str) -> str:
-    """Have the call wait for a person, if it does not already; return the text that says so."""
-    needs = f"Nothing was run: {call.tool.name} needs the approval of a person"
-    if len(arguments) > MAX_ARGUMENTS:
-        return (
-            f"{needs}, and these arguments have {len(arguments)} characters, more than the "
-            f"{MAX_ARGUMENTS} that a person is asked to read. Do it in parts."
-        )
-    waiting = _rows().filter(user=call.context.user, status=PendingCall.Status.WAITING)
-    if waiting.count() >= MOST_WAITING and not waiting.filter(key=_binding(call)).exists():
-        return (
-            f"{needs}, and {MOST_WAITING} calls of this user wait for one already. Wait until some "
-            "of them are decided."
-        )
-    row = _get_or_create(call, arguments)
+def _too_long(call: ToolCall) -> CallRefused:
+    text = (
+        f"{_needs(call)}, and these arguments have more than the {MAX_ARGUMENTS} characters "
+        "that a person is asked to read. Do it in parts."
+    )
+    return CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED)
+
+
+def _needs(call: ToolCall) -> str:
+    return f"Nothing was run: {call.tool.name} needs the approval of a person"
+
+
+def _held(call: ToolCall, arguments: str) -> CallRefused:
+    """Have the call wait for a person, if it does not already; return the error that says so."""
+    needs, rows = _needs(call), _rows()
+    waiting = rows.filter(user=call.context.user, status=PendingCall.Status.WAITING)
+    with transaction.atomic(rows.db):
+        # One at a time: two that count at once would both find room for one.
+        Generation.lock(rows.db)
+        if waiting.count() >= MOST_WAITING and not waiting.filter(key=call.binding).exists():
+            text = (
+                f"{needs}, and {MOST_WAITING} calls of this user wait for one already. Wait until "
+                "some of them are decided."
+            )
+            return CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED)
+        row, is_new = _get_or_create(call, arguments)
+    if is_new:
+        # Of a call within a transaction of the site's own, once that is committed.
+        transaction.on_commit(partial(notify_held, call, row), using=rows.db, robust=True)
     minutes = round(conf.CONFIRMATION_MAX_AGE / 60)
     who = "somebody else who may" if conf.FOUR_EYES else "somebody who may"
     within = f"{minutes} minutes" if minutes > 1 else f"{conf.CONFIRMATION_MAX_AGE:g} seconds"
@@ -275,13 +291,15 @@ def _enqueue(call: ToolCall, arguments: str) -> str:
             f"as number {row.pk}. Tell the user, and do not do it yourself, to have it approved "
             f"with `manage.py mcp_pending approve {row.pk} --user NAME` on the server"
         )
-    return (
+    text = (
         f"{needs}. The call waits {where} by {who}. Then repeat the call with the same arguments "
         f"within {within} of the approval; repeating it before changes nothing."
     )
+    result = CallToolResult.error(text)
+    return CallRefused(result, ErrorCode.UNCONFIRMED, pending_call=row.pk)
 
 
-def approve_own(tool: Tool, arguments: dict[str, object], context: Context) -> None:
+def approve_own(tool: Tool, arguments: JSONObject, context: Context) -> None:
     """
     Approve a call that the user of the context is about to make, as that very person.
 
@@ -290,11 +308,15 @@ def approve_own(tool: Tool, arguments: dict[str, object], context: Context) -> N
     """
     if conf.FOUR_EYES:
         return
-    call = ToolCall(tool=tool, arguments={}, context=context, sent=arguments)
+    try:
+        call = unchecked_call(tool, arguments, context)
+    except InvalidArguments:
+        # There is nothing to approve: the call is refused.
+        return
     with suppress(CallRefused):
         # For a row whose time is over: another can be made then.
         _row(call)
-    row = _get_or_create(call, render_arguments(tool, arguments))
+    row, _is_new = _get_or_create(call, render_arguments(tool, call.sent))
     row.decide(using=_rows().db, status=PendingCall.Status.APPROVED, decided_by=context.user)
 
 
@@ -306,7 +328,7 @@ def give_back(call: ToolCall) -> None:
     used = rows.filter(pk=call.approval, status=PendingCall.Status.DONE)
     # Where the call was repeated in the meantime, that one waits instead.
     with suppress(IntegrityError), transaction.atomic(using=rows.db):
-        used.update(status=PendingCall.Status.APPROVED, key=_binding(call), used_at=None)
+        used.update(status=PendingCall.Status.APPROVED, key=call.binding, used_at=None)
 
 
 def _row(call: ToolCall) -> PendingCall | None:
@@ -316,7 +338,7 @@ def _row(call: ToolCall) -> PendingCall | None:
     Raises CallRefused where a person has refused the call.
     """
     rows = _rows()
-    row = rows.filter(key=_binding(call)).first()
+    row = rows.filter(key=call.binding).first()
     if row is not None and row.is_over:
         rows.filter(pk=row.pk).update(key=None)
         return None
@@ -327,12 +349,14 @@ def _row(call: ToolCall) -> PendingCall | None:
             f"Nothing was run: a person has refused this call of {call.tool.name}.{reason} Do not "
             "repeat it unless the user wants it."
         )
-        raise CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED)
+        result = CallToolResult.error(text)
+        raise CallRefused(result, ErrorCode.UNCONFIRMED, pending_call=row.pk)
     return row
 
 
-def _get_or_create(call: ToolCall, arguments: str) -> PendingCall:
-    client = call.context.client.info.get("name")
+def _get_or_create(call: ToolCall, arguments: str) -> tuple[PendingCall, bool]:
+    # A client of a legacy revision names itself in a header alone.
+    client = call.context.client.info.get("name") or call.context.user_agent
     values = {
         "tool": call.tool.name,
         "fingerprint": fingerprint(canonical_definition(call.tool)),
@@ -340,7 +364,7 @@ def _get_or_create(call: ToolCall, arguments: str) -> PendingCall:
         "user": call.context.user,
         "client": cut(repr(client)[1:-1], 120) if isinstance(client, str) else "",
     }
-    return _rows().get_or_create(key=_binding(call), defaults=values)[0]
+    return _rows().get_or_create(key=call.binding, defaults=values)
 
 
 def _rows() -> QuerySet[PendingCall]:

@@ -8,6 +8,9 @@ from django.apps import apps
 from django.contrib.auth.models import AbstractBaseUser
 from django.contrib.messages import constants
 from django.db import router, transaction
+from django.db.models import Q
+from django.forms.utils import to_current_timezone
+from django.utils.formats import date_format
 from django.utils.translation import gettext
 
 from mcp_bridge.conf import conf
@@ -15,6 +18,7 @@ from mcp_bridge.models import Generation, PendingCall
 from mcp_bridge.protocol.text import storable
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.registry.registry import registry
+from mcp_bridge.registry.tool_status import ToolStatus
 
 Status = PendingCall.Status
 # Characters of a reason, since a model reads it.
@@ -27,13 +31,37 @@ def obstacle_to(pending: PendingCall, user: AbstractBaseUser | None = None) -> s
         return gettext("You cannot approve it: it is your own call, and another person has to.")
     tool = registry.snapshot.tools.get(pending.tool)
     if tool is None:
-        return gettext("It cannot be approved: nobody can call the tool at present.")
+        status = registry.statuses.get(pending.tool, ToolStatus.GONE)
+        return gettext(
+            "It cannot be approved: nobody can call the tool at present (%(status)s)."
+        ) % {"status": status.label}
     if fingerprint(canonical_definition(tool)) != pending.fingerprint:
         return gettext(
             "It cannot be approved: the tool has another definition than when it was called. The "
             "caller has to call it again."
         )
     return ""
+
+
+def approvable() -> Q:
+    """Return the condition that a call waits, and that somebody can approve it."""
+    return Q(status=Status.WAITING, fingerprint__in=_fingerprints())
+
+
+def set_aside() -> Q:
+    """
+    Return the condition that nobody can approve a call any more, and that it will not run.
+
+    Its tool is gone, off or has changed, or it was approved and not repeated in time.
+    """
+    is_outdated = Q(status=Status.WAITING) & ~Q(fingerprint__in=_fingerprints())
+    return is_outdated | Q(PendingCall.over(), status=Status.APPROVED)
+
+
+def _fingerprints() -> list[str]:
+    """Return the fingerprints of the tools that ask first, as they are served now."""
+    tools = [tool for tool in registry.snapshot if tool.options.confirm]
+    return [fingerprint(canonical_definition(tool)) for tool in tools]
 
 
 def approve(pending: PendingCall, user: AbstractBaseUser) -> tuple[str, int]:
@@ -46,8 +74,10 @@ def approve(pending: PendingCall, user: AbstractBaseUser) -> tuple[str, int]:
     obstacle = obstacle_to(pending, user)
     if obstacle:
         return obstacle, constants.ERROR
-    text = gettext("The call is approved: it runs when its caller repeats it.")
-    return _written(pending, user, Status.APPROVED, "", "Approved.", text)
+    text = gettext(
+        "The call is approved: it runs when its caller repeats it, by %(time)s at the latest."
+    )
+    return _written(pending, user, Status.APPROVED, "", gettext("Approved."), text)
 
 
 def refuse(pending: PendingCall, user: AbstractBaseUser, reason: str) -> tuple[str, int]:
@@ -56,7 +86,8 @@ def refuse(pending: PendingCall, user: AbstractBaseUser, reason: str) -> tuple[s
     if not reason:
         return gettext("Say why it is refused: the caller reads it."), constants.ERROR
     text = gettext("The call is refused, which its caller is told.")
-    return _written(pending, user, Status.REFUSED, reason, f"Refused: {reason}", text)
+    logged = gettext("Refused: %(reason)s") % {"reason": reason}
+    return _written(pending, user, Status.REFUSED, reason, logged, text)
 
 
 def _written(
@@ -66,10 +97,28 @@ def _written(
     with transaction.atomic(using):
         Generation.lock(using)
         if not pending.decide(using=using, status=status, reason=reason, decided_by=user):
-            text = gettext("Nothing was changed: somebody has decided in the meantime.")
-            return text, constants.WARNING
+            return _decided_before(pending), constants.WARNING
+        pending.refresh_from_db(using=using)
         if apps.is_installed("django.contrib.admin"):
             from django.contrib.admin.models import CHANGE, LogEntry
 
             LogEntry.objects.log_actions(user.pk, [pending], CHANGE, logged)
-    return text, constants.SUCCESS
+    return text % {"time": end_of(pending)}, constants.SUCCESS
+
+
+def end_of(pending: PendingCall) -> str:
+    """Return until when the decision on a call counts, as people read a time; empty before it."""
+    until = pending.counts_until
+    return "" if until is None else date_format(to_current_timezone(until), "DATETIME_FORMAT")
+
+
+def _decided_before(pending: PendingCall) -> str:
+    """Return the message that somebody else was faster, and what became of the call."""
+    found = PendingCall.objects.using(router.db_for_write(PendingCall)).filter(pk=pending.pk)
+    present = found.select_related("decided_by").first()
+    if present is None:
+        return gettext("Nothing was changed: somebody has deleted the call in the meantime.")
+    return gettext("Nothing was changed: %(user)s has decided before (%(status)s).") % {
+        "user": present.decided_by or gettext("somebody"),
+        "status": present.get_status_display(),
+    }

@@ -110,19 +110,18 @@ def _read(user: Any, may_be_kept: bool) -> Granted:
     if (known := getattr(user, "_perm_cache", None)) is not None:
         return known  # type: ignore[no-any-return]
     aliases = router.db_for_read(Permission, instance=user), router.db_for_read(Permission)
-    queries = _query("user", user, aliases[0]), _query("group", user, aliases[1])
-    if None in queries:
+    own, of_groups = _query("user", user, aliases[0]), _query("group", user, aliases[1])
+    if own is None or of_groups is None:
         return ModelBackend().get_all_permissions(user)
     key = ("permissions", type(user), user.pk, aliases)
     if may_be_kept and (kept := principals.get(key)) is not None:
         return kept  # type: ignore[no-any-return]
     readings = [principals.read(alias) for alias in aliases] if may_be_kept else [None]
-    for name, query in zip(("user", "group"), queries, strict=True):
-        attribute = f"_{name}_perm_cache"
+    for attribute, query in (("_user_perm_cache", own), ("_group_perm_cache", of_groups)):
         if hasattr(user, attribute):
             # One of the two was asked for by itself, some time before.
             readings = [None]
-        elif query is not None:
+        else:
             rows = query.all([_prepared(user, query.alias)])
             setattr(user, attribute, {f"{app}.{code}" for app, code in rows})
     user._perm_cache = known = {*user._user_perm_cache, *user._group_perm_cache}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Container, Hashable, Iterable, Iterator
 from typing import Any, Final, Literal, cast
 
 from django.conf import settings
@@ -16,9 +15,10 @@ from mcp_bridge.access.scopes import could_be_granted, missing_scopes
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import Client, Context, Tool
 from mcp_bridge.protocol import LATEST, Revision
+from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.registry.registry import registry
 
-logger = logging.getLogger("mcp_bridge.access")
+logger = get_logger("mcp_bridge.access")
 
 # What ACCESS_POLICY names where it is not set.
 DEFAULT_POLICY: Final = "mcp_bridge.access.AccessPolicy"
@@ -29,6 +29,8 @@ _GRANTED: Final[Hashable] = object()
 
 # The parts of a rule, in the order in which they are asked.
 Need = Literal["authenticated", "active", "groups", "permissions", "scopes", "predicate"]
+# Why a caller may not use a tool that is served: a part of its rule, or the site's own policy.
+Refusal = Need | Literal["policy"]
 
 
 def lacking(user: object, permissions: Iterable[str]) -> Iterator[str]:
@@ -53,6 +55,7 @@ def _met(tools: Iterable[Tool], context: Context) -> Iterator[Tool]:
     user, decided = context.user, context.scratch
     # Looked up for the first rule that asks, since a thousand tools may each have their own.
     is_authenticated = has_all = None
+    is_active = False
     for tool in tools:
         rule = tool.access
         if rule not in decided:
@@ -60,9 +63,10 @@ def _met(tools: Iterable[Tool], context: Context) -> Iterator[Tool]:
             if not rule.public:
                 if is_authenticated is None:
                     is_authenticated = user is not None and user.is_authenticated
+                    is_active = getattr(user, "is_active", False)
                 if not is_authenticated:
                     need = "authenticated"
-                elif not user.is_active:
+                elif not is_active:
                     need = "active"
                 elif rule.groups is not None and rule.groups.isdisjoint(_groups(context)):
                     need = "groups"
@@ -102,6 +106,20 @@ def _granted(context: Context) -> Granted:
         scratch[_GRANTED] = permissions_of(context.user, may_be_kept=may_be_kept)
     granted: Granted = scratch[_GRANTED]
     return granted
+
+
+def read_caller(context: Context, needs: Container[str]) -> None:
+    """
+    Read of the caller what rules need ("groups", "permissions"), as far as it is not known yet.
+
+    For refusals, so that no number of queries tells a tool that the caller may not use from none.
+    """
+    user = context.user
+    if user is not None and user.is_authenticated and getattr(user, "is_active", False):
+        if "groups" in needs:
+            _groups(context)
+        if "permissions" in needs:
+            _granted(context)
 
 
 class AccessPolicy:
@@ -171,6 +189,16 @@ def context_for(
     request, language = LocalRequest(), get_language() or ""
     request.method, request.user = "POST", cast("User", user)
     return Context(user=user, request=request, revision=revision, client=client, language=language)
+
+
+def refusals(tools: Iterable[Tool], context: Context) -> dict[str, Refusal | None]:
+    """Return by name why the caller may not use each of the tools; None for one that is allowed."""
+    tools = list(tools)
+    allowed = {tool.name for tool in load_policy().filter(tools, context)}
+    return {
+        tool.name: None if tool.name in allowed else unmet(tool, context) or "policy"
+        for tool in tools
+    }
 
 
 def visible(user: AbstractBaseUser | AnonymousUser) -> list[Tool]:

@@ -138,11 +138,10 @@ class Principals:
 
 
 def _relations() -> Iterator[type[Any]]:
-    """Return the tables that join users, groups and permissions."""
+    """Return the tables that join users, groups and permissions, and users with others."""
     for field in chain(get_user_model()._meta.many_to_many, Group._meta.many_to_many):
-        through = field.remote_field.through
-        if field.related_model in (Group, Permission) and through is not None:
-            yield through
+        # Every relation has such a table once the models are loaded.
+        yield field.remote_field.through  # type: ignore[misc]
 
 
 principals = Principals()

@@ -9,11 +9,10 @@ Django's cache, by its atomic incr, with a circuit breaker for outages.
 from __future__ import annotations
 
 import hashlib
-import logging
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from traceback import walk_tb
@@ -29,15 +28,15 @@ from rest_framework.request import Request
 from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle, SimpleRateThrottle
 
-from mcp_bridge.audit.recorder import REPEATED
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import Context, Tool
 from mcp_bridge.features.rates import Rate, parse_rate
 from mcp_bridge.protocol import CallToolResult
+from mcp_bridge.protocol.logs import get_logger
 
 __all__ = ["CredentialRateThrottle", "ToolRateThrottle"]
 
-logger = logging.getLogger("mcp_bridge.throttling")
+logger = get_logger("mcp_bridge.throttling")
 
 # The key of the seconds to wait in the _meta of a refused call's result.
 RETRY_KEY: Final = "mcp-bridge/retryAfter"
@@ -49,25 +48,21 @@ UNCOUNTED: Final = "mcp_bridge.uncounted"
 PAUSE: Final = 1.0
 _SILENCE: Final = 60.0
 
-# The counts of this process while the cache does not answer; and its latest refusals, which many
-# wrong credentials can push out of it.
+# The counts of this process while the cache does not answer.
 _local: Final = LocMemCache("mcp_bridge.throttling", {"OPTIONS": {"MAX_ENTRIES": 10_000}})
-_refused: Final = LocMemCache("mcp_bridge.refused", {"OPTIONS": {"MAX_ENTRIES": 10_000}})
 
 
 class ToolRateThrottle(BaseThrottle):
     """
     Count the calls of each tool by each caller, exactly, in fixed windows.
 
-    ``cache`` is where it counts and ``timer`` its clock, as in DRF's SimpleRateThrottle. Of the
-    last call, ``rate`` is the tool's rate, and ``repeated`` whether another one of the same window
-    was refused before it. Each subclass has counts of its own.
+    ``cache`` is where it counts and ``timer`` its clock, as in DRF's SimpleRateThrottle. ``rate``
+    is the tool's rate of the last call. Each subclass has counts of its own.
     """
 
     cache: BaseCache = default_cache
     timer: Callable[[], float] = staticmethod(time.time)
     rate: Rate | None = None
-    repeated: bool | None = None
     _left = 0.0
 
     def get_rate(self, tool: Tool) -> Rate | None:
@@ -128,13 +123,12 @@ class CredentialRateThrottle(ToolRateThrottle):
 
 
 def _identify(auth: object) -> str:
-    """Return a text that is the same for every request with this credential."""
+    """Return a text that is the same for every request with this credential, and is no secret."""
     kind, key = type(auth), getattr(auth, "pk", None)
-    if key is not None:
-        return f"{kind.__qualname__} {key}"
     # The text that Python makes of an object is its place in memory, another one each time.
     unnamed = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
-    return kind.__qualname__ if unnamed else str(auth)
+    known = key if key is not None else "" if unnamed else auth
+    return f"{kind.__qualname__} {hashlib.sha256(str(known).encode()).hexdigest()}"
 
 
 def make_throttle(kind: type[BaseThrottle]) -> BaseThrottle:
@@ -181,7 +175,7 @@ def _count(throttle: Any, about: tuple[object, ...], calls: int, seconds: int) -
     """
     Add one to a count, by what it is ``about``; return whether there are no more than ``calls``.
 
-    Sets the throttle's ``repeated``, and ``_left``: the seconds that are left of the window.
+    Sets the throttle's ``_left``: the seconds that are left of the window.
     """
     cache, (window, passed) = throttle.cache, divmod(throttle.timer(), seconds)
     key = _key(*about, seconds, int(window))
@@ -196,7 +190,7 @@ def _count(throttle: Any, about: tuple[object, ...], calls: int, seconds: int) -
         if getattr(cache.incr, "__func__", None) is BaseCache.incr:
             # Those of the database and of files write it back for their default TIMEOUT.
             cache.touch(key, timeout=timeout)
-    throttle.repeated, throttle._left = count > calls + 1, seconds - passed
+    throttle._left = seconds - passed
     return count <= calls
 
 
@@ -267,13 +261,6 @@ def _is_of_cache(exception: Exception) -> bool:
     return any(isinstance(frame.f_locals.get("self"), BaseCache) for frame in frames)
 
 
-def is_repeated(refusing: Iterable[BaseThrottle], caller: tuple[str, ...]) -> bool:
-    """Return whether a refusal needs no record: the caller had one before in the same window."""
-    known = {getattr(each, "repeated", None) for each in refusing} - {None}
-    # Only what counts exactly knows it: else this process remembers a refusal for a minute.
-    return all(known) if known else not _refused.add(_key("refusal", *caller), True, timeout=60)
-
-
 @lru_cache(maxsize=4096)
 def may_throttle(tool: Tool) -> bool:
     """Return whether calls of the tool have a rate, or never run uncounted; kept for each tool."""
@@ -292,8 +279,7 @@ def throttled(tool: Tool, context: Context) -> CallToolResult | None:
     """
     Count a call of the tool; return the result to send in its place, or None where it may run.
 
-    Whether the refusal repeats one of the same window is kept in ``context.scratch``, so that it is
-    not recorded again. An error of a throttle, which is not one of its cache, is raised.
+    An error of a throttle, which is not one of its cache, is raised.
     """
     uncounted = tool.is_irreversible and UNCOUNTED in getattr(context.request, "META", ())
     refusing: list[ToolRateThrottle] = []
@@ -314,14 +300,22 @@ def throttled(tool: Tool, context: Context) -> CallToolResult | None:
         seconds = retry_after_seconds(longest.wait())
     else:
         return None
-    caller = (*ToolRateThrottle().get_caller(context), tool.name)
-    context.scratch[REPEATED] = is_repeated([] if uncounted else refusing, caller)
     if seconds is None:
         return CallToolResult.error(text)
-    text += f" Retry after {seconds} second{'s' * (seconds > 1)}."
-    return CallToolResult.error(text, {RETRY_KEY: seconds})
+    return CallToolResult.error(text + retry_advice(seconds), {RETRY_KEY: seconds})
 
 
 def retry_after_seconds(wait: float | None) -> int | None:
     """Return the seconds to wait as a whole number, at least 1, as HTTP and a model want it."""
     return None if wait is None else max(1, math.ceil(wait))
+
+
+def retry_advice(seconds: int | None) -> str:
+    """Return the sentence that says when to retry, to be put after another one."""
+    if seconds is None:
+        return " Wait before the next."
+    return f" Retry after {seconds} second{'s' * (seconds > 1)}."
+
+
+# Returns who makes a call, for whatever counts by caller. The class has no state.
+caller_of: Final = ToolRateThrottle().get_caller

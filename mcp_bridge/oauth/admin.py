@@ -12,18 +12,22 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import Count, OuterRef, QuerySet, Subquery
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.utils.decorators import method_decorator
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from oauth2_provider.forms import ApplicationForm
 from oauth2_provider.models import AbstractApplication
 
+from mcp_bridge.admin.base import PagesAdmin
 from mcp_bridge.oauth.connections import live_tokens, redirect_hosts, revoke
 from mcp_bridge.oauth.consent import shown
 from mcp_bridge.oauth.models import ClientUse
 
 
-class ClientAdmin(admin.ModelAdmin):
+@method_decorator(sensitive_post_parameters("client_secret"), name="changeform_view")
+class ClientAdmin(PagesAdmin):
     """
     Make clients, and look at those that have registered by themselves; revoke their tokens.
 
@@ -41,6 +45,11 @@ class ClientAdmin(admin.ModelAdmin):
         *("registration_source", "cimd_expires_at", "hosts", "users", "last_used_at", "created"),
     ]
     actions = ["revoke"]
+
+    @sensitive_variables()
+    def changeform_view(self, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Make or change a client, whose secret is read from the form."""
+        return super().changeform_view(*args, **kwargs)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         tokens = live_tokens().filter(application=OuterRef("pk"), user__isnull=False)

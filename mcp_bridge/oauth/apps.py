@@ -8,7 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 class OAuthConfig(AppConfig):
     name = "mcp_bridge.oauth"
     label = "mcp_bridge_oauth"
-    verbose_name = "MCP bridge OAuth"
+    verbose_name = "MCP: OAuth"
     default_auto_field = "django.db.models.BigAutoField"
 
     def import_models(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from django.contrib.auth.models import AbstractBaseUser
+from django.views.decorators.debug import sensitive_variables
 from oauth2_provider.models import AbstractAccessToken, get_access_token_model
 from oauth2_provider.settings import oauth2_settings
 from oauth2_provider.utils import parse_bearer_token
@@ -35,6 +36,7 @@ class TokenAuthentication(BaseAuthentication):
     is not for other views.
     """
 
+    @sensitive_variables()
     def authenticate(
         self, request: Request
     ) -> tuple[AbstractBaseUser | None, AbstractAccessToken] | None:

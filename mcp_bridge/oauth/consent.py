@@ -151,7 +151,7 @@ def protected(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpRespon
     @wraps(view)
     def wrapper(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         response = view(request, *args, **kwargs)
-        url = urlsplit(static("mcp_bridge/oauth.css"))
+        url = urlsplit(static("mcp_bridge/page.css"))
         files = f"'self' {url.scheme}://{url.netloc}" if url.netloc else "'self'"
         # Without form-action: browsers hold it against each redirect after the form as well, which
         # goes to the client, and from there on.

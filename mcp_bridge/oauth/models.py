@@ -6,19 +6,21 @@ The tokens of django-oauth-toolkit come and go with each refresh; this is kept o
 
 from __future__ import annotations
 
-import logging
 from datetime import datetime, timedelta
 from typing import Final
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
-from django.db import DatabaseError, connections, models, router, transaction
+from django.db import DatabaseError, connections, models, router
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from oauth2_provider.models import AbstractAccessToken, AbstractApplication
 from oauth2_provider.settings import oauth2_settings
 
-logger = logging.getLogger("mcp_bridge.oauth")
+from mcp_bridge.access.locks import atomic_without_waiting
+from mcp_bridge.protocol.logs import get_logger
+
+logger = get_logger("mcp_bridge.oauth")
 
 USED_EVERY: Final = timedelta(minutes=1)
 _MOST_KNOWN: Final = 10_000
@@ -76,7 +78,7 @@ def mark_used(
         used = next(iter(uses.values_list("last_used_at", flat=True)), None)
         if used is None or used <= recently:
             used = now
-            with transaction.atomic(using=using):
+            with atomic_without_waiting(using):
                 if not uses.update(last_used_at=now):
                     ClientUse.objects.get_or_create(**of, defaults={"last_used_at": now})
     except DatabaseError:

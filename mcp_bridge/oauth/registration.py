@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Collection
 from functools import partial
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError as InvalidModel
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.debug import sensitive_variables
 from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher
 from oauth2_provider.models import get_application_model
 from oauth2_provider.settings import oauth2_settings
@@ -28,9 +28,10 @@ from mcp_bridge.access.throttling import (
 )
 from mcp_bridge.calls.addresses import is_https_or_loopback
 from mcp_bridge.oauth.consent import shown
+from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut
 
-logger = logging.getLogger("mcp_bridge.oauth")
+logger = get_logger("mcp_bridge.oauth")
 
 # The characters of RFC 3986, without "#": a fragment is not allowed. White space would end the URI,
 # and begin another one, where it is stored.
@@ -152,6 +153,7 @@ class ClientRegistrationView(DynamicClientRegistrationView):
     Without the later changes of RFC 7592, which would go past it.
     """
 
+    @sensitive_variables()
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         registration = client_registration()
         throttle = make_throttle(registration.throttle_class)

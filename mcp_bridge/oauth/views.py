@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.decorators import method_decorator
-from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from oauth2_provider import views
 from oauth2_provider.exceptions import OAuthToolkitError
 from oauth2_provider.settings import oauth2_settings
@@ -53,6 +53,7 @@ class AuthorizationView(views.AuthorizationView):
 
     template_name = "mcp_bridge/oauth/consent.html"
 
+    @sensitive_variables()
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         known = conf.resources.values()
         # Nobody has to log in for a token that will not be issued.
@@ -102,6 +103,7 @@ class TokenView(views.TokenView):
     def create_token_response(self, request: HttpRequest) -> Any:
         return super().create_token_response(request)
 
+    @sensitive_variables()
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         response = super().post(request, *args, **kwargs)
         # Some errors come as HTML, with what was sent in them.
@@ -113,6 +115,10 @@ class TokenView(views.TokenView):
 @method_decorator(sensitive_post_parameters(), name="dispatch")
 class RevokeTokenView(views.RevokeTokenView):
     """Revoke a token (RFC 7009)."""
+
+    @sensitive_variables()
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return super().post(request, *args, **kwargs)
 
 
 class ServerMetadataView(views.OAuthServerMetadataView):

@@ -1,26 +1,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 from django.contrib import admin, messages
+from django.contrib.admin.widgets import AdminTextInputWidget
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, PermissionsMixin
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Field, ForeignKey, QuerySet
 from django.forms import CheckboxSelectMultiple, ModelChoiceField, ModelForm
-from django.http import HttpRequest
-from django.utils.html import format_html_join
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import mark_safe
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.debug import sensitive_variables
 
 from mcp_bridge.access.policy import visible
 from mcp_bridge.access.scopes import supported_scopes
+from mcp_bridge.admin.audience import may_view_users
+from mcp_bridge.admin.base import Context, PagesAdmin
 from mcp_bridge.admin.scopes import NamesField, labelled
 from mcp_bridge.registry.registry import registry
-from mcp_bridge.tokens.models import Token
+from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
+from mcp_bridge.tokens.models import PROPOSED, Token
 
 FOR_OTHERS: Final = "mcp_bridge_tokens.issue_for_others"
 
@@ -50,10 +58,20 @@ def may_issue(request: HttpRequest, user: AbstractBaseUser) -> bool:
 
 
 @admin.register(Token)
-class TokenAdmin(admin.ModelAdmin):
+class TokenAdmin(PagesAdmin):
     """Issue, look at and revoke tokens. The secret is shown once, when the token is issued."""
 
-    list_display = ["name", "user", "hint", "is_valid", "last_used_at", "expires_at", "created_at"]
+    pages = {"connect": "<path:object_id>/connect/", "revoke": "<path:object_id>/revoke/"}
+    list_display = [
+        "name",
+        "user",
+        "hint",
+        "is_valid",
+        "last_used_at",
+        "expires_at",
+        "created_at",
+        "revocation",
+    ]
     list_filter = ["expires_at", "revoked_at"]
     list_select_related = ["user"]
     raw_id_fields = ["user"]
@@ -68,7 +86,8 @@ class TokenAdmin(admin.ModelAdmin):
     actions = ["revoke"]
 
     class Media:
-        css = {"all": ["mcp_bridge/model-admin.css"]}
+        css = {"all": ["mcp_bridge/model-admin.css", "mcp_bridge/connect.css"]}
+        js = ["mcp_bridge/connect.js"]
 
     def get_search_fields(self, request: HttpRequest) -> list[str]:
         return ["name", "hint", f"user__{get_user_model().USERNAME_FIELD}"]
@@ -77,6 +96,19 @@ class TokenAdmin(admin.ModelAdmin):
         # Only where the site's user model is in the same admin, and can be searched there.
         users = self.admin_site._registry.get(get_user_model())
         return ["user"] if users is not None and users.get_search_fields(request) else []
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        end = timezone.now() + timedelta(days=PROPOSED)
+        return {"expires_at": end, **super().get_changeform_initial_data(request)}
+
+    def has_delete_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
+        # What was revoked is still known by its name in the record of calls.
+        is_superuser = getattr(request.user, "is_superuser", False)
+        return is_superuser and super().has_delete_permission(request, obj)
+
+    def may_revoke(self, request: HttpRequest) -> bool:
+        """Return whether the administrator may revoke tokens, those of others too."""
+        return super().has_change_permission(request)
 
     def has_change_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
         # To prolong a token is to issue it anew.
@@ -122,24 +154,73 @@ class TokenAdmin(admin.ModelAdmin):
     def formfield_for_foreignkey(
         self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
     ) -> ModelChoiceField | None:
+        text = gettext("A token for this user would give rights that you do not have.")
+        if not may_view_users(request):
+            # Neither Django's search nor its list of users would open.
+            text = gettext("There is no such user, or none for whom you may issue a token.")
+            kwargs |= {
+                "widget": AdminTextInputWidget,
+                "to_field_name": get_user_model().USERNAME_FIELD,
+                "help_text": gettext("The user's name, as used to log in."),
+                "error_messages": {"invalid_choice": text},
+            }
         field = super().formfield_for_foreignkey(db_field, request, **kwargs)
 
         def check_user(user: AbstractBaseUser) -> None:
             if not may_issue(request, user):
-                text = gettext("A token for this user would give rights that you do not have.")
                 raise ValidationError(text)
 
         if field is not None:
             field.validators = [*field.validators, check_user]
         return field
 
-    def save_model(self, request: HttpRequest, obj: Token, form: ModelForm, change: bool) -> None:
+    def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
         if not change:
             obj.user = form.cleaned_data.get("user", request.user)
-            text = gettext("The token is %(secret)s — copy it now, it is not shown again.")
-            text %= {"secret": obj.make_secret()}
-            self.message_user(request, text, messages.WARNING)
+            # For response_add alone: no field, and no message, which would travel in a cookie.
+            obj.secret = obj.make_secret()
         super().save_model(request, obj, form, change)
+
+    @sensitive_variables()
+    def response_add(
+        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        """Return the one page that shows the secret, in answer to the very request."""
+        context = {"title": gettext("Token issued"), "original": obj, "secret": obj.secret}
+        context["connection"] = Connection(endpoint_url(request), obj.secret)
+        # Rendered here, where no report of an error shows the secret.
+        return self.page(request, "issued_token", context).render()
+
+    def render_change_form(
+        self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        context["may_revoke"] = self.may_revoke(request)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def connect_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show how clients are connected with a token whose secret is not known any more."""
+        token: Token = self.viewed(request, object_id)
+        connection = Connection(endpoint_url(request), TOKEN)
+        context = {"title": gettext("Connect"), "original": token, "connection": connection}
+        return self.page(request, "connect", context)
+
+    def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Ask whether a token is to be revoked; a POST does it."""
+        token: Token = self.viewed(request, object_id)
+        if not self.may_revoke(request):
+            raise PermissionDenied
+        if request.method == "POST":
+            self.revoke_one(request, token)
+            text = gettext("%(token)s is revoked: what used it is refused from now on.")
+            self.message_user(request, text % {"token": token}, messages.SUCCESS)
+            return self.back_to(token)
+        return self.page(request, "revoke_token", {"title": gettext("Revoke"), "original": token})
+
+    def revoke_one(self, request: HttpRequest, token: Token) -> None:
+        """Revoke a token, unless it is revoked, and log it."""
+        if token.revoked_at is None:
+            token.revoke()
+            self.log_change(request, token, [{"changed": {"fields": ["revoked_at"]}}])
 
     @admin.display(boolean=True, description=_("valid"))
     def is_valid(self, token: Token) -> bool:
@@ -153,11 +234,19 @@ class TokenAdmin(admin.ModelAdmin):
     def opened_tools(self, token: Token) -> str:
         return limit(token.tools, {})
 
+    @admin.display(description=_("revoke"))
+    def revocation(self, token: Token) -> str:
+        if token.revoked_at is not None:
+            return gettext("revoked")
+        name = "admin:mcp_bridge_tokens_token_revoke"
+        address = reverse(name, args=[token.pk], current_app=self.admin_site.name)
+        label = gettext("Revoke %(token)s") % {"token": token}
+        return format_html('<a href="{}" aria-label="{}">{}</a>', address, label, gettext("Revoke"))
+
     @admin.action(description=_("Revoke selected tokens"), permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[Token]) -> None:
         for token in queryset:
-            token.revoke()
-            self.log_change(request, token, [{"changed": {"fields": ["revoked_at"]}}])
+            self.revoke_one(request, token)
         self.message_user(request, gettext("The selected tokens are revoked."))
 
 

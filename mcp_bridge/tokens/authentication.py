@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.db import DatabaseError
+from django.db import DatabaseError, OperationalError
+from django.views.decorators.debug import sensitive_variables
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from mcp_bridge.access.credentials import bearer_token
+from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.tokens.models import PREFIX, Token
 
-logger = logging.getLogger("mcp_bridge.tokens")
+logger = get_logger("mcp_bridge.tokens")
 
 
 class TokenRefused(AuthenticationFailed):
@@ -30,6 +32,7 @@ class TokenAuthentication(BaseAuthentication):
     classes. Works in DRF's own views as well.
     """
 
+    @sensitive_variables()
     def authenticate(self, request: Request) -> tuple[AbstractBaseUser, Token] | None:
         secret = bearer_token(request)
         if secret is None or not secret.startswith(PREFIX):
@@ -39,9 +42,12 @@ class TokenAuthentication(BaseAuthentication):
             raise TokenRefused("The token is not valid or no longer so.")
         try:
             token.mark_used()
-        except DatabaseError:
-            # A database that cannot be written is no reason to refuse a good token.
-            logger.warning("The use of token %s could not be noted", token.pk, exc_info=True)
+        except DatabaseError as error:
+            # A database that cannot be written is no reason to refuse a good token, and that others
+            # write to it is none to log it: the next use is noted.
+            text = "The use of token %s could not be noted"
+            level = logging.DEBUG if isinstance(error, OperationalError) else logging.WARNING
+            logger.log(level, text, token.pk, exc_info=True)
         return token.user, token
 
     def authenticate_header(self, request: Request) -> str:

@@ -17,17 +17,21 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
-from django.db import models, router, transaction
+from django.db import models, router
 from django.db.models import Field, QuerySet
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.debug import sensitive_variables
 
 from mcp_bridge.access.compiled import CompiledQuery, compiled
+from mcp_bridge.access.locks import atomic_without_waiting
 from mcp_bridge.access.principals import principals
 
 PREFIX: Final = "mcp_"
 SHOWN: Final = 8
+# The days after which a token is proposed to expire.
+PROPOSED: Final = 90
 USED_EVERY: Final = timedelta(minutes=1)
 _SALT: Final = "mcp_bridge.tokens"
 
@@ -46,6 +50,7 @@ def _keyed(key: str | bytes) -> HMAC:
 
 
 class TokenManager(models.Manager["Token"]):
+    @sensitive_variables()
     def issue(
         self,
         *,
@@ -69,6 +74,7 @@ class TokenManager(models.Manager["Token"]):
         token.save(force_insert=True, using=self._db)
         return token, secret
 
+    @sensitive_variables()
     def find(self, secret: str) -> Token | None:
         """Return the token with that secret and its user, or None."""
         keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
@@ -150,6 +156,7 @@ class Token(models.Model):
         """The names of the tools that the token opens; None for all that its user may call."""
         return None if self.tools is None else frozenset(self.tools.split())
 
+    @sensitive_variables()
     def make_secret(self) -> str:
         """Return a new secret for this token, which is stored nowhere; save() keeps its digest."""
         secret = PREFIX + secrets.token_urlsafe(32)
@@ -163,12 +170,19 @@ class Token(models.Model):
             self.save(update_fields=["revoked_at"])
 
     def mark_used(self) -> None:
-        """Record that the token is in use, at most once a minute."""
+        """
+        Record that the token is in use, at most once a minute.
+
+        Raises OperationalError, and waits for nothing, where somebody else is writing just now: the
+        next use is recorded then.
+        """
         now = timezone.now()
         if self.last_used_at is None or self.last_used_at <= now - USED_EVERY:
-            with transaction.atomic():
+            using = router.db_for_write(Token)
+            with atomic_without_waiting(using):
                 # Another request may have recorded its use since this token was read.
-                unused = Token.objects.filter(pk=self.pk).exclude(last_used_at__gt=now - USED_EVERY)
+                known = Token.objects.using(using).filter(pk=self.pk)
+                unused = known.exclude(last_used_at__gt=now - USED_EVERY)
                 unused.update(last_used_at=now)
             # What is kept says that it was not used.
             principals.drop(_key(self))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
+from django.views.decorators.debug import sensitive_variables
 
 from mcp_bridge.access.scopes import supported_scopes
 from mcp_bridge.management.base import TablesCommand, check_names, duration, named_user
@@ -42,6 +43,7 @@ class Command(TablesCommand):
     def handle(self, *, command: str, **options: object) -> None:
         getattr(self, command)(**options)
 
+    @sensitive_variables()
     def create(
         self,
         *,

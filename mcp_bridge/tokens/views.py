@@ -1,0 +1,103 @@
+"""The page on which users issue, connect and revoke the tokens that act as them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final, cast
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.mixins import LoginRequiredMixin
+from django.contrib.auth.models import User
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils import timezone
+from django.utils.decorators import method_decorator
+from django.utils.translation import gettext, ngettext_lazy
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.clickjacking import xframe_options_deny
+from django.views.decorators.debug import sensitive_variables
+from django.views.generic import TemplateView
+
+from mcp_bridge.conf import conf
+from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
+from mcp_bridge.tokens.models import PROPOSED, Token
+
+# The days after which a token may expire.
+DAYS: Final = (7, 30, PROPOSED, 365)
+# The valid tokens that a user may have who issues them alone.
+MOST: Final = 50
+
+
+class TokenForm(forms.Form):
+    """What a user says of a new token."""
+
+    name = forms.CharField(
+        label=_("Name"),
+        max_length=Token._meta.get_field("name").max_length,
+        help_text=Token._meta.get_field("name").help_text,
+    )
+    days = forms.TypedChoiceField(
+        label=_("Expires in"),
+        coerce=int,
+        initial=PROPOSED,
+        choices=[(each, ngettext_lazy("%d day", "%d days", each) % each) for each in DAYS],
+    )
+
+
+@method_decorator([never_cache, xframe_options_deny], name="dispatch")
+class OwnTokensView(LoginRequiredMixin, TemplateView):
+    """The tokens of the user: each with its last use and a button that revokes it."""
+
+    template_name = "mcp_bridge/tokens.html"
+    http_method_names = ["get", "head", "post"]
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        context = {
+            "tokens": self.valid_tokens(),
+            "form": TokenForm(auto_id="mcp-%s"),
+            "connection": Connection(endpoint_url(self.request), TOKEN),
+            "site_name": conf.server_title,
+            "user_name": self.request.user.get_username(),
+        }
+        return super().get_context_data(**context | kwargs)
+
+    def valid_tokens(self) -> QuerySet[Token]:
+        """Return the tokens that open something, the newest first."""
+        unended = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
+        return Token.objects.filter(unended, user=self.request.user.pk, revoked_at=None)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        if "revoke" in request.POST:
+            return self.revoke(request.POST["revoke"])
+        return self.issue(TokenForm(request.POST, auto_id="mcp-%s"))
+
+    @sensitive_variables()
+    def issue(self, form: TokenForm) -> HttpResponse:
+        """Issue a token, and answer with the one page that shows its secret."""
+        if form.is_valid() and self.valid_tokens().count() >= MOST:
+            text = gettext("You have %d valid tokens, which is the most: revoke one first.")
+            form.add_error(None, text % MOST)
+        if not form.is_valid():
+            return self.render_to_response(self.get_context_data(form=form), status=400)
+        token, secret = Token.objects.issue(
+            user=cast("User", self.request.user),
+            name=form.cleaned_data["name"],
+            expires_at=timezone.now() + timedelta(days=form.cleaned_data["days"]),
+        )
+        connection = Connection(endpoint_url(self.request), secret)
+        context = self.get_context_data(issued=token, secret=secret, connection=connection)
+        # Rendered here, where no report of an error shows the secret.
+        response: Any = self.render_to_response(context)
+        return response.render()  # type: ignore[no-any-return]
+
+    def revoke(self, key: str) -> HttpResponse:
+        """Revoke one of the user's tokens; one of somebody else is as if there were none."""
+        # None where it was revoked in another tab.
+        for token in self.valid_tokens():
+            if str(token.pk) == key:
+                token.revoke()
+                text = gettext("%(token)s is revoked: what used it is refused from now on.")
+                messages.success(self.request, text % {"token": token}, fail_silently=True)
+        return HttpResponseRedirect(self.request.path)
