@@ -10,7 +10,6 @@ but for the setting AUDIT["REQUIRED"].
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,15 +29,13 @@ from mcp_bridge.exceptions import CallRefused
 from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.protocol import CallToolResult, HeaderMismatchError, ProtocolError
 from mcp_bridge.protocol.headers import decoded
+from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.registry.registry import has_database, registry
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.signals import tool_call_finished, tool_call_refused, tool_call_started
 
-logger = logging.getLogger("mcp_bridge.audit")
+logger = get_logger("mcp_bridge.audit")
 
-# The key in a context's scratch space of whether its last refusal for too many calls repeats one of
-# the same window of time: the first is on record, so that many do not fill the table.
-REPEATED: Final = "mcp_bridge.repeated"
 # By the status of a tool that its caller does not see, which is answered as if it were not there.
 _UNSEEN: Final = {
     None: ErrorCode.UNKNOWN_TOOL,
@@ -46,11 +43,15 @@ _UNSEEN: Final = {
     ToolStatus.NEW: ErrorCode.WITHHELD,
     ToolStatus.CHANGED: ErrorCode.WITHHELD,
 }
+# Refusals that a caller gets again and again: those of a minute are one row.
+_REPEATED: Final = frozenset({ErrorCode.THROTTLED, *_UNSEEN.values(), ErrorCode.FORBIDDEN})
+# The most characters of an error's text on record.
+MAX_ERROR: Final = 500
 
 
 @dataclass(slots=True, kw_only=True)
 class StartedCall:
-    """A call that runs; ``record`` is None where there is none, or none could be written."""
+    """A call that runs; ``record`` is None where the site keeps none."""
 
     call: ToolCall
     started: float
@@ -66,13 +67,16 @@ class StartedCall:
 
         Where that cannot be, ``finish`` records it afterwards: it must follow in any case.
         """
-        if self.key is not None:
+        # What was not on record before it ran is so at the latest with what it has done.
+        if self.key is not None or self.record is not None and not self.call.tool.is_read_only:
             values = {
                 "outcome": Outcome.SUCCEEDED,
                 "duration_ms": round((perf_counter() - self.started) * 1000, 3),
                 "result_bytes": len(result.to_json(self.call.context.revision)),
             }
-            self.is_in_transaction = rows.amend_in(databases, self.key, values)
+            if self.key is None:
+                values = {**(self.record or {}), **values}
+            self.is_in_transaction = rows.write_in(databases, self.key, values)
 
 
 def start(call: ToolCall) -> StartedCall:
@@ -83,10 +87,11 @@ def start(call: ToolCall) -> StartedCall:
     """
     tool, audit = call.tool, conf.audit
     record, key = _record(Outcome.STARTED, tool.name, call.sent, call.context, tool), None
+    if record is not None and call.approval is not None:
+        record["pending_call_id"] = call.approval
     if record is not None and _is_written_ahead(tool):
         key = rows.insert(record, unsynced=not audit.REQUIRED)
-        record = None if key is None else record
-    if record is None and audit.REQUIRED and not tool.is_read_only:
+    if key is None and audit.REQUIRED and not tool.is_read_only:
         text = (
             f"The tool {tool.name} was not run: this site keeps a record of what is done and could "
             "not write one just now. The same call may succeed later."
@@ -121,8 +126,9 @@ def finish(
     error_code: str = "",
     reference: str = "",
     result_bytes: int | None = None,
+    error: object = None,
 ) -> None:
-    """Record and signal how a call has ended."""
+    """Record and signal how a call has ended; ``error`` is what the client has received of one."""
     duration = perf_counter() - started.started
     ended: dict[str, Any] = {
         "outcome": outcome,
@@ -135,6 +141,9 @@ def finish(
     is_recorded = started.is_in_transaction and outcome == Outcome.SUCCEEDED
     if record is not None and not is_recorded:
         values = {"duration_ms": round(duration * 1000, 3), **ended}
+        if error is not None:
+            call = started.call
+            values |= _error(error, call.sent, call.tool.name, call.tool)
         if key is None:
             record |= values
             rows.insert_later(record)
@@ -151,24 +160,39 @@ def refuse(
     context: Context,
     *,
     tool: Tool | None = None,
-    reference: str = "",
+    error: Exception | None = None,
 ) -> None:
     """
     Record and signal that a call was refused before its tool ran.
 
     ``name`` and ``arguments`` are as the client sent them; ``tool`` is None where the caller may
-    not know of it.
+    not know of it. ``error`` is what refused it.
     """
     name = _text(name)
     if error_code == ErrorCode.UNKNOWN_TOOL:
         # The same work for every name, so that time does not give a hidden tool away.
         error_code = _UNSEEN.get(registry.statuses.get(name), ErrorCode.FORBIDDEN)
     # A database that has just failed is not asked again: its client waits for an answer.
-    repeated = error_code == ErrorCode.THROTTLED and context.scratch.get(REPEATED)
-    if error_code != ErrorCode.UNAVAILABLE and not repeated:
-        record = _record(Outcome.REFUSED, name, arguments, context, tool)
+    if error_code != ErrorCode.UNAVAILABLE and _is_wanted(error_code, context):
+        # What nobody has logged in for, and is no tool of theirs, may be anything.
+        is_made_up = tool is None and _is_stranger(context)
+        kept = None if is_made_up else arguments
+        record = _record(Outcome.REFUSED, name, kept, context, tool)
         if record is not None:
-            rows.insert_later({**record, "error_code": error_code, "reference": reference})
+            record["error_code"] = error_code
+            if isinstance(error, CallRefused):
+                record |= {"reference": error.reference, "pending_call_id": error.pending_call}
+            if not is_made_up:
+                said = error.result if isinstance(error, CallRefused) else error
+                # What says this says nothing of arguments, and may be said again and again.
+                quotable = None if error_code in _REPEATED else arguments
+                record |= _error(said, quotable, name, tool)
+            if error_code in _REPEATED:
+                # A stranger can make up a new name for each call.
+                named = "" if is_made_up else name
+                rows.insert_or_count(record, named)
+            else:
+                rows.insert_later(record)
     if tool_call_refused.receivers:
         known = {"tool": tool, "context": context, "request": context.request}
         tool_call_refused.send_robust(Tool, error_code=error_code, name=name, **known)
@@ -179,21 +203,33 @@ def request_refused(error: ProtocolError, request: HttpRequest) -> None:
     name = request.META.get("HTTP_MCP_NAME", "")
     with suppress(HeaderMismatchError):
         name = decoded("Mcp-Name", name.strip(" \t"))
-    wanted = error.refusal != ErrorCode.UNAUTHENTICATED or conf.audit.UNAUTHENTICATED
-    if wanted and not error.repeated:
-        context = Context(
-            user=getattr(request, "user", None),
-            auth=getattr(request, "auth", None),
-            remote_address=request.META.get("REMOTE_ADDR", ""),
-            user_agent=request.META.get("HTTP_USER_AGENT", ""),
-        )
+    context = Context(
+        user=getattr(request, "user", None),
+        auth=getattr(request, "auth", None),
+        remote_address=request.META.get("REMOTE_ADDR", ""),
+        user_agent=request.META.get("HTTP_USER_AGENT", ""),
+    )
+    if _is_wanted(error.refusal, context):
         record = _record(Outcome.REFUSED, name, None, context, None)
         if record is not None:
-            # Which revision is spoken is in the message.
-            rows.insert_later({**record, "error_code": error.refusal, "revision": ""})
+            # Which revision is spoken is in the message, and the name may be made up.
+            rows.insert_or_count({**record, "error_code": error.refusal, "revision": ""}, "")
     if tool_call_refused.receivers:
         known = {"tool": None, "context": None, "request": request}
         tool_call_refused.send_robust(Tool, error_code=error.refusal, name=name, **known)
+
+
+def _is_stranger(context: Context) -> bool:
+    """Return whether the caller is nobody who is known, by user or credential."""
+    return context.auth is None and not getattr(context.user, "is_authenticated", False)
+
+
+def _is_wanted(error_code: str, context: Context) -> bool:
+    """Return whether a refusal is recorded: without AUDIT["UNAUTHENTICATED"], no stranger's is."""
+    if conf.audit.UNAUTHENTICATED:
+        return True
+    is_of_strangers = error_code in _REPEATED or error_code == ErrorCode.UNAUTHENTICATED
+    return not (is_of_strangers and _is_stranger(context))
 
 
 def _record(
@@ -205,10 +241,10 @@ def _record(
     info = context.client.info
     values: dict[str, Any] = {
         "started_at": timezone.now(),
-        "tool": name,
+        "tool": _printable(name, 128),
         "outcome": outcome,
         "revision": context.revision.version,
-        "remote_address": _text(context.remote_address),
+        "remote_address": _printable(context.remote_address),
         # A legacy client names itself in a header alone.
         "client_name": _printable(info.get("name") or context.user_agent),
         "client_version": _printable(info.get("version")),
@@ -227,7 +263,7 @@ def _user(context: Context) -> dict[str, object]:
     if user is None or not user.is_authenticated:
         return {}
     key = {"user_id": user.pk} if isinstance(user, get_user_model()) else {}
-    return {"user_name": _text(user.get_username()), **key}
+    return {"user_name": _printable(user.get_username(), 150), **key}
 
 
 def _credential(context: Context) -> dict[str, object]:
@@ -235,7 +271,7 @@ def _credential(context: Context) -> dict[str, object]:
     auth = context.auth
     if auth is None:
         return {}
-    return {"credential": _text(getattr(auth, "name", None)) or type(auth).__name__}
+    return {"credential": _printable(getattr(auth, "name", None)) or type(auth).__name__}
 
 
 def _arguments(
@@ -251,22 +287,44 @@ def _arguments(
     if kept == "none":
         return {"arguments_bytes": size}
     # Imported here, since by default no record has arguments.
-    from mcp_bridge.audit.redaction import redact_to_json, sensitive_fields
+    from mcp_bridge.audit.contents import redacted_arguments
 
-    # A tool that the caller may not know of has secret parameters as well.
-    if tool is None and registry.known is not None:
-        tool = registry.known.tools.get(name)
-    secrets = sensitive_fields(tool, by_name=kept != "full")
-    text = redact_to_json(arguments, limit=conf.audit.MAX_ARGUMENTS_BYTES, secrets=secrets)
-    return {"arguments_bytes": size, "arguments": text}
+    return {
+        "arguments_bytes": size,
+        "arguments": redacted_arguments(arguments, _known(name, tool)),
+    }
+
+
+def _error(error: object, arguments: object, name: str, tool: Tool | None) -> dict[str, object]:
+    """Return what the client reads of a CallToolResult or a ProtocolError, without secrets."""
+    if not conf.audit.ERRORS:
+        return {}
+    # Imported here, since few calls end in an error.
+    from mcp_bridge.audit.contents import redacted_error
+
+    try:
+        text, pointers = redacted_error(error, arguments, _known(name, tool))
+    except Exception:
+        logger.exception("The record of a call of %r has no error's text", name)
+        return {}
+    return {
+        "error_text": _printable(text, MAX_ERROR),
+        "invalid_arguments": "\n".join(map(_printable, pointers)),
+    }
+
+
+def _known(name: str, tool: Tool | None) -> Tool | None:
+    """Return the tool: one that the caller may not know of has secret parameters as well."""
+    return registry.known.tools.get(name) if tool is None and registry.known is not None else tool
 
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _printable(value: object) -> str:
-    text = _text(value)[:100]
+def _printable(value: object, length: int = 100) -> str:
+    """Return a text in one line, without characters that hide or turn round what follows."""
+    text = _text(value)[:length]
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else "\ufffd" for each in text)

@@ -1,91 +1,89 @@
 """
-Rows of records, written in SQL: at once on the caller's connection, or by the thread of ``writer``.
+Writing of records: at once on the caller's connection, or by the thread of ``writer``.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from datetime import datetime
 from functools import lru_cache, partial
 from itertools import chain
-from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from django.db import (
-    DatabaseError,
     InterfaceError,
+    InternalError,
     OperationalError,
     connections,
-    models,
     router,
     transaction,
 )
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from mcp_bridge.audit.writer import PATIENCE, Writer
+from mcp_bridge.audit.repeats import network, refusals
+from mcp_bridge.audit.statements import (
+    IN_DOUBT,
+    Change,
+    Ending,
+    Repetition,
+    Row,
+    as_json,
+    from_json,
+    insert_all,
+    insert_one,
+    update,
+)
+from mcp_bridge.audit.writer import KEPT, LIMIT, Writer
 from mcp_bridge.calls.running import is_in_transaction
 from mcp_bridge.conf import conf
 from mcp_bridge.models import ToolCallRecord
-from mcp_bridge.protocol.text import storable
+from mcp_bridge.protocol.logs import get_logger
 
-logger = logging.getLogger("mcp_bridge.audit")
+logger = get_logger("mcp_bridge.audit")
+# Has each record that is lost, as one line of JSON, from which it can be restored.
+lost = get_logger("mcp_bridge.audit.lost")
 
-# The columns of a record but for its key, in the order of an INSERT.
-_COLUMNS: Final[Mapping[str, models.Field[Any, Any]]] = {
-    each.attname: each for each in ToolCallRecord._meta.concrete_fields if not each.primary_key
-}
-_KEY: Final = str(ToolCallRecord._meta.pk.column)
-_BLANK: Final = {name: None if each.null else "" for name, each in _COLUMNS.items()}
+# The SQLSTATE of what is refused in a read-only transaction.
+READ_ONLY: Final = "25006"
 
-
-def _prepared(values: Mapping[str, object], connection: BaseDatabaseWrapper) -> list[Any]:
-    """Return the values as the database takes them: texts of others are cleaned and cut."""
-    prepared: list[Any] = []
-    for name, value in values.items():
-        if isinstance(value, str):
-            text = value if value.isascii() and "\0" not in value else storable(value)
-            prepared.append(text[: _COLUMNS[name].max_length])
-        elif value is None or type(value) in (int, float):
-            prepared.append(value)
-        elif type(value) is datetime:
-            # As its field does, which first looks whether it is one.
-            prepared.append(connection.ops.adapt_datetimefield_value(value))
-        else:
-            prepared.append(_COLUMNS[name].get_db_prep_save(value, connection))
-    return prepared
+# What is written: a record by column, or a change.
+Item: TypeAlias = Row | Change
 
 
-@lru_cache(maxsize=8)
-def _insert_sql(using: str) -> str:
-    quote, meta = connections[using].ops.quote_name, ToolCallRecord._meta
-    columns = ", ".join(quote(str(each.column)) for each in _COLUMNS.values())
-    places = ", ".join(["%s"] * len(_COLUMNS))
-    return f"INSERT INTO {quote(meta.db_table)} ({columns}) VALUES ({places})"
-
-
-@lru_cache(maxsize=8)
-def _update_sql(using: str, *names: str) -> str:
-    quote, meta = connections[using].ops.quote_name, ToolCallRecord._meta
-    changes = ", ".join(f"{quote(str(_COLUMNS[name].column))} = %s" for name in names)
-    return f"UPDATE {quote(meta.db_table)} SET {changes} WHERE {quote(_KEY)} = %s"
-
-
-def insert(record: Mapping[str, Any], *, unsynced: bool) -> object:
-    """Write a record and return its key; None also stands for a loss, which is logged."""
-    return _write(record["tool"], partial(_insert_one, record, unsynced=unsynced))
-
-
-def insert_later(record: Mapping[str, Any]) -> None:
-    """Write a record, with others where it may wait."""
+def insert(record: Row, *, unsynced: bool) -> object:
+    """Write a record, and return its key; None where that fails: it is inserted after the call."""
     try:
-        using = router.db_for_write(ToolCallRecord)
-        if conf.audit.WRITE == "together" and _may_wait(using) and writer.put(record, using):
+        return _in_no_transaction_of_tools(partial(insert_one, record, unsynced=unsynced), record)
+    except Exception as error:
+        text = "A call of %r is on record once it has ended: it could not be written before (%s)"
+        logger.warning(text, record["tool"], error)
+        return None
+
+
+def insert_later(item: Item) -> None:
+    """Write a record or a change, with others where it may wait."""
+    try:
+        if conf.audit.WRITE == "together" and _queue(item):
             return
     except Exception:
         logger.debug("A record could not be left to the thread", exc_info=True)
-    _write(record["tool"], partial(_insert_all, [record]))
+    _write(item)
+
+
+def insert_or_count(record: Row, named: str) -> None:
+    """
+    Write the record of a refusal, or count it on the row of the first of this minute.
+
+    The first is one of the same user, credential or address, with the same error code, that was
+    ``named`` so.
+    """
+    who = [record.get(name) for name in ("user_id", "user_name", "credential")]
+    caller = tuple(who) if any(who) else network(record["remote_address"])
+    repeats, is_due = refusals.repeated((record["error_code"], named, caller), record)
+    if repeats is None:
+        insert_later(record)
+    elif is_due:
+        insert_later(Repetition(repeats))
 
 
 def can_wait() -> bool:
@@ -96,12 +94,12 @@ def can_wait() -> bool:
 
 def amend(tool: str, key: object, values: Mapping[str, Any]) -> None:
     """Update the record with a key."""
-    _write(tool, partial(_update, key, values))
+    _write(Ending(tool, key, values))
 
 
-def amend_in(databases: Sequence[str], key: object, values: Mapping[str, Any]) -> bool:
+def write_in(databases: Sequence[str], key: object, values: Mapping[str, Any]) -> bool:
     """
-    Update the record with a key in a transaction that is about to be committed.
+    Update the record with a key, or insert one for no key, before a transaction is committed.
 
     ``databases`` are those that have one. Returns whether that was done; a statement that fails
     changes nothing of the rest.
@@ -118,15 +116,29 @@ def amend_in(databases: Sequence[str], key: object, values: Mapping[str, Any]) -
             return False
         # Elsewhere a statement that fails takes the transaction with it.
         with nullcontext() if is_sqlite else transaction.atomic(using=using):
-            _update(key, values, using)
+            if key is None:
+                insert_all([dict(values)], using)
+            else:
+                update(key, values, using)
     except Exception:
         is_undone = is_sqlite and not connection.connection.in_transaction
         if is_undone or connection.needs_rollback:
             # With a full disk, or a deadlock, the database has undone what the tool wrote.
             raise
-        logger.debug("A record could not be updated in the transaction", exc_info=True)
+        logger.debug("A record could not be written in the transaction", exc_info=True)
         return False
     return True
+
+
+def restore(line: str) -> None:
+    """
+    Write the record of a line in which it was logged as lost, unless it is there.
+
+    Raises ValueError for another line, and DatabaseError where it cannot be written.
+    """
+    using = router.db_for_write(ToolCallRecord)
+    with transaction.atomic(using=using):
+        _write_all([from_json(line)], using)
 
 
 def flush() -> None:
@@ -138,12 +150,23 @@ def flush() -> None:
     writer.flush()
 
 
+def close() -> None:
+    """Write what the thread has, for as long as the end of a process may take; log what is lost."""
+    writer.close()
+
+
 def _may_wait(using: str) -> bool:
     """Return whether another connection can write to the database what this one would write now."""
     # Not where that would be in somebody else's transaction.
     if is_in_transaction(using):
         return False
     return _is_for_all(using, str(connections.settings[using]["NAME"]))
+
+
+@lru_cache(maxsize=8)
+def _has_one_writer(using: str) -> bool:
+    # Kept, since each task on an event loop would make a connection to ask it.
+    return connections[using].vendor == "sqlite"
 
 
 @lru_cache(maxsize=8)
@@ -157,117 +180,145 @@ def _is_for_all(using: str, name: str) -> bool:
     return connection.vendor != "sqlite" or not connection.is_in_memory_db()  # type: ignore[attr-defined]
 
 
-def _write(tool: str, write: Callable[[str], object]) -> object:
+def _queue(item: Item) -> bool:
     """
-    Return what ``write`` returns, given the database: in no transaction of the tool's own.
+    Leave an item to the thread; return False where the caller has to write it.
 
-    None also stands for a loss, which is logged.
+    SQLite takes one writer at a time, so that a caller who writes only waits for it, as for any
+    database that takes nothing just now: what the thread cannot keep is lost there, and logged.
     """
+    using = router.db_for_write(ToolCallRecord)
+    if not _may_wait(using):
+        return False
+    waits = writer.is_held_up or _has_one_writer(using)
+    if writer.put(item, using, KEPT if waits else LIMIT):
+        return True
+    if waits and writer.is_full():
+        _log_loss(item, TimeoutError("The database takes none, and no more can wait."))
+        return True
+    return False
+
+
+def _may_pass(error: Exception | None) -> bool:
+    """
+    Return whether a database that has failed so may do the same later.
+
+    Then it is locked, full, away or read-only, as a standby of PostgreSQL, or its session has died.
+    """
+    if isinstance(error, InternalError):
+        # As psycopg and psycopg2 call it.
+        codes = [getattr(error.__cause__, name, None) for name in ("sqlstate", "pgcode")]
+        return READ_ONLY in codes
+    return isinstance(error, OperationalError | InterfaceError)
+
+
+def _is_passing(error: Exception) -> bool:
+    """Return whether what failed so can be written later, by another connection."""
+    return _may_pass(error) and _may_wait(router.db_for_write(ToolCallRecord))
+
+
+def _write(item: Item) -> None:
+    """Write an item now, in no transaction of the tool's own; or leave it to the thread."""
     try:
-        using = router.db_for_write(ToolCallRecord)
-        connection = connections[using]
-        if connection.in_atomic_block:
-            # In one of somebody else's; a write that fails must leave the rest of it usable.
-            with transaction.atomic(using=using):
-                return write(using)
-        try:
-            return write(using)
-        except (OperationalError, InterfaceError):
-            # It may have died while the tool ran.
-            if connection.connection is None or connection.is_usable():
-                raise
-        connection.close()
-        return write(using)
-    except Exception as error:
-        _log_loss(tool, error)
-        return None
-
-
-def _log_loss(tool: str, error: Exception) -> None:
-    logger.error("The record of a call of %r is lost: it was not written", tool, exc_info=error)
-
-
-def _insert_batch(rows: Sequence[Mapping[str, Any]], using: str) -> None:
-    """
-    Write records in one statement, or in another on a fresh connection where that fails.
-
-    Where both fail, one by one, so that a bad one takes no other with it. Logs what is lost.
-    """
-    error = _attempt(rows, using) and _attempt(rows, using)
-    if error is None:
-        return
-    until = monotonic() + PATIENCE
-    for row in rows:
-        if len(rows) > 1:
-            is_late = monotonic() > until
-            error = TimeoutError("The database takes none.") if is_late else _attempt([row], using)
-        if error is not None:
-            _log_loss(row["tool"], error)
-
-
-def _attempt(rows: Sequence[Mapping[str, Any]], using: str) -> Exception | None:
-    """Write records; return the error of a failure, after which the connection is closed."""
-    try:
-        _insert_all(rows, using)
-        # No request begins here, at which Django forgets what it keeps for DEBUG.
-        connections[using].queries_log.clear()
+        _in_no_transaction_of_tools(partial(_write_all, [item]), item)
     except Exception as error:
         with suppress(Exception):
-            connections[using].close()
-        return error
-    return None
+            if _is_passing(error) and _queue(item):
+                return
+        _log_loss(item, error)
 
 
-def _insert_one(values: Mapping[str, object], using: str, *, unsynced: bool) -> object:
+def _in_no_transaction_of_tools(write: Callable[[str], object], item: Item) -> object:
+    """Return what ``write`` returns, given the database: on a fresh connection if it has died."""
+    using = router.db_for_write(ToolCallRecord)
+    connection = connections[using]
+    if connection.in_atomic_block:
+        # In one of somebody else's; a write that fails must leave the rest of it usable.
+        with transaction.atomic(using=using):
+            return write(using)
+    try:
+        return write(using)
+    except (OperationalError, InterfaceError):
+        # It may have died while the tool ran.
+        if not _has_died(connection):
+            raise
+        _doubt([item])
+    connection.close()
+    return write(using)
+
+
+def _has_died(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether the session of a statement that has just failed is over."""
+    return connection.connection is not None and not connection.is_usable()
+
+
+def _doubt(items: Sequence[Item]) -> None:
+    """Have records looked for before they are inserted: the database may have them already."""
+    for item in items:
+        if isinstance(item, dict):
+            item[IN_DOUBT] = True
+
+
+def _log_loss(item: Item, error: Exception) -> None:
+    tool = item["tool"] if isinstance(item, dict) else item.tool
+    logger.error("The record of a call of %r is lost: it was not written", tool, exc_info=error)
+    lost.error(as_json(item))
+
+
+def _lose(items: Sequence[Item]) -> None:
+    """Log what waits and cannot be written any more."""
+    for item in items:
+        _log_loss(item, TimeoutError("The process ends, and the database has not taken it."))
+
+
+def _write_batch(items: Sequence[Item], using: str) -> Sequence[Item]:
     """
-    Write a record, given by column, and return its primary key.
+    Write records in one statement, and then changes; return what is to wait on.
 
-    One statement and no signals: the ORM takes twice as long. With ``unsynced``, PostgreSQL
-    does not wait for the disk: the row outlives this process in any case, and the disk has it
-    before what is committed after it.
+    What fails is tried again on a fresh connection, and then one by one, so that a bad one takes no
+    other with it; that is lost, and logged. Nothing is tried again at once that waits for a lock.
     """
-    row = {**_BLANK, **values}
-    connection = connections[using]
-    if connection.vendor not in ("sqlite", "mysql", "postgresql"):
-        record = ToolCallRecord(**row)
-        record.save(using=using, force_insert=True)
-        return record.pk
-    sql = _insert_sql(using)
-    if connection.vendor == "postgresql":
-        sql += f" RETURNING {connection.ops.quote_name(_KEY)}"
-        # Holds for the transaction of this statement.
-        if unsynced and not connection.in_atomic_block:
-            sql += ", set_config('synchronous_commit', 'off', true)"
-    with connection.cursor() as cursor:
-        cursor.execute(sql, _prepared(row, connection))
-        is_returned = connection.vendor == "postgresql"
-        return cursor.fetchone()[0] if is_returned else cursor.lastrowid
+    records = [each for each in items if isinstance(each, dict)]
+    parts: list[Sequence[Item]] = [[each] for each in items if not isinstance(each, dict)]
+    error = _attempt(records, using) if records else None
+    if error is not None and not _may_pass(error):
+        parts[:0] = [[each] for each in records]
+    elif error is not None:
+        return [*records, *chain(*parts)]
+    for place, part in enumerate(parts):
+        error = _attempt(part, using)
+        if _may_pass(error):
+            return [*chain(*parts[place:])]
+        if error is not None:
+            _log_loss(part[0], error)
+    return ()
 
 
-def _insert_all(rows: Sequence[Mapping[str, object]], using: str) -> None:
-    """Write records, given by column, all or none of them."""
-    connection = connections[using]
-    prepared = [_prepared({**_BLANK, **values}, connection) for values in rows]
-    sql = _insert_sql(using)
-    with connection.cursor() as cursor:
-        if len(prepared) == 1:
-            cursor.execute(sql, prepared[0])
-        elif connection.vendor in ("mysql", "postgresql"):
-            # In one way to the server and back.
-            places = sql[sql.rindex("(") :]
-            cursor.execute(sql + f", {places}" * (len(prepared) - 1), list(chain(*prepared)))
-        else:
-            with transaction.atomic(using=using):
-                cursor.executemany(sql, prepared)
+def _attempt(items: Sequence[Item], using: str) -> Exception | None:
+    """Write items; return the error of a failure, after which the connection is closed."""
+    error: Exception | None = None
+    # A session that has died is another one then; a lock of SQLite has been waited for already.
+    for _ in range(1 if connections[using].vendor == "sqlite" else 2):
+        try:
+            _write_all(items, using)
+            # No request begins here, at which Django forgets what it keeps for DEBUG.
+            connections[using].queries_log.clear()
+            return None
+        except Exception as raised:
+            error = raised
+            if _has_died(connections[using]):
+                _doubt(items)
+            with suppress(Exception):
+                connections[using].close()
+    return error
 
 
-def _update(key: Any, values: Mapping[str, object], using: str) -> None:
-    """Update the record with a primary key. Raises DatabaseError where it is gone."""
-    connection = connections[using]
-    with connection.cursor() as cursor:
-        cursor.execute(_update_sql(using, *values), [*_prepared(values, connection), key])
-        if not cursor.rowcount:
-            raise DatabaseError("The record is not there any more.")
+def _write_all(items: Sequence[Item], using: str) -> None:
+    """Write records, or one change."""
+    if isinstance(items[0], dict):
+        insert_all([each for each in items if isinstance(each, dict)], using)
+    else:
+        items[0].write(using)
 
 
-writer: Final = Writer(_insert_batch)
+writer: Final = Writer(_write_batch, _lose)

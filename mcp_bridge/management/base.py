@@ -15,8 +15,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, router
 
 from mcp_bridge.checks.settings import did_you_mean
+from mcp_bridge.conf import conf
+from mcp_bridge.registry.discovery import make_source
 from mcp_bridge.registry.registry import unapplied
-from mcp_bridge.sources.base import first_line
+from mcp_bridge.sources.base import Source, first_line
 
 _DURATION: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -84,3 +86,15 @@ def duration(text: str) -> timedelta:
             f"{text!r} is no duration: give a number and one of s, m, h, d, w, such as 90d."
         )
     return length
+
+
+def named_source(alias: str) -> Source:
+    """Return the source of an entry of SOURCES. Raises CommandError where there is none."""
+    check_names("source", [alias], conf.SOURCES)
+    try:
+        return make_source(alias)
+    except Exception as exception:
+        # Modules of sources, and what they import, may raise anything.
+        raise CommandError(
+            f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(exception)}."
+        ) from exception

@@ -8,7 +8,7 @@ from typing import Final
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
 from django.core import checks
 
-from mcp_bridge.access.policy import Need, context_for, lacking, load_policy, unmet
+from mcp_bridge.access.policy import Refusal, context_for, lacking, refusals
 from mcp_bridge.checks.procedures import NOT_REGISTERED, lost_marks
 from mcp_bridge.checks.settings import did_you_mean
 from mcp_bridge.conf import conf
@@ -34,10 +34,9 @@ def why_missing(name: str, user: AbstractBaseUser | AnonymousUser) -> str | None
     """Return in one line why the user may not call a tool of that name, or None for one who may."""
     discovered, served = registry.discovered, registry.snapshot
     if name in served.tools:
-        tool, context = served.tools[name], context_for(user)
-        if load_policy().allows(tool, context):
-            return None
-        return _words(unmet(tool, context), tool.access, user)
+        tool = served.tools[name]
+        refusal = refusals([tool], context_for(user))[name]
+        return None if refusal is None else _words(refusal, tool.access, user)
     if name in discovered.tools:
         return _WITHHELD[registry.statuses[name]]
     if name in discovered.candidates:
@@ -55,11 +54,11 @@ def why_missing(name: str, user: AbstractBaseUser | AnonymousUser) -> str | None
     return f"No registered procedure with a mark makes a tool of that name.{meant}"
 
 
-def _words(need: Need | None, rule: AccessRule, user: AbstractBaseUser | AnonymousUser) -> str:
+def _words(refusal: Refusal, rule: AccessRule, user: AbstractBaseUser | AnonymousUser) -> str:
     """Return the sentence on the part of a rule that the user does not meet, or on the policy."""
     name = user.get_username() or "anonymous callers"
-    match need:
-        case None:
+    match refusal:
+        case "policy":
             return f"The policy {conf.ACCESS_POLICY} (ACCESS_POLICY) refuses {name}."
         case "authenticated":
             return "It is not public: name a user with --user."

@@ -21,7 +21,9 @@ class ToolCallRecord(models.Model):
 
     The client's own statements (its name, the name of a tool that does not exist) are kept as text
     and prove nothing. ``user_name`` stays when the user is deleted. ``arguments`` is JSON text,
-    empty where they are not kept.
+    empty where they are not kept. ``error_text`` is what the model read of an error, and
+    ``invalid_arguments`` are the JSON pointers of refused arguments, one a line; both without
+    secrets. ``times`` is more than 1 for refusals that one row stands for.
     """
 
     started_at = models.DateTimeField(_("time"), default=timezone.now)
@@ -30,13 +32,29 @@ class ToolCallRecord(models.Model):
     # deleted during the call make the record fail.
     user = optional_user(_("user"), db_constraint=False)
     user_name = models.CharField(_("user's name"), max_length=150, blank=True)
-    credential = models.CharField(_("credential"), max_length=100, blank=True)
+    credential = models.CharField(_("signed in with"), max_length=100, blank=True)
     client_name = models.CharField(_("client"), max_length=100, blank=True)
     client_version = models.CharField(_("client's version"), max_length=100, blank=True)
-    revision = models.CharField(_("revision"), max_length=10, blank=True)
+    revision = models.CharField(_("protocol version"), max_length=10, blank=True)
     outcome = models.CharField(_("outcome"), max_length=16, choices=Outcome)
     error_code = models.CharField(_("error code"), max_length=32, choices=ErrorCode, blank=True)
+    # Also in the database, for processes that do not know of it yet.
+    times = models.PositiveIntegerField(_("times"), default=1, db_default=1)
     reference = models.CharField(_("reference"), max_length=32, blank=True)
+    error_text = models.CharField(_("error"), max_length=500, blank=True, default="", db_default="")
+    invalid_arguments = models.CharField(
+        _("invalid arguments"), max_length=500, blank=True, default="", db_default=""
+    )
+    # It may be deleted before the record is; nothing is looked for by it.
+    pending_call = models.ForeignKey(
+        "PendingCall",
+        models.DO_NOTHING,
+        verbose_name=_("pending call"),
+        related_name="+",
+        null=True,
+        db_constraint=False,
+        db_index=False,
+    )
     duration_ms = models.FloatField(_("duration (ms)"), null=True)
     arguments = models.TextField(_("arguments"), blank=True)
     arguments_bytes = models.BigIntegerField(_("size of the arguments"), null=True)
@@ -114,6 +132,18 @@ class PendingCall(models.Model):
     def is_over(self) -> bool:
         """Return whether the decision has expired, CONFIRMATION_MAX_AGE after it was made."""
         return self.decided_at is not None and self.decided_at < _ago()
+
+    @property
+    def counts_until(self) -> datetime | None:
+        """Return when the decision expires; None before there is one."""
+        if self.decided_at is None:
+            return None
+        return self.decided_at + timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
+
+    @classmethod
+    def over(cls) -> Q:
+        """Return the condition that a decision has expired."""
+        return Q(decided_at__lt=_ago())
 
     @classmethod
     def settled(cls, before: datetime, *, using: str) -> models.QuerySet[PendingCall]:

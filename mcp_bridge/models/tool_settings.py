@@ -61,12 +61,12 @@ class Generation(models.Model):
     @classmethod
     def lock(cls, using: str) -> None:
         """
-        Begin the open transaction with a write that changes nothing.
+        Begin the open transaction with a write that changes nothing, and that others wait for.
 
         SQLite lets such a transaction wait for its turn. It refuses at once ("database is locked")
         a write after a read, when another connection has written in between.
         """
-        cls._default_manager.using(using).filter(pk=1).update(value=models.F("value"))
+        cls._write(using, models.F("value"))
 
     @classmethod
     def renew(cls, using: str, **kwargs: object) -> None:
@@ -76,15 +76,18 @@ class Generation(models.Model):
         A second transaction waits here until the first one has ended. Sends ``tools_changed``,
         now and again after the commit. Signals call it as well, with arguments that it ignores.
         """
-        rows = cls._default_manager.using(using).filter(pk=1)
-        value = secrets.token_hex(16)
-        # Written before anything is read, for SQLite: see lock().
-        if not rows.update(value=value):
-            rows.get_or_create(pk=1)
-            rows.update(value=value)
+        cls._write(using, secrets.token_hex(16))
         announce = partial(tools_changed.send_robust, sender=ToolSetting)
         announce()
         transaction.on_commit(announce, using=using)
+
+    @classmethod
+    def _write(cls, using: str, value: object) -> None:
+        rows = cls._default_manager.using(using).filter(pk=1)
+        # Written before anything is read: see lock().
+        if not rows.update(value=value):
+            rows.get_or_create(pk=1)
+            rows.update(value=value)
 
 
 class ToolSettingQuerySet(models.QuerySet["ToolSetting"]):

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from typing import Final
 
-from django.core.management.base import CommandParser
-from django.db import router
+from django.core.management.base import CommandError, CommandParser
+from django.db import DatabaseError, router
 from django.db.models import Model, QuerySet
 from django.utils import timezone
 
-from mcp_bridge.audit.rows import flush
+from mcp_bridge.audit.rows import flush, restore
 from mcp_bridge.calls.outcomes import Outcome
 from mcp_bridge.management.base import TablesCommand, duration
 from mcp_bridge.models import PendingCall, ToolCallRecord, UsedState
@@ -18,8 +20,8 @@ _AT_ONCE: Final = 10_000
 
 class Command(TablesCommand):
     help = (
-        "Delete old records of calls, and calls that were decided long ago (prune), or settle the "
-        "records of killed processes (reap)."
+        "Delete old records of calls, and calls that were decided long ago (prune), settle the "
+        "records of killed processes (reap), or write those that the log calls lost (restore)."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -36,7 +38,47 @@ class Command(TablesCommand):
             help="Longer than any call takes, such as 10m (default: 1h).",
         )
 
-    def handle(self, *, does: str, older_than: str, **options: object) -> None:
+        lost = does.add_parser(
+            "restore", help="Write the records that a log calls lost, unless they are there."
+        )
+        lost.add_argument(
+            "log",
+            nargs="?",
+            help="A file with lines of the logger mcp_bridge.audit.lost (default: standard input).",
+        )
+
+    def handle(self, *, does: str, **options: str) -> None:
+        if does != "restore":
+            self._forget(does, options["older_than"])
+        elif options["log"] is None:
+            self._restore(sys.stdin)
+        else:
+            try:
+                with open(options["log"], encoding="utf-8", errors="replace") as lines:
+                    self._restore(lines)
+            except OSError as error:
+                raise CommandError(f"The log cannot be read: {error}") from error
+
+    def _restore(self, lines: Iterable[str]) -> None:
+        count = others = failed = 0
+        for number, line in enumerate(lines, 1):
+            try:
+                restore(line)
+                count += 1
+            except DatabaseError as error:
+                self.stderr.write(f"Line {number}: {error}")
+                failed += 1
+            except ValueError:
+                others += 1
+        self.stdout.write(f"{count} records restored; {others} lines have none.")
+        if failed:
+            raise CommandError(
+                f"{failed} records could not be written. What is there is not written twice: "
+                "the same log can be read again."
+            )
+
+    def _forget(self, does: str, older_than: str) -> None:
+        """Delete what is older, or settle it."""
         before = timezone.now() - duration(older_than)
         flush()
         rows = ToolCallRecord.objects.using(router.db_for_write(ToolCallRecord))

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.utils.module_loading import import_string
 
-from mcp_bridge.conf import conf
-from mcp_bridge.management.base import check_names
+from mcp_bridge.management.base import named_source
 from mcp_bridge.sources.base import first_line
 
 if TYPE_CHECKING:
@@ -50,20 +49,16 @@ class Command(BaseCommand):
             self.stderr.write(str(message))
 
     def _source(self, alias: str) -> GRPCSource:
-        check_names("source", [alias], conf.SOURCES)
-        config = conf.SOURCES[alias]
-        try:
+        source = named_source(alias)
+        # Imported here, since only sites with the extra have it.
+        with suppress(ImproperlyConfigured):
             from mcp_bridge.sources.grpc import GRPCSource
 
-            backend: Any = import_string(config["BACKEND"]) if "BACKEND" in config else object
-            if not issubclass(backend, GRPCSource):
-                raise TypeError("it is no source of gRPC")
-            made: GRPCSource = backend(alias, config.get("OPTIONS", {}))
-        except (ImportError, ImproperlyConfigured, TypeError, ValueError) as exception:
-            raise CommandError(
-                f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(exception)}."
-            ) from exception
-        return made
+            if isinstance(source, GRPCSource):
+                return source
+        raise CommandError(
+            f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: it is no source of gRPC."
+        )
 
     def _ask(self, source: GRPCSource, check: bool) -> None:
         from mcp_bridge.sources.grpc.descriptors import Descriptors

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.utils.module_loading import import_string
 
 from mcp_bridge.calls.addresses import is_https_or_loopback
-from mcp_bridge.conf import conf
-from mcp_bridge.management.base import check_names
+from mcp_bridge.management.base import named_source
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.walk import size_of
 from mcp_bridge.sources.base import first_line
@@ -119,14 +117,7 @@ class Command(BaseCommand):
 
 def _source(alias: str) -> OpenAPISource:
     """Return the source of an alias. Raises CommandError where there is no such one."""
-    check_names("source", [alias], conf.SOURCES)
-    config = conf.SOURCES[alias]
-    try:
-        backend = import_string(config["BACKEND"]) if "BACKEND" in config else None
-        source = None if backend is None else backend(alias, config.get("OPTIONS", {}))
-    except Exception as why:
-        text = f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(why)}."
-        raise CommandError(text) from why
+    source = named_source(alias)
     if not isinstance(source, OpenAPISource):
         raise CommandError(f"MCP_BRIDGE['SOURCES'][{alias!r}] is no OpenAPISource.")
     return source

@@ -13,6 +13,7 @@ from mcp_bridge.access.decisions import approve, obstacle_to, refuse
 from mcp_bridge.access.policy import lacking
 from mcp_bridge.management.base import TablesCommand, named_user
 from mcp_bridge.models import PendingCall
+from mcp_bridge.protocol.text import printable
 from mcp_bridge.registry.registry import registry
 
 _DECIDE = "mcp_bridge.change_pendingcall"
@@ -91,7 +92,7 @@ class Command(TablesCommand):
         client = f", with a client that calls itself {pending.client}" if pending.client else ""
         age = timesince(pending.asked_at).replace("\xa0", " ")
         described = str(tool.description if tool else "").splitlines()
-        lines = [f"asked by {_name(pending.user)} {age} ago{client}", *map(_printable, described)]
+        lines = [f"asked by {_name(pending.user)} {age} ago{client}", *map(printable, described)]
         lines.append(pending.arguments)
         waits = pending.status == PendingCall.Status.WAITING
         lines.append(obstacle_to(pending) if waits else _decision(pending))
@@ -119,15 +120,10 @@ def _described(pending: PendingCall) -> dict[str, object]:
 
 def _decision(pending: PendingCall) -> str:
     """Return what was decided, by whom and when, in a line."""
-    reason = f": {_printable(pending.reason)}" if pending.reason else ""
+    reason = f": {printable(pending.reason)}" if pending.reason else ""
     by = f"by {_name(pending.decided_by)}, {pending.decided_at:%Y-%m-%d %H:%M}"
     return f"{pending.get_status_display()} ({by}){reason}"
 
 
 def _name(user: AbstractBaseUser | None) -> str:
-    return "somebody who is gone" if user is None else _printable(user.get_username())
-
-
-def _printable(line: str) -> str:
-    """Return a line without characters that a terminal obeys."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
+    return "somebody who is gone" if user is None else printable(user.get_username())

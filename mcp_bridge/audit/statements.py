@@ -1,0 +1,255 @@
+"""
+The statements of records, in SQL: one each and no signals, since the ORM takes twice as long.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from itertools import chain
+from typing import Any, Final, TypeAlias
+
+from django.core.exceptions import ValidationError
+from django.db import DatabaseError, connections, models, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from mcp_bridge.audit.repeats import Repeats, refusals
+from mcp_bridge.calls.outcomes import Outcome
+from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.protocol.text import storable
+
+# A record, by column.
+Row: TypeAlias = dict[str, Any]
+
+# The columns of a record but for its key, in the order of an INSERT.
+COLUMNS: Final[Mapping[str, models.Field[Any, Any]]] = {
+    each.attname: each for each in ToolCallRecord._meta.concrete_fields if not each.primary_key
+}
+_KEY: Final = str(ToolCallRecord._meta.pk.column)
+_BLANK: Final = {name: None if each.null else "" for name, each in COLUMNS.items()} | {"times": 1}
+# By which a row is found whose key is not known; the time of a record is to the microsecond.
+_SAME: Final = ("started_at", "remote_address", "tool")
+_ALIKE: Final = (*_SAME, "error_code")
+# No column: true of a record that the database may have, though its session died before it said so.
+IN_DOUBT: Final = "is_in_doubt"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a call of ``tool`` has ended, whose row has this key."""
+
+    tool: str
+    key: object
+    values: Mapping[str, Any]
+
+    def write(self, using: str) -> None:
+        """Update the row."""
+        update(self.key, self.values, using)
+
+    def as_row(self) -> Mapping[str, Any]:
+        """Return it as it is logged where it is lost."""
+        return {"id": self.key, "tool": self.tool, **self.values}
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """The refusals that are to be counted on the row of the first."""
+
+    repeats: Repeats
+
+    @property
+    def tool(self) -> str:
+        """Return the name that the last of them was called by."""
+        return str(self.repeats.last["tool"])
+
+    def write(self, using: str) -> None:
+        """Add them to the row of the first; where that is gone, the last has a new one."""
+        repeats = self.repeats
+        times = refusals.take(repeats)
+        if not times:
+            return
+        try:
+            with connections[using].cursor() as cursor:
+                sql = _where(_count_sql(using), using, _ALIKE)
+                cursor.execute(sql, [times, *_values_of(repeats.first, using, _ALIKE)])
+                is_found = cursor.rowcount
+            if not is_found:
+                insert_all([{**repeats.last, "times": times}], using)
+                repeats.first = repeats.last
+        except Exception:
+            refusals.put_back(repeats, times)
+            raise
+
+    def as_row(self) -> Mapping[str, Any]:
+        """Return them as one row, as they are logged where they are lost."""
+        return {**self.repeats.last, "times": self.repeats.times}
+
+
+# A change of a row.
+Change: TypeAlias = Ending | Repetition
+
+
+def as_json(item: Row | Change) -> str:
+    """Return what was to be written as one line of ASCII, which ``from_json`` reads."""
+    row = item if isinstance(item, dict) else item.as_row()
+    return json.dumps({name: each for name, each in row.items() if name != IN_DOUBT}, default=str)
+
+
+def from_json(line: str) -> Row | Change:
+    """
+    Return what a line says that ``as_json`` has made, with whatever a log has put before it.
+
+    It may be in the table already. Raises ValueError where the line has no record.
+    """
+    try:
+        row = json.loads(line[line.index("{") :])
+    except RecursionError as error:
+        raise ValueError("it is no JSON that anybody reads") from error
+    key, tool = row.pop("id", None), row.get("tool")
+    is_whole = key is not None or row.keys() >= {*_SAME}
+    if not isinstance(tool, str) or not is_whole or not row.keys() <= COLUMNS.keys():
+        raise ValueError("it is not one of a record")
+    try:
+        values = {name: COLUMNS[name].to_python(each) for name, each in row.items()}
+    except ValidationError as error:
+        raise ValueError("; ".join(error.messages)) from error
+    if key is not None:
+        return Ending(tool, key, values)
+    return {**values, IN_DOUBT: True}
+
+
+def insert_one(row: Row, using: str, *, unsynced: bool) -> object:
+    """
+    Insert a record, unless it is there, and return its primary key.
+
+    With ``unsynced``, PostgreSQL does not wait for the disk: the row outlives this process in any
+    case, and the disk has it before what is committed after it.
+    """
+    connection = connections[using]
+    if row.get(IN_DOUBT) and (key := _key_of(row, using)) is not None:
+        return key
+    if connection.vendor not in ("sqlite", "mysql", "postgresql"):
+        record = ToolCallRecord(**_full(row))
+        record.save(using=using, force_insert=True)
+        return record.pk
+    sql = _insert_sql(using)
+    if connection.vendor == "postgresql":
+        sql += f" RETURNING {connection.ops.quote_name(_KEY)}"
+        # Holds for the transaction of this statement.
+        if unsynced and not connection.in_atomic_block:
+            sql += ", set_config('synchronous_commit', 'off', true)"
+    with connection.cursor() as cursor:
+        cursor.execute(sql, _prepared(_full(row), connection))
+        is_returned = connection.vendor == "postgresql"
+        return cursor.fetchone()[0] if is_returned else cursor.lastrowid
+
+
+def insert_all(rows: Sequence[Row], using: str) -> None:
+    """Insert records, all or none of them; those in doubt that are there are updated."""
+    connection = connections[using]
+    prepared = []
+    for row in rows:
+        if row.get(IN_DOUBT) and (key := _key_of(row, using)) is not None:
+            update(key, {name: row[name] for name in COLUMNS if name in row}, using)
+        else:
+            prepared.append(_prepared(_full(row), connection))
+    if not prepared:
+        return
+    sql = _insert_sql(using)
+    with connection.cursor() as cursor:
+        if len(prepared) == 1:
+            cursor.execute(sql, prepared[0])
+        elif connection.vendor in ("mysql", "postgresql"):
+            # In one way to the server and back.
+            places = sql[sql.rindex("(") :]
+            cursor.execute(sql + f", {places}" * (len(prepared) - 1), list(chain(*prepared)))
+        else:
+            with transaction.atomic(using=using):
+                cursor.executemany(sql, prepared)
+
+
+def update(key: Any, values: Mapping[str, Any], using: str) -> None:
+    """
+    Update the record with a primary key. Raises DatabaseError where it is gone.
+
+    A success is committed with what the tool wrote, and stays, though the commit seemed to fail.
+    """
+    connection = connections[using]
+    key_at = f"{connection.ops.quote_name(_KEY)} = %s"
+    outcome = connection.ops.quote_name(str(COLUMNS["outcome"].column))
+    sql = f"{_update_sql(using, *values)} WHERE {key_at} AND {outcome} <> %s"
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [*_prepared(values, connection), key, Outcome.SUCCEEDED.value])
+        if cursor.rowcount:
+            return
+        table = connection.ops.quote_name(ToolCallRecord._meta.db_table)
+        cursor.execute(f"SELECT 1 FROM {table} WHERE {key_at}", [key])
+        if cursor.fetchone() is None:
+            raise DatabaseError("The record is not there any more.")
+
+
+def _key_of(row: Row, using: str) -> object:
+    """Return the primary key of a record that the database may have, or None."""
+    quote = connections[using].ops.quote_name
+    sql = f"SELECT {quote(_KEY)} FROM {quote(ToolCallRecord._meta.db_table)}"
+    with connections[using].cursor() as cursor:
+        cursor.execute(_where(sql, using, _SAME), _values_of(row, using, _SAME))
+        found = cursor.fetchone()
+    return None if found is None else found[0]
+
+
+def _full(row: Row) -> Row:
+    """Return a record with all columns, in their order."""
+    return {name: row.get(name, blank) for name, blank in _BLANK.items()}
+
+
+def _prepared(values: Mapping[str, object], connection: BaseDatabaseWrapper) -> list[Any]:
+    """Return the values as the database takes them: texts of others are cleaned and cut."""
+    prepared: list[Any] = []
+    for name, value in values.items():
+        if isinstance(value, str):
+            text = value if value.isascii() and "\0" not in value else storable(value)
+            prepared.append(text[: COLUMNS[name].max_length])
+        elif value is None or type(value) in (int, float):
+            prepared.append(value)
+        elif type(value) is datetime:
+            # As its field does, which first looks whether it is one.
+            prepared.append(connection.ops.adapt_datetimefield_value(value))
+        else:
+            prepared.append(COLUMNS[name].get_db_prep_save(value, connection))
+    return prepared
+
+
+def _values_of(row: Mapping[str, object], using: str, names: Sequence[str]) -> list[Any]:
+    return _prepared({name: row[name] for name in names}, connections[using])
+
+
+@lru_cache(maxsize=8)
+def _insert_sql(using: str) -> str:
+    quote, meta = connections[using].ops.quote_name, ToolCallRecord._meta
+    columns = ", ".join(quote(str(each.column)) for each in COLUMNS.values())
+    places = ", ".join(["%s"] * len(COLUMNS))
+    return f"INSERT INTO {quote(meta.db_table)} ({columns}) VALUES ({places})"
+
+
+@lru_cache(maxsize=8)
+def _update_sql(using: str, *names: str) -> str:
+    quote, meta = connections[using].ops.quote_name, ToolCallRecord._meta
+    changes = ", ".join(f"{quote(str(COLUMNS[name].column))} = %s" for name in names)
+    return f"UPDATE {quote(meta.db_table)} SET {changes}"
+
+
+@lru_cache(maxsize=8)
+def _count_sql(using: str) -> str:
+    quote, meta = connections[using].ops.quote_name, ToolCallRecord._meta
+    times = quote(str(COLUMNS["times"].column))
+    return f"UPDATE {quote(meta.db_table)} SET {times} = {times} + %s"
+
+
+def _where(sql: str, using: str, names: Sequence[str]) -> str:
+    quote = connections[using].ops.quote_name
+    found = " AND ".join(f"{quote(str(COLUMNS[name].column))} = %s" for name in names)
+    return f"{sql} WHERE {found}"

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from mcp_bridge.conf import conf
+from mcp_bridge.server.connecting import CLIENTS, TOKEN, Connection
+
+
+class Command(BaseCommand):
+    help = (
+        "Print what to enter in a client so that it reaches this site. TOKEN stands for the token, "
+        "which “mcp_token create” issues."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        keys = [each.key for each in CLIENTS]
+        parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"Of {', '.join(keys)}.")
+        parser.add_argument("--url", help="The address of the endpoint (default: RESOURCE).")
+        parser.add_argument(
+            "--login", action="store_true", help="Without a token: the client's user logs in."
+        )
+
+    def handle(
+        self, *, clients: Sequence[str], url: str | None, login: bool, **options: object
+    ) -> None:
+        url = url or conf.RESOURCE
+        if not url:
+            raise CommandError(
+                "The address of the endpoint is not known: give it with --url, or write it into "
+                'the setting RESOURCE, such as "https://example.com/mcp".'
+            )
+        known = {
+            client.key: (client, steps)
+            for client, steps in Connection(url, "" if login else TOKEN).clients
+        }
+        if unknown := [name for name in clients if name not in known]:
+            way = " with a login" if login else ""
+            raise CommandError(
+                f"There are no steps{way} for {', '.join(unknown)}, but for {', '.join(known)}."
+            )
+        for client, steps in (known[key] for key in clients or known):
+            self.stdout.write(self.style.MIGRATE_HEADING(client.title))
+            for where, code in steps:
+                self.stdout.write(f"{where}\n\n{code}\n\n")
