@@ -17,7 +17,7 @@ from mcp_bridge.signals import tools_changed
 
 class MCPBridgeConfig(AppConfig):
     name = "mcp_bridge"
-    verbose_name = "MCP bridge"
+    verbose_name = "MCP"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

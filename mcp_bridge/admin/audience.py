@@ -1,4 +1,4 @@
-"""Who may see a tool, counted from Django's tables of permissions; and the tools of a user."""
+"""Who may see a tool, counted from Django's tables of permissions."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, Final
 
 from django.contrib.auth import get_permission_codename, get_user_model
 from django.contrib.auth.models import Group, Permission
-from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext, ngettext
 
-from mcp_bridge.access.policy import AccessPolicy, visible
+from mcp_bridge.access.policy import AccessPolicy
 from mcp_bridge.conf import conf
 from mcp_bridge.features import AccessRule
-from mcp_bridge.models import ToolSetting
 
 # The number of users that a page names.
 NAMED: Final = 20
+# The number of groups that a line names.
+_GROUPS: Final = 3
 _NEEDED: Final = {"is_superuser", "groups", "user_permissions"}
 
 
@@ -47,12 +47,14 @@ class Audience:
         elif self.count is None:
             return "—"
         else:
-            counted = ngettext("%d user", "%d users", self.count) % self.count
+            counted = ngettext("%d person", "%d people", self.count) % self.count
             if self.users is None:
                 counted = gettext("every user (%(users)s)") % {"users": counted}
             elif self.groups:
-                number = len(self.groups)
-                counted += ", " + ngettext("%d group", "%d groups", number) % number
+                names, more = ", ".join(self.groups[:_GROUPS]), len(self.groups) - _GROUPS
+                if more > 0:
+                    names += ngettext(" and %d more group", " and %d more groups", more) % more
+                counted = f"{names}; {counted}"
         return gettext("at most %(counted)s") % {"counted": counted} if self.further else counted
 
 
@@ -135,25 +137,16 @@ def may_view_users(request: HttpRequest) -> bool:
     return any(request.user.has_perm(f"{meta.app_label}.{name}") for name in names)
 
 
-def tools_of(key: str, term: str) -> dict[str, Any]:
-    """
-    Return the tools that a user sees: the one with a primary key, or else with a part of a name.
-
-    Where several have such a name, return the first of them by name instead, NAMED at most.
-    """
-    manager, name = get_user_model()._default_manager, get_user_model().USERNAME_FIELD
-    try:
-        chosen = manager.filter(pk=key).first() if key else None
-    except (ValueError, ValidationError):
-        chosen = None
-    users: list[Any] = []
-    if term and chosen is None:
-        users = list(manager.filter(**{f"{name}__icontains": term}).order_by(name)[: NAMED + 1])
-        chosen = users[0] if len(users) == 1 else None
-    found = {"chosen": chosen, "users": users[:NAMED], "more": len(users) > NAMED}
-    if chosen is not None:
-        tools = visible(chosen)
-        rows = ToolSetting.objects.filter(name__in=[tool.name for tool in tools])
-        keys = dict(rows.values_list("name", "pk"))
-        found["tools"] = [(tool, keys.get(tool.name)) for tool in tools]
-    return found
+def permission_titles(names: Iterable[str]) -> dict[str, str]:
+    """Return what permissions are called, by name: "Can delete article"; at most one query."""
+    asked = set(names)
+    if not asked:
+        return {}
+    rows = Permission.objects.filter(codename__in={name.partition(".")[2] for name in asked})
+    titles = {
+        f"{label}.{codename}": title
+        for label, codename, title in rows.values_list(
+            "content_type__app_label", "codename", "name"
+        )
+    }
+    return {name: titles.get(name, name) for name in asked}

@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
 from django.db import models, router, transaction
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBadRequest,
+    HttpResponseBase,
+    HttpResponseRedirect,
+)
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.text import capfirst
 
+from mcp_bridge.admin import waiting
 from mcp_bridge.models import Generation
 
 Context = dict[str, Any]
 # The choices of a filter: values and texts, which may be lazy.
 Choices = list[tuple[str, Any]]
+View = Callable[..., HttpResponseBase]
 
 
-class BridgeAdmin(admin.ModelAdmin):
+class PagesAdmin(admin.ModelAdmin):
     """
-    The admin of a model, most of whose rows come from code or from calls: nobody adds one.
+    The admin of a model with pages beside those of Django's admin.
 
-    Its pages link to pages of the admin site in which it is registered, and to no others. The
-    transaction of a POST begins with a write (see Generation.lock).
+    Each refuses what no database can be asked for: a NUL (400).
     """
 
-    # The routes of the pages beside those of Django's admin: of "try", the view is try_view().
+    # The routes of the pages by name: of "try", the view is try_view().
     pages: Mapping[str, str] = {}
-
-    class Media:
-        css = {"all": ["mcp_bridge/admin.css", "mcp_bridge/model-admin.css"]}
 
     def get_urls(self) -> list[URLPattern]:
         patterns = super().get_urls()
@@ -42,6 +48,65 @@ class BridgeAdmin(admin.ModelAdmin):
             view = self.admin_site.admin_view(getattr(self, f"{name}_view"))
             name = f"{self.opts.app_label}_{self.opts.model_name}_{name}"
             patterns.insert(0, path(route, view, name=name))
+        for pattern in patterns:
+            pattern.callback = _checked(pattern.callback)
+            # As Django has it for its own.
+            vars(pattern.callback)["model_admin"] = self
+        return patterns
+
+    def get_model_perms(self, request: HttpRequest) -> dict[str, bool]:
+        perms = super().get_model_perms(request)
+        name = self.opts.verbose_name_plural
+        if isinstance(name, waiting.CountedName):
+            name.count_next(waiting.count(self.model, request) if perms["change"] else 0)
+        return perms
+
+    def viewed(self, request: HttpRequest, object_id: str) -> Any:
+        """Return the row with a quoted key. Raises PermissionDenied, and Http404 for no row."""
+        row = self.get_object(request, unquote(object_id))
+        if not self.has_view_or_change_permission(request, row):
+            raise PermissionDenied
+        if row is None:
+            raise Http404
+        return row
+
+    def back_to(self, row: models.Model) -> HttpResponseRedirect:
+        """Return a redirect to the page of a row in this admin site."""
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
+        site = self.admin_site.name
+        return HttpResponseRedirect(reverse(name, args=[quote(row.pk)], current_app=site))
+
+    def page(self, request: HttpRequest, template: str, context: Context) -> TemplateResponse:
+        """Return a page made by a template of ``mcp_bridge/admin/`` in the frame of the site."""
+        request.current_app = self.admin_site.name
+        shared = {"opts": self.opts, "media": self.media, **self.admin_site.each_context(request)}
+        return TemplateResponse(request, f"mcp_bridge/admin/{template}.html", shared | context)
+
+
+def _checked(view: View) -> View:
+    @wraps(view)
+    def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        # Django's own filters and ours pass it on, and PostgreSQL raises an error for it.
+        if any("\0" in text for name, each in request.GET.lists() for text in (name, *each)):
+            return HttpResponseBadRequest("The address holds a NUL, which is no character.")
+        return view(request, *args, **kwargs)
+
+    return checked
+
+
+class BridgeAdmin(PagesAdmin):
+    """
+    The admin of a model, most of whose rows come from code or from calls: nobody adds one.
+
+    Its pages link to pages of the admin site in which it is registered, and to no others. The
+    transaction of a POST begins with a write (see Generation.lock).
+    """
+
+    class Media:
+        css = {"all": ["mcp_bridge/admin.css", "mcp_bridge/model-admin.css"]}
+
+    def get_urls(self) -> list[URLPattern]:
+        patterns = super().get_urls()
         # With ATOMIC_REQUESTS each request would read the session in its transaction before it
         # writes; the pages open transactions of their own.
         without = transaction.non_atomic_requests(router.db_for_write(self.model))
@@ -84,30 +149,9 @@ class BridgeAdmin(admin.ModelAdmin):
         with self.decision(request):
             return super().delete_view(request, *args, **kwargs)
 
-    def viewed(self, request: HttpRequest, object_id: str) -> Any:
-        """Return the row with a quoted key. Raises PermissionDenied, and Http404 for no row."""
-        row = self.get_object(request, unquote(object_id))
-        if not self.has_view_or_change_permission(request, row):
-            raise PermissionDenied
-        if row is None:
-            raise Http404
-        return row
-
-    def back_to(self, row: models.Model) -> HttpResponseRedirect:
-        """Return a redirect to the page of a row in this admin site."""
-        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
-        site = self.admin_site.name
-        return HttpResponseRedirect(reverse(name, args=[quote(row.pk)], current_app=site))
-
     def can_link(self, request: HttpRequest, model: type[models.Model]) -> bool:
         """Return whether this admin site has pages of a model that the user may view."""
         site = self.admin_site
         if not site.is_registered(model):
             return False
         return site.get_model_admin(model).has_view_or_change_permission(request)
-
-    def page(self, request: HttpRequest, template: str, context: Context) -> TemplateResponse:
-        """Return a page made by a template of ``mcp_bridge/admin/`` in the frame of the site."""
-        request.current_app = self.admin_site.name
-        shared = {"opts": self.opts, "media": self.media, **self.admin_site.each_context(request)}
-        return TemplateResponse(request, f"mcp_bridge/admin/{template}.html", shared | context)

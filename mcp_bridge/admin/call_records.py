@@ -3,156 +3,57 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from datetime import date, timedelta
 from functools import partialmethod
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from django.contrib import admin
-from django.contrib.admin import ModelAdmin, SimpleListFilter
+from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.core.exceptions import PermissionDenied
-from django.db.models import Avg, Count, Max, Model, Q, QuerySet
-from django.db.models.functions import TruncDate
+from django.db.models import Model
 from django.http import (
     HttpRequest,
+    HttpResponse,
     HttpResponseBadRequest,
     HttpResponseBase,
     HttpResponseNotAllowed,
     StreamingHttpResponse,
 )
-from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.formats import localize
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin import exports
-from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
+from mcp_bridge.admin.base import BridgeAdmin, Context
+from mcp_bridge.admin.call_filters import (
+    OutcomeFilter,
+    Records,
+    TimeFilter,
+    ToolFilter,
+    UserFilter,
+    VersionFilter,
+)
+from mcp_bridge.admin.record_links import links_of
+from mcp_bridge.admin.records import error_of, one_line, outcome_of, printable, time_of
+from mcp_bridge.admin.usage import time_filter, usage
 from mcp_bridge.audit.rows import flush
-from mcp_bridge.calls.outcomes import Outcome
-from mcp_bridge.models import ToolCallRecord, ToolSetting
-from mcp_bridge.protocol import REVISIONS
+from mcp_bridge.conf import conf
+from mcp_bridge.models import ToolCallRecord
 
-# The number of days in the chart, and of tools in each of the tables.
-DAYS: Final = 14
-MOST: Final = 5
-WEEK: Final = timedelta(days=7)
-RAN: Final = ~Q(outcome=Outcome.REFUSED)
-FAILED: Final = Q(outcome__in=[Outcome.FAILED, Outcome.UNKNOWN])
-# The widths of a day and of a bar, in the units of the chart's view box.
-_STEP: Final = 40
-_BAR: Final = 12
-Records = QuerySet[ToolCallRecord]
-
-
-class Day(NamedTuple):
-    """One day of the chart."""
-
-    day: date
-    calls: int = 0
-    failures: int = 0
-    refusals: int = 0
-
-
-class Bar(NamedTuple):
-    """One bar of the chart: the kind of what it counts, and its rectangle."""
-
-    kind: str
-    x: int
-    y: int
-    height: int
-    width: int = _BAR - 1
-
-
-class Chart:
-    """The last days; ``most`` is the highest count, ``width`` and ``height`` the view box."""
-
-    width: Final = DAYS * _STEP
-    height: Final = 100
-
-    def __init__(self) -> None:
-        begin = timezone.now() - timedelta(days=DAYS)
-        rows = ToolCallRecord.objects.filter(started_at__gte=begin).order_by()
-        counted = rows.annotate(day=TruncDate("started_at")).values_list("day")
-        counted = counted.annotate(
-            calls=Count("pk", filter=RAN),
-            failures=Count("pk", filter=FAILED),
-            refusals=Count("pk", filter=~RAN),
-        )
-        found = {row[0]: Day(*row) for row in counted}
-        today = timezone.localdate()
-        days = [today - timedelta(days=ago) for ago in reversed(range(DAYS))]
-        self.days = [found.get(day, Day(day)) for day in days]
-        self.most = max(1, *(max(day[1:]) for day in self.days))
-
-    @property
-    def columns(self) -> Iterator[tuple[Day, int, list[Bar]]]:
-        """Yield each day with the middle of its column, and its bars."""
-        for left, day in zip(range(0, self.width, _STEP), self.days, strict=True):
-            bars = []
-            for x, (kind, count) in enumerate(zip(day._fields[1:], day[1:], strict=True)):
-                # One of many is seen as well.
-                height = max(2, round(count * self.height / self.most)) if count else 0
-                bars.append(Bar(kind, left + 2 + x * _BAR, self.height - height, height))
-            yield day, left + _STEP // 2, bars
-
-
-def rankings() -> dict[str, list[dict[str, Any]]]:
-    """Return the "slowest" and the most "failing" tools of the last week; one query."""
-    rows = ToolCallRecord.objects.filter(RAN, started_at__gte=timezone.now() - WEEK).order_by()
-    counted = rows.values("tool").annotate(
-        calls=Count("pk"),
-        failures=Count("pk", filter=FAILED),
-        mean=Avg("duration_ms"),
-        longest=Max("duration_ms"),
-    )
-    tools: list[dict[str, Any]] = [dict(row) for row in counted.order_by("tool")]
-    timed = [row for row in tools if row["mean"] is not None]
-    failing = [row for row in tools if row["failures"]]
-    return {
-        "slowest": sorted(timed, key=lambda row: -row["mean"])[:MOST],
-        "failing": sorted(failing, key=lambda row: -row["failures"])[:MOST],
+# The setting that says whether arguments are kept, as people write it.
+ARGUMENTS_SETTING: Final = 'MCP_BRIDGE["AUDIT"]["ARGUMENTS"]'
+# More than anybody looks for: each word is looked for in every text of every record.
+MAX_SEARCH: Final = 200
+MAX_WORDS: Final = 12
+# The parameters of an address that are filters, but for those of list_filter.
+_LOOKUPS: Final = frozenset(
+    {
+        *("since", "until", "outcome__exact", "error_code__exact", "user__id__exact"),
+        *("started_at__gte", "started_at__lt"),
     }
-
-
-class RevisionFilter(SimpleListFilter):
-    """Filter by revision, of those that are served."""
-
-    title = _("revision")
-    parameter_name = "revision"
-
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        return [(version, version) for version in REVISIONS]
-
-    def queryset(self, request: HttpRequest, queryset: Records) -> Records:
-        wanted = self.value()
-        return queryset if wanted is None else queryset.filter(**{self.parameter_name: wanted})
-
-
-class ToolFilter(RevisionFilter):
-    """Filter by tool, of those that there are or were."""
-
-    title = _("tool")
-    parameter_name = "tool"
-
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        return [(name, name) for name in ToolSetting.objects.values_list("name", flat=True)]
-
-
-class EraFilter(SimpleListFilter):
-    """Filter by the era of the revision."""
-
-    title = _("era")
-    parameter_name = "era"
-
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        return [("modern", _("modern")), ("legacy", _("legacy"))]
-
-    def queryset(self, request: HttpRequest, queryset: Records) -> Records:
-        wanted = self.value()
-        if wanted is None:
-            return queryset
-        chosen = [name for name, each in REVISIONS.items() if each.modern is (wanted == "modern")]
-        return queryset.filter(revision__in=chosen)
+)
 
 
 @admin.register(ToolCallRecord)
@@ -161,25 +62,24 @@ class ToolCallRecordAdmin(BridgeAdmin):
 
     pages = {"csv": "export/csv/", "json": "export/json/"}
     list_display = [
-        "started_at",
+        "shown_time",
         "tool",
         "caller",
         "shown_outcome",
-        "error_code",
+        "arguments_in_a_line",
+        "shown_error",
         "shown_duration",
-        "client",
-        "revision",
     ]
     list_filter = [
-        "outcome",
-        "error_code",
-        EraFilter,
-        RevisionFilter,
-        ("user", admin.RelatedOnlyFieldListFilter),
+        TimeFilter,
+        OutcomeFilter,
         ToolFilter,
+        UserFilter,
+        "error_code",
+        VersionFilter,
     ]
     list_per_page = 50
-    date_hierarchy = "started_at"
+    list_select_related = ["pending_call"]
     search_fields = [
         "tool",
         "user_name",
@@ -187,13 +87,32 @@ class ToolCallRecordAdmin(BridgeAdmin):
         "client_name",
         "reference",
         "remote_address",
+        "error_text",
+        "invalid_arguments",
+        "arguments",
     ]
-    search_help_text = _("By tool, user, credential, client, reference and address.")
+    search_help_text = _("By tool, user, token, client, reference, address, error and arguments.")
     # Counting every record for it would take long where there are many.
     show_full_result_count = False
+    # As would counting those of each tool and user.
+    show_facets = admin.ShowFacets.NEVER
     actions = None
     fieldsets = [
-        (None, {"fields": ["started_at", "tool", "outcome", "error_code", "reference"]}),
+        (
+            None,
+            {
+                "fields": [
+                    "shown_time",
+                    "tool",
+                    "shown_outcome",
+                    "error_code",
+                    "error_text",
+                    "shown_pointers",
+                    "times",
+                    "reference",
+                ]
+            },
+        ),
         (
             _("Who called"),
             {
@@ -224,9 +143,67 @@ class ToolCallRecordAdmin(BridgeAdmin):
         flush()
         return super().get_queryset(request)
 
-    def list_context(self, request: HttpRequest) -> Context:
-        flush()
-        return {"chart": Chart(), **rankings(), "filters": request.GET.urlencode()}
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
+        named = {getattr(each, "parameter_name", "") for each in self.list_filter}
+        if lookup in named | _LOOKUPS:
+            return True
+        text = gettext("There is no filter “%(name)s”: all calls are shown.")
+        raise IncorrectLookupParameters(text % {"name": one_line(lookup, 64)})
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: Records, search_term: str
+    ) -> tuple[Records, bool]:
+        if len(search_term) > MAX_SEARCH or len(search_term.split()) > MAX_WORDS:
+            text = gettext(
+                "Search for at most %(words)d words of %(most)d characters: all calls are shown."
+            )
+            raise IncorrectLookupParameters(text % {"words": MAX_WORDS, "most": MAX_SEARCH})
+        found: tuple[Records, bool] = super().get_search_results(request, queryset, search_term)
+        return found
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        try:
+            return self._changelist(request)
+        except IncorrectLookupParameters as error:
+            # Django answers with the list without any filter.
+            self.message_user(request, str(error), messages.ERROR)
+            raise
+
+    def _changelist(self, request: HttpRequest) -> ChangeList:
+        """Return the list with its filters. Raises IncorrectLookupParameters with a text."""
+        try:
+            return super().get_changelist_instance(request)
+        except IncorrectLookupParameters as error:
+            # Django's own have another error, or nothing, to say.
+            text = error.args[0] if error.args else ""
+            if not isinstance(text, str):
+                text = gettext("A filter in this address has no such value: all calls are shown.")
+            elif not text:
+                text = gettext("There is no such page: the first one is shown.")
+            raise IncorrectLookupParameters(text) from error
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: Context | None = None
+    ) -> HttpResponse:
+        # Django would answer a second error with a page that blames the database.
+        if ERROR_FLAG in request.GET:
+            query: Any = request.GET.copy()
+            del query[ERROR_FLAG]
+            request.GET = query
+        response = super().changelist_view(request, extra_context)
+        context = getattr(response, "context_data", None) or {}
+        if "cl" in context:
+            context |= usage(context["cl"])
+            context["filters"] = request.GET.urlencode()
+            context["is_recorded"] = conf.AUDIT is not None
+            context["arguments_setting"] = "" if _keeps_arguments() else ARGUMENTS_SETTING
+        return response
+
+    def render_change_form(
+        self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        context["links"] = links_of(self, request, context["original"])
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def export(self, request: HttpRequest, kind: str) -> HttpResponseBase:
         """Send the records that the list shows with the same filters, all pages of them."""
@@ -235,13 +212,15 @@ class ToolCallRecordAdmin(BridgeAdmin):
         if request.method != "GET":
             return HttpResponseNotAllowed(["GET"])
         try:
-            records = self.get_changelist_instance(request).get_queryset(request)
-        except IncorrectLookupParameters:
-            return HttpResponseBadRequest("These filters do not exist.")
-        rows = records.values_list(*exports.FIELDS).iterator()
+            changelist = self._changelist(request)
+        except IncorrectLookupParameters as error:
+            return HttpResponseBadRequest(str(error), content_type="text/plain; charset=utf-8")
+        rows = changelist.queryset.select_related(None).values_list(*exports.FIELDS).iterator()
         media, write = exports.KINDS[kind]
+        shown = time_filter(changelist)
+        name = exports.name_of(kind, shown.begin, shown.end)
         headers = {
-            "Content-Disposition": f'attachment; filename="calls.{kind}"',
+            "Content-Disposition": f'attachment; filename="{name}"',
             "Cache-Control": "private, no-store",
         }
         return StreamingHttpResponse(
@@ -251,26 +230,53 @@ class ToolCallRecordAdmin(BridgeAdmin):
     csv_view = partialmethod(export, kind="csv")
     json_view = partialmethod(export, kind="json")
 
-    @admin.display(description=_("user"), ordering="user_name")
-    def caller(self, record: ToolCallRecord) -> str:
-        return record.user_name or "—"
+    @admin.display(description=_("time"), ordering="started_at")
+    def shown_time(self, record: ToolCallRecord) -> str:
+        return time_of(record)
 
-    @admin.display(description=_("client"), ordering="client_name")
-    def client(self, record: ToolCallRecord) -> str:
-        return f"{record.client_name} {record.client_version}".strip()
+    @admin.display(description=_("user and client"), ordering="user_name")
+    def caller(self, record: ToolCallRecord) -> SafeString:
+        client = one_line(f"{record.client_name} {record.client_version}", 200)
+        user = one_line(record.user_name, 150) or "—"
+        return format_html('{} <div class="mcp-path">{}</div>', user, client)
 
     @admin.display(description=_("outcome"), ordering="outcome")
-    def shown_outcome(self, record: ToolCallRecord) -> str:
-        name = record.get_outcome_display()
-        return format_html('<span class="mcp-outcome-{}">{}</span>', record.outcome, name)
+    def shown_outcome(self, record: ToolCallRecord) -> SafeString:
+        return outcome_of(record)
+
+    @admin.display(description=_("arguments"))
+    def arguments_in_a_line(self, record: ToolCallRecord) -> str:
+        if not record.arguments:
+            return self._no_arguments(record, gettext("not kept"))
+        return one_line(record.arguments, 120)
+
+    @admin.display(description=_("error"), ordering="error_code")
+    def shown_error(self, record: ToolCallRecord) -> str:
+        return error_of(record)
 
     @admin.display(description=_("duration"), ordering="duration_ms")
     def shown_duration(self, record: ToolCallRecord) -> str:
-        return "" if record.duration_ms is None else f"{record.duration_ms:.1f} ms"
+        return "" if record.duration_ms is None else f"{localize(round(record.duration_ms, 1))} ms"
+
+    @admin.display(description=_("invalid arguments"))
+    def shown_pointers(self, record: ToolCallRecord) -> str:
+        pointers = ((each,) for each in record.invalid_arguments.splitlines())
+        return format_html_join(", ", "<code>{}</code>", pointers) or "—"
 
     @admin.display(description=_("arguments"))
     def shown_arguments(self, record: ToolCallRecord) -> str:
         if not record.arguments:
-            return "—"
+            text = gettext("not kept: the setting %(setting)s says so")
+            return self._no_arguments(record, text % {"setting": ARGUMENTS_SETTING})
         shown = json.dumps(json.loads(record.arguments), indent=2, ensure_ascii=False)
-        return format_html('<div class="mcp-admin"><pre>{}</pre></div>', shown)
+        lines = "\n".join(map(printable, shown.split("\n")))
+        return format_html('<div class="mcp-admin"><pre>{}</pre></div>', lines)
+
+    def _no_arguments(self, record: ToolCallRecord, not_kept: str) -> str:
+        # "{}" has two bytes.
+        has_some = (record.arguments_bytes or 0) > 2
+        return not_kept if has_some and not _keeps_arguments() else "—"
+
+
+def _keeps_arguments() -> bool:
+    return conf.audit.ARGUMENTS != "none"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from django import forms
@@ -16,22 +15,18 @@ from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.audience import Audience, Audiences
+from mcp_bridge.admin.approvals import definitions
 from mcp_bridge.admin.base import BridgeAdmin, Context
-from mcp_bridge.admin.entries import hints
-from mcp_bridge.admin.schema_tables import Row, parameters
+from mcp_bridge.admin.entries import NOTHING_SAID, Entry, hints
 from mcp_bridge.features import Candidate, Tool
 from mcp_bridge.models import ToolSetting
-from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry.candidates import NoTool, Offered
-from mcp_bridge.registry.definitions import sent_definition, tokens_of
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import mark_approved, read_chosen
 
 # The candidates on a page of the list, which is as many as can be switched on at once.
 PER_PAGE: Final = 100
-_NOTHING: Final = _("nothing said")
 
 
 def candidates() -> dict[str, Offered]:
@@ -43,7 +38,7 @@ def candidates() -> dict[str, Offered]:
 
 def hints_of(candidate: Candidate) -> list[str]:
     """Return the hints of a candidate in a word or two each; that there are none is one, too."""
-    return [str(short) for short, _full in hints(candidate)] or [str(_NOTHING)]
+    return [str(short) for short, _full in hints(candidate)] or [str(NOTHING_SAID)]
 
 
 # What each filter goes by: the values that a candidate has.
@@ -90,35 +85,6 @@ def _holds(candidate: Candidate, words: list[str]) -> bool:
     parts = candidate.name, candidate.summary, candidate.function, candidate.who
     text = "\n".join(map(str, parts)).casefold()
     return all(word in text for word in words)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Built:
-    """A candidate as it would be served."""
-
-    tool: Tool
-    audience: Audience
-
-    @property
-    def fingerprint(self) -> str:
-        return fingerprint(canonical_definition(self.tool))
-
-    @property
-    def description(self) -> str:
-        return str(self.tool.description)
-
-    @property
-    def hints(self) -> list[tuple[Any, Any]]:
-        return hints(self.tool)
-
-    @property
-    def arguments(self) -> list[Row]:
-        """Its arguments, without their members."""
-        return [row for row in parameters(self.tool.input_schema) if not row.level]
-
-    @property
-    def tokens(self) -> int:
-        return tokens_of(sent_definition(self.tool, LATEST))
 
 
 class CandidatePages(BridgeAdmin):
@@ -174,13 +140,15 @@ class CandidatePages(BridgeAdmin):
             self.message_user(request, text, messages.WARNING)
             return self._to_list(request)
         tools, errors = self._build(names[:PER_PAGE])
-        audiences = Audiences(tool.access for tool in tools)
-        built = [Built(tool=tool, audience=audiences.of(tool.access)) for tool in tools]
+        rows = {row.name: row for row in self.get_queryset(request).filter(name__in=names)}
+        built = definitions(
+            Entry(rows.get(tool.name) or ToolSetting(name=tool.name), tool) for tool in tools
+        )
         context = {
             "title": gettext("Switch on candidates"),
             "built": built,
             "errors": errors,
-            "tokens": sum(each.tokens for each in built),
+            "tokens": sum(each.entry.tokens for each in built),
             "back": self._address(request),
         }
         return self.page(request, "switch_on", context)
@@ -216,8 +184,9 @@ class CandidatePages(BridgeAdmin):
                 setting.chosen = setting.enabled = True
                 mark_approved(setting, tool, by=request.user)
                 setting.save(using=using)
-                text = f"Switched on the candidate, with the definition {setting.fingerprint[:12]}."
-                self.log_change(request, setting, text)
+                text = gettext("Switched on the candidate, with the definition %(fingerprint)s.")
+                values = {"fingerprint": setting.fingerprint[:12]}
+                self.log_change(request, setting, text % values)
         count = len(same)
         text = ngettext("%d candidate is switched on.", "%d candidates are switched on.", count)
         level = messages.SUCCESS if count else messages.WARNING

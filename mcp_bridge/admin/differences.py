@@ -14,10 +14,11 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.schema_tables import describe_type, spelled, with_null_as_type
+from mcp_bridge.admin.entries import HINTS
+from mcp_bridge.admin.schema_tables import Row, parameters, spelled, with_null_as_type
+from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.registry.definitions import change_schemas
 from mcp_bridge.registry.fingerprints import differences
-from mcp_bridge.schemas.walk import SchemaDocument
 
 # Texts of more words than this are compared line by line, and of more lines not at all.
 _WORDS: Final = 2_000
@@ -25,10 +26,10 @@ _WORDS: Final = 2_000
 _MEMBERS: Final[Mapping[str, Promise]] = {
     "_meta": _("data for clients"),
     "annotations": _("hints"),
-    "annotations.destructiveHint": _("hint: destructive"),
-    "annotations.idempotentHint": _("hint: idempotent"),
-    "annotations.openWorldHint": _("hint: open world"),
-    "annotations.readOnlyHint": _("hint: read-only"),
+    "annotations.destructiveHint": _("hint: deletes"),
+    "annotations.idempotentHint": _("hint: repeatable"),
+    "annotations.openWorldHint": _("hint: reaches outside"),
+    "annotations.readOnlyHint": _("hint: reads"),
     "confirm": _("a person has to agree to each call"),
     "description": _("description"),
     "icons": _("icons"),
@@ -70,6 +71,10 @@ _KEYWORDS: Final[Mapping[str, Promise]] = {
     "uniqueItems": _("all items different"),
 }
 _NESTED: Final = ("properties", "patternProperties", "$defs")
+# What stands above the name of a member, which may be any word.
+_ABOVE_NAMES: Final = [[name] for name in _NESTED]
+_BRANCHES: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
+_HOLDING: Final = (*_BRANCHES, *_NESTED[:2], "items", "additionalProperties", "required")
 
 
 class Piece(NamedTuple):
@@ -80,12 +85,22 @@ class Piece(NamedTuple):
 
 
 class Change(NamedTuple):
-    """One thing that has changed. ``before`` or ``now`` is None where it is not there."""
+    """
+    One thing that has changed. ``before`` or ``now`` is None where it is not there.
+
+    ``raw`` are both as JSON, where the words say less than that.
+    """
 
     what: str
     path: str
     before: list[Piece] | None
     now: list[Piece] | None
+    raw: tuple[list[Piece] | None, list[Piece] | None] = (None, None)
+
+    @property
+    def is_only_raw(self) -> bool:
+        """Whether the words for both are the same."""
+        return self.before == self.now
 
     @property
     def kind(self) -> str:
@@ -123,11 +138,14 @@ def _changes(old: str, new: str) -> list[Change]:
         if each.names[0] != "scopes":
             # Both have the object in which they differ, and one may lack the member.
             *above, name = each.names
-            texts = [
-                _text(value, each.names) if name in reduce(getitem, above, document) else None
+            sides = [
+                _described(value, each.names, document.get(each.names[0]))
+                if name in reduce(getitem, above, document)
+                else (None, None)
                 for document, value in ((before, each.old), (now, each.new))
             ]
-            found.append(Change(_describe_path(each.names), each.path, *_compare(*texts)))
+            words, raw = (_compare(*texts) for texts in zip(*sides, strict=True))
+            found.append(Change(_describe_path(each.names), each.path, *words, raw))
     return found
 
 
@@ -156,19 +174,65 @@ def _describe_path(path: Sequence[str]) -> str:
     return f"{noun} {within}"
 
 
-def _text(value: object, path: Sequence[str]) -> str:
-    """Return the value of a member as a text to read."""
+def _described(value: object, path: Sequence[str], top: object) -> tuple[str, str | None]:
+    """
+    Return the value of a member in words, and as JSON where the words say less.
+
+    ``top`` is the value of the first member of the path, to which references within it refer.
+    """
+    if (words := _hints(value, path) or _schema(value, path, top)) is not None:
+        # Of one hint the sentence says all.
+        is_all = isinstance(value, bool) and path[0] == "annotations"
+        return words, None if is_all else json.dumps(value, indent=2, ensure_ascii=False)
     if isinstance(value, bool):
-        return gettext("yes") if value else gettext("no")
+        return gettext("yes") if value else gettext("no"), None
     if isinstance(value, str):
-        return value or gettext("(empty)")
+        return value or gettext("(empty)"), None
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return "\n".join(value) or gettext("(none)")
-    text = json.dumps(value, indent=2, ensure_ascii=False)
-    if isinstance(value, Mapping) and path[-2:-1] and path[-2] in _NESTED:
-        lines = [describe_type(value, SchemaDocument({})), value.get("description", ""), text]
-        return "\n".join(filter(None, lines))
-    return text
+        return "\n".join(value) or gettext("(none)"), None
+    return json.dumps(value, indent=2, ensure_ascii=False), None
+
+
+def _hints(value: object, path: Sequence[str]) -> str | None:
+    """Return the sentences of hints, one a line; None for any other member, and where none is."""
+    if path[0] != "annotations":
+        return None
+    given = value if isinstance(value, Mapping) else {path[-1]: value}
+    pairs = [(name, each) for name, each in given.items() if isinstance(each, bool)]
+    return "\n".join(str(HINTS[pair][1]) for pair in pairs if pair in HINTS) or None
+
+
+def _schema(value: object, path: Sequence[str], top: object) -> str | None:
+    """Return a part of a schema in words; None for what is no schema and holds none."""
+    head, *names = path
+    if head not in ("inputSchema", "outputSchema") or not isinstance(top, Mapping):
+        return None
+    keyword, above = (names or [""])[-1], names[-2:-1]
+    if above in _ABOVE_NAMES or keyword in ("items", "additionalProperties"):
+        return _lines(value, top) if isinstance(value, Mapping) else None
+    if keyword in _BRANCHES and isinstance(value, list):
+        return "\n".join(_lines(each, top) for each in value)
+    if not isinstance(value, Mapping):
+        return None
+    if keyword in _NESTED:
+        return "\n".join(f"{spelled(name)}: {_lines(each, top)}" for name, each in value.items())
+    return "\n".join(map(_line, parameters(value))) if not names else None
+
+
+def _lines(schema: object, top: JSONSchema) -> str:
+    """Return the type and the description of a schema, and those of its members below it."""
+    # In the place of the whole, whose definitions its references name.
+    beside = {name: each for name, each in top.items() if name not in _HOLDING}
+    rows = parameters({**beside, "properties": {"-": schema}})
+    return "\n".join(_line(row._replace(name=row.name[1:].removeprefix("."))) for row in rows)
+
+
+def _line(row: Row) -> str:
+    required = gettext("required") if row.required else ""
+    default = gettext("default: %(value)s") % {"value": row.default} if row.default else ""
+    about = "; ".join(filter(None, [row.type, required, default]))
+    named = f"{row.name}: {about}" if row.name else about
+    return f"{named}. {row.description}" if row.description else named
 
 
 def _compare(old: str | None, new: str | None) -> tuple[list[Piece] | None, list[Piece] | None]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import QuerySet
+from django.http import HttpRequest
 from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -19,6 +21,7 @@ from mcp_bridge.admin.schema_tables import Row, parameters
 from mcp_bridge.features import AccessRule, Candidate, Tool
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol import LATEST
+from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry import tool_status
 from mcp_bridge.registry.definitions import current_definition, sent_definition, tokens_of
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
@@ -27,18 +30,21 @@ from mcp_bridge.registry.tool_status import ToolStatus
 
 # By annotation and value: a word or two for the list, and a sentence.
 HINTS: Final[Mapping[tuple[str, bool], tuple[Promise, Promise]]] = {
-    ("readOnlyHint", True): (_("read-only"), _("It only reads: it changes nothing.")),
+    ("readOnlyHint", True): (_("reads"), _("It only reads: it changes nothing.")),
     ("readOnlyHint", False): (_("writes"), _("It may change data.")),
-    ("destructiveHint", True): (_("destructive"), _("It may delete or overwrite.")),
-    ("destructiveHint", False): (_("not destructive"), _("It deletes and overwrites nothing.")),
+    ("destructiveHint", True): (_("deletes"), _("It may delete or overwrite.")),
+    ("destructiveHint", False): (_("deletes nothing"), _("It deletes and overwrites nothing.")),
     ("idempotentHint", True): (
-        _("idempotent"),
+        _("repeatable"),
         _("Called again with the same arguments, it changes nothing more."),
     ),
-    ("openWorldHint", True): (_("open world"), _("It reaches systems outside of this site.")),
-    ("openWorldHint", False): (_("closed world"), _("It stays within this site.")),
+    ("openWorldHint", True): (_("reaches outside"), _("It reaches systems outside of this site.")),
+    ("openWorldHint", False): (_("stays inside"), _("It stays within this site.")),
 }
+NOTHING_SAID: Final = _("nothing said")
 _CONFIRM: Final = (_("asks first"), _("It runs only after a person has agreed."))
+# Where a sentence ends.
+_SENTENCE: Final = re.compile(r"(?<=[.!?。])\s+")
 _MEANING: Final = {
     ToolStatus.SERVED: _(
         "Everybody who may see it can call it. To switch it off, clear “Enabled”."
@@ -61,6 +67,13 @@ _MEANING: Final = {
         "delete it if it will not."
     ),
 }
+
+
+class Badge(NamedTuple):
+    """A property of a tool in a word or two."""
+
+    kind: str
+    text: str | Promise
 
 
 @dataclass(frozen=True)
@@ -138,6 +151,13 @@ class Entry:
         return str((self.shown or self.setting).description)
 
     @property
+    def summary(self) -> str:
+        """The first sentence of its description; that of the candidate where there is no tool."""
+        text = self.description or str(self.candidate.summary if self.candidate else "")
+        paragraph = " ".join(text.strip().partition("\n\n")[0].split())
+        return cut(_SENTENCE.split(paragraph, 1)[0], 160)
+
+    @property
     def rule(self) -> AccessRule | None:
         """The rule of those who may see it when it is served."""
         return None if self.shown is None else self.shown.access
@@ -195,17 +215,71 @@ class Entry:
         return [(str(short), str(full)) for short, full in (*hints(self.tool), *confirm)]
 
     @property
-    def rate(self) -> str:
-        """A sentence on the rate that holds where the administrators set none."""
+    def badges(self) -> list[Badge]:
+        """How it acts, whether it asks first, and whether everybody may use it."""
+        if self.shown is None:
+            return []
+        badges = [_acting(self.shown)]
+        badges += [Badge("asks", _CONFIRM[0])] if self.shown.options.confirm else []
+        return badges + ([Badge("public", _("public"))] if self.shown.access.public else [])
+
+    @property
+    def limits(self) -> list[str]:
+        """What the administrators have set for it, each in a few words."""
+        setting, limits = self.setting, []
+        if setting.restricted:
+            names = ", ".join(sorted(str(group) for group in setting.groups.all()))
+            limits.append(gettext("only for: %(groups)s") % {"groups": names or gettext("nobody")})
+        if setting.rate:
+            limits.append(setting.rate)
+        if setting.confirm:
+            limits.append(gettext("asks first"))
+        if setting.scopes:
+            limits.append(gettext("scopes: %(scopes)s") % {"scopes": setting.scopes})
+        if setting.title or setting.description:
+            limits.append(gettext("other words"))
+        return limits
+
+    @property
+    def asks_in_code(self) -> bool:
+        """Whether each call waits for a person, whatever the administrators set."""
+        return self.tool is not None and self.tool.options.confirm
+
+    @property
+    def present_rate(self) -> str:
+        """The rate that holds at present, and who has set it; or why there is none."""
+        if self.setting.rate:
+            return gettext("%(rate)s for each caller, set here") % {"rate": self.setting.rate}
+        rate = self._rate_in_code
+        if rate is None:
+            return gettext("none: every call fails, since the code names a rate that is not set")
+        if not rate:
+            return gettext("no limit")
+        text = gettext("%(rate)s for each caller, as the code or the settings say")
+        return text % {"rate": rate}
+
+    @property
+    def _rate_in_code(self) -> str | None:
+        """The rate of the code or the settings: empty for no limit, None where it is no rate."""
         if self.tool is None:
             return ""
         try:
             rate = ToolRateThrottle().get_rate(self.tool)
         except (ImproperlyConfigured, ValueError):
-            return gettext("Empty: the code's rate, which is none: every call fails.")
+            return None
+        return "" if rate is None else rate.text
+
+    @property
+    def rate(self) -> str:
+        """A sentence on the rate that holds where the administrators set none."""
+        if self.tool is None:
+            return ""
+        rate = self._rate_in_code
         if rate is None:
+            return gettext("Empty: the code's rate, which is none: every call fails.")
+        if not rate:
             return gettext("Empty: no limit.")
-        return gettext("Empty: %(rate)s, as the code or the settings say.") % {"rate": rate.text}
+        return gettext("Empty: %(rate)s, as the code or the settings say.") % {"rate": rate}
 
     @property
     def scopes_in_code(self) -> str:
@@ -226,18 +300,38 @@ class Entry:
         return "" if self.tool is None else canonical_definition(self.tool)
 
 
+def _acting(tool: Tool) -> Badge:
+    """Return whether a tool reads, writes or deletes, as far as its hints say (MCP schema)."""
+    reads, deletes = (tool.annotations.get(name) for name in ("readOnlyHint", "destructiveHint"))
+    if reads:
+        return Badge("reads", _("reads"))
+    if deletes:
+        return Badge("deletes", _("deletes"))
+    if reads is None and deletes is None:
+        return Badge("unknown", NOTHING_SAID)
+    return Badge("writes", _("writes"))
+
+
 def hints(of: Tool | Candidate) -> list[tuple[Promise, Promise]]:
     """Return the hints of a tool or a candidate, each in a word or two and as a sentence."""
     return [HINTS[pair] for pair in of.annotations.items() if pair in HINTS]
 
 
 def where(
-    tools: QuerySet[ToolSetting], is_wanted: Callable[[Entry], bool]
+    request: HttpRequest, tools: QuerySet[ToolSetting], is_wanted: Callable[[Entry], bool]
 ) -> QuerySet[ToolSetting]:
     """Return the tools whose entries are wanted."""
-    # Without the long texts, which no entry needs.
-    rows = tools.defer("approved", "note")
-    return tools.filter(pk__in=[row.pk for row in rows if is_wanted(Entry.of(row))])
+    names = [entry.setting.name for entry in entries_for(request) if is_wanted(entry)]
+    return tools.filter(name__in=names)
+
+
+def entries_for(request: HttpRequest) -> list[Entry]:
+    """Return the entries of all tools, which are read once for each request."""
+    found: list[Entry] | None = getattr(request, "_mcp_entries", None)
+    if found is None:
+        found = entries()
+        setattr(request, "_mcp_entries", found)  # noqa: B010
+    return found
 
 
 def entries() -> list[Entry]:

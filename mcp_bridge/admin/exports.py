@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
+from mcp_bridge.admin.call_filters import local_now
 from mcp_bridge.models import ToolCallRecord
 
 Rows = Iterable[tuple[object, ...]]
@@ -17,8 +19,11 @@ FIELDS: Final = sorted(
     (field.attname for field in ToolCallRecord._meta.concrete_fields),
     key=lambda name: name == "arguments",
 )
-# The characters with which spreadsheets begin a formula.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+# Where spreadsheets may begin a formula: at the beginning of a cell, which is also what follows a
+# sign that some of them take to divide cells, whatever the file has.
+_FORMULA: Final = re.compile(
+    '(^|[;,|\t\r\n])(?=["\\s\ufeff]*[-=+@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\r\n])'
+)
 
 
 class _Line:
@@ -29,7 +34,8 @@ class _Line:
 def as_csv(rows: Rows) -> Iterator[str]:
     """Yield rows of FIELDS as lines of CSV (RFC 4180), in which no text is a formula."""
     writer = csv.writer(_Line())
-    yield writer.writerow(FIELDS)
+    # Excel reads UTF-8 only where a byte order mark says so.
+    yield f"\ufeff{writer.writerow(FIELDS)}"
     for row in rows:
         yield writer.writerow(map(_cell, row))
 
@@ -37,18 +43,29 @@ def as_csv(rows: Rows) -> Iterator[str]:
 def as_json(rows: Rows) -> Iterator[str]:
     """Yield rows of FIELDS as a JSON array of objects, the arguments as the JSON that they are."""
     before = "["
-    for *values, arguments in rows:
-        record = dict(zip(FIELDS, [*values, json.loads(str(arguments or "null"))], strict=True))
+    for row in rows:
+        record = dict(zip(FIELDS, row, strict=True))
+        record["arguments"] = json.loads(str(record["arguments"] or "null"))
+        record["invalid_arguments"] = str(record["invalid_arguments"]).splitlines()
         yield f"{before}\n{json.dumps(record, default=_text, ensure_ascii=False)}"
         before = ","
     yield "[]\n" if before == "[" else "\n]\n"
 
 
+def name_of(kind: str, begin: datetime | None, end: datetime | None) -> str:
+    """Return the name of a file of that kind: with the range of its calls, and today's date."""
+    today = f"{local_now():%Y-%m-%d}"
+    if begin is None and end is None:
+        return f"calls-all-{today}.{kind}"
+    first = f"{begin:%Y-%m-%d}" if begin else "first"
+    last = f"{end - timedelta(microseconds=1):%Y-%m-%d}" if end else today
+    return f"calls-{first}-to-{last}.{kind}"
+
+
 def _cell(value: object) -> object:
     if value is None or isinstance(value, int | float):
         return value
-    text = _text(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return _FORMULA.sub(r"\1'", _text(value))
 
 
 def _text(value: object) -> str:

@@ -1,30 +1,49 @@
-"""The approval queue in the admin: the calls that wait, and the page where a person decides."""
+"""The approval queue in the admin: the calls that wait, and the pages where a person decides."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
-from typing import Any, cast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any, Final, cast
 
 from django.contrib import admin, messages
 from django.contrib.admin import ModelAdmin, SimpleListFilter
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Count, Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.crypto import salted_hmac
+from django.utils.html import format_html
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.timesince import timesince
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.access.decisions import approve, obstacle_to, refuse
-from mcp_bridge.admin.base import BridgeAdmin, Choices
+from mcp_bridge.access.decisions import (
+    approvable,
+    approve,
+    end_of,
+    obstacle_to,
+    refuse,
+    set_aside,
+)
+from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
+from mcp_bridge.admin.entries import hints
+from mcp_bridge.conf import conf
+from mcp_bridge.features import Tool
 from mcp_bridge.models import PendingCall
 from mcp_bridge.registry.registry import registry
 
 Calls = QuerySet[PendingCall]
 Status = PendingCall.Status
+# The most that one page shows to be read: calls, and characters of their arguments.
+MOST_CALLS: Final = 25
+MOST_CHARACTERS: Final = 100_000
 
 
 class StatusFilter(SimpleListFilter):
@@ -34,29 +53,85 @@ class StatusFilter(SimpleListFilter):
     parameter_name = "status"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        return [*Status.choices, ("all", _("All"))]
+        waiting, *others = Status.choices
+        return [waiting, ("aside", _("can no longer be approved")), *others, ("all", _("All"))]
 
     def value(self) -> str:
         return super().value() or Status.WAITING
 
     def queryset(self, request: HttpRequest, queryset: Calls) -> Calls:
-        wanted = self.value()
-        return queryset if wanted == "all" else queryset.filter(status=wanted)
+        match self.value():
+            case "all":
+                return queryset
+            case Status.WAITING:
+                return queryset.filter(approvable())
+            case "aside":
+                return queryset.filter(set_aside())
+            case Status.APPROVED:
+                return queryset.filter(~PendingCall.over(), status=Status.APPROVED)
+            case wanted:
+                return queryset.filter(status=wanted)
 
     def choices(self, changelist: ChangeList) -> Iterator[Any]:
         # Without Django's first choice, which means that there is no filter.
         return islice(super().choices(changelist), 1, None)
 
 
+@dataclass(frozen=True)
+class ShownCall:
+    """A call as a page shows it to a user who may decide on it."""
+
+    pending: PendingCall
+    user: User
+
+    @property
+    def tool(self) -> Tool | None:
+        return registry.snapshot.tools.get(self.pending.tool)
+
+    @property
+    def hints(self) -> list[str]:
+        """Each of the tool's hints as a sentence."""
+        return [str(full) for _short, full in hints(self.tool)] if self.tool else []
+
+    @property
+    def waits(self) -> bool:
+        return self.pending.status == Status.WAITING
+
+    @property
+    def obstacle(self) -> str:
+        """Why the user cannot approve it, where it waits."""
+        return obstacle_to(self.pending, self.user) if self.waits else ""
+
+    @property
+    def proof(self) -> str:
+        """What a page gives out with the arguments of a call, which proves that it showed them."""
+        row = self.pending
+        shown = f"{self.user.pk} {row.pk} {row.tool} {row.arguments}"
+        proof = salted_hmac("mcp_bridge.admin.pending_calls", shown, algorithm="sha256")
+        return f"{row.pk}-{proof.hexdigest()}"
+
+
 @admin.register(PendingCall)
 class PendingCallAdmin(BridgeAdmin):
     """The calls that wait for a person's confirmation: read them, approve or refuse them."""
 
-    list_display = ["tool", "user", "short_arguments", "age", "status", "decided_by"]
+    pages = {"decide": "decide/"}
+    list_display = ["tool", "user", "short_arguments", "age", "state", "decided_by"]
     list_filter = [StatusFilter]
     list_select_related = ["user", "decided_by"]
     search_fields = ["tool", "arguments"]
     date_hierarchy = "asked_at"
+    actions = ["decide_on"]
+
+    def list_context(self, request: HttpRequest) -> Context:
+        counts = self.get_queryset(request).aggregate(
+            waiting=Count("pk", filter=approvable()), aside=Count("pk", filter=set_aside())
+        )
+        return super().list_context(request) | {
+            **counts,
+            "first": self.following(request) if counts["waiting"] else None,
+            "may_decide": self.has_change_permission(request),
+        }
 
     @admin.display(description=_("arguments"))
     def short_arguments(self, row: PendingCall) -> str:
@@ -66,33 +141,159 @@ class PendingCallAdmin(BridgeAdmin):
     def age(self, row: PendingCall) -> str:
         return timesince(row.asked_at)
 
+    @admin.display(description=_("status"), ordering="status")
+    def state(self, row: PendingCall) -> str | SafeString:
+        more = ""
+        if row.status == Status.WAITING:
+            more = obstacle_to(row)
+        elif row.status == Status.APPROVED and row.is_over:
+            more = gettext("It was not repeated in time: when it is repeated, it waits anew.")
+        elif row.status == Status.APPROVED:
+            more = gettext("It has to be repeated by %(time)s.") % {"time": end_of(row)}
+        text = row.get_status_display()
+        return format_html('{}<div class="mcp-path">{}</div>', text, more) if more else text
+
+    @admin.action(description=_("Read the selected calls and decide"), permissions=["change"])
+    def decide_on(self, request: HttpRequest, queryset: Calls) -> HttpResponse:
+        keys = queryset.order_by("asked_at", "pk").values_list("pk", flat=True)[:MOST_CALLS]
+        query = urlencode({"call": list(keys)}, doseq=True)
+        return HttpResponseRedirect(f"{self._address('decide')}?{query}")
+
     def change_view(
         self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        """Show one call with all its arguments; a POST decides on it."""
+        """Show one call with all its arguments; a POST decides on it, and leads to the next one."""
         pending: PendingCall = self.viewed(request, object_id)
         may_decide = self.has_change_permission(request, pending)
         if request.method == "POST":
             if not may_decide:
                 raise PermissionDenied
-            self.message_user(request, *self.decide(request, pending))
-            return self.back_to(pending)
-        waits = pending.status == Status.WAITING
+            is_written = self.decide(request, [pending])
+            return self.back_to((is_written and self.following(request, pending)) or pending)
         context = {
             "title": gettext("Pending call"),
             "original": pending,
-            "tool": registry.snapshot.tools.get(pending.tool) if waits else None,
-            "obstacle": obstacle_to(pending, cast("User", request.user)) if waits else "",
-            "waits": waits,
+            "shown": ShownCall(pending, cast("User", request.user)),
             "may_decide": may_decide,
+            "next": self.following(request, pending) if may_decide else None,
         }
         return self.page(request, "pending_call", context)
 
-    def decide(self, request: HttpRequest, pending: PendingCall) -> tuple[str, int]:
-        """Write the posted decision, and return the message to the administrator and its level."""
-        user = cast("User", request.user)
-        if "_refuse" in request.POST:
-            return refuse(pending, user, request.POST.get("reason", ""))
-        if "_approve" in request.POST:
-            return approve(pending, user)
-        return gettext("Nothing was decided: approve the call, or refuse it."), messages.ERROR
+    def decide_view(self, request: HttpRequest) -> HttpResponse:
+        """Show several calls with all their arguments; a POST decides on those that are ticked."""
+        if not self.has_view_or_change_permission(request):
+            raise PermissionDenied
+        if request.method == "POST":
+            return self._decide_on_ticked(request)
+        shown, others = self._to_read(request)
+        rest = self.decidable(request).exclude(pk__in=[each.pending.pk for each in shown])
+        context = {
+            "title": gettext("Decide on several calls"),
+            "calls": shown,
+            "others": others,
+            "rest": rest.count(),
+            "may_decide": self.has_change_permission(request),
+        }
+        return self.page(request, "decide", context)
+
+    def _to_read(self, request: HttpRequest) -> tuple[list[ShownCall], list[tuple[Any, str]]]:
+        """
+        Return the calls that the user may decide on here, and the others with the reason.
+
+        They are those that the address names, or else all that wait; as many as a page shows.
+        """
+        user, calls = cast("User", request.user), self.decidable(request)
+        if named := _keys(request.GET.getlist("call")):
+            calls = self.get_queryset(request).filter(pk__in=named)
+        shown: list[ShownCall] = []
+        others: list[tuple[Any, str]] = []
+        left = MOST_CHARACTERS
+        for row in calls.select_related("user").order_by("asked_at", "pk")[:MOST_CALLS]:
+            each = ShownCall(row, user)
+            reason = each.obstacle if each.waits else row.get_status_display()
+            if not reason and not self.has_change_permission(request, row):
+                reason = gettext("You may not decide on it.")
+            if not reason and shown and len(row.arguments) > left:
+                reason = gettext("Its arguments are long: read it on its own page.")
+            if reason:
+                others.append((row, reason))
+            else:
+                shown.append(each)
+                left -= len(row.arguments)
+        return shown, others
+
+    def _decide_on_ticked(self, request: HttpRequest) -> HttpResponse:
+        """Write the decision on the calls whose boxes a page with their arguments had."""
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        user, ticked = cast("User", request.user), set(request.POST.getlist("call"))
+        rows = self.get_queryset(request).filter(pk__in=_keys(ticked)).order_by("asked_at", "pk")
+        calls = {ShownCall(row, user).proof: row for row in rows}
+        chosen = [row for proof, row in calls.items() if proof in ticked]
+        is_written = False
+        if not ticked:
+            text = gettext("Nothing was decided: tick the calls to approve or to refuse.")
+            self.message_user(request, text, messages.ERROR)
+        elif not ticked <= calls.keys():
+            text = gettext(
+                "Nothing was decided: some of the ticked calls were not shown to you, or are gone. "
+                "Read what waits now."
+            )
+            self.message_user(request, text, messages.ERROR)
+        elif not all(self.has_change_permission(request, row) for row in chosen):
+            raise PermissionDenied
+        else:
+            is_written = self.decide(request, chosen)
+        if not is_written:
+            return HttpResponseRedirect(request.get_full_path())
+        is_left = self.following(request) is not None
+        return HttpResponseRedirect(self._address("decide" if is_left else "changelist"))
+
+    def decide(self, request: HttpRequest, calls: Iterable[PendingCall]) -> bool:
+        """Write the posted decision on calls, and say so; return whether any was written."""
+        user, reason = cast("User", request.user), request.POST.get("reason", "")
+        if not {"_approve", "_refuse"} & request.POST.keys():
+            text = gettext("Nothing was decided: approve the call, or refuse it.")
+            self.message_user(request, text, messages.ERROR)
+            return False
+        # The calls by what is said of them, so that it is said once.
+        said: dict[tuple[str, int], list[str]] = {}
+        for row in calls:
+            is_no = "_refuse" in request.POST
+            answer = refuse(row, user, reason) if is_no else approve(row, user)
+            # In quotation marks: the admin begins each message with a capital letter.
+            said.setdefault(answer, []).append(gettext("“%(name)s”") % {"name": row})
+        for (text, level), names in said.items():
+            self.message_user(request, f"{', '.join(names)}: {text}", level)
+        return any(level == messages.SUCCESS for _text, level in said)
+
+    def decidable(self, request: HttpRequest) -> Calls:
+        """Return the calls that wait and that the user can approve, if it is allowed."""
+        calls = self.get_queryset(request).filter(approvable())
+        return calls.exclude(user=cast("User", request.user)) if conf.FOUR_EYES else calls
+
+    def following(
+        self, request: HttpRequest, pending: PendingCall | None = None
+    ) -> PendingCall | None:
+        """Return the call that the user can decide on after this one, from the oldest on."""
+        if not self.has_change_permission(request):
+            return None
+        calls = self.decidable(request).order_by("asked_at", "pk")
+        parts = [calls]
+        if pending is not None:
+            later = Q(asked_at__gt=pending.asked_at)
+            later |= Q(asked_at=pending.asked_at, pk__gt=pending.pk)
+            calls = calls.exclude(pk=pending.pk)
+            parts = [calls.filter(later), calls.exclude(later)]
+        rows = chain.from_iterable(part.iterator(chunk_size=MOST_CALLS) for part in parts)
+        return next((row for row in rows if self.has_change_permission(request, row)), None)
+
+    def _address(self, page: str) -> str:
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
+        return reverse(name, current_app=self.admin_site.name)
+
+
+def _keys(posted: Iterable[str]) -> list[int]:
+    """Return the primary keys with which texts begin; of others, none."""
+    found = [each.partition("-")[0] for each in posted]
+    return [int(each) for each in found if each.isdecimal() and len(each) < 19]

@@ -18,7 +18,8 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.access.scopes import supported_scopes
 from mcp_bridge.admin.audience import NAMED
 from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
-from mcp_bridge.admin.entries import Entry, entries, where
+from mcp_bridge.admin.effects import changed
+from mcp_bridge.admin.entries import Entry, entries, entries_for, where
 from mcp_bridge.models import Scope, ToolSetting
 
 # What each button does with the scopes that a tool has and those that are chosen.
@@ -72,13 +73,16 @@ class ScopeFilter(SimpleListFilter):
     parameter_name = "scope"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        return [(name, name) for name in sorted(tools_by_scope())]
+        names = {name for entry in entries_for(request) for name in entry.scopes}
+        return [(name, name) for name in sorted(names)]
 
     def queryset(
         self, request: HttpRequest, queryset: QuerySet[ToolSetting]
     ) -> QuerySet[ToolSetting]:
         wanted = self.value()
-        return where(queryset, lambda entry: wanted in entry.scopes) if wanted else queryset
+        if not wanted:
+            return queryset
+        return where(request, queryset, lambda entry: wanted in entry.scopes)
 
 
 class ScopeChangeList(ChangeList):
@@ -144,9 +148,11 @@ def set_scopes(
         chosen = [Entry.of(row) for row in rows]
         return model_admin.page(request, "scopes", {"title": title, "form": form, "tools": chosen})
     for row, scopes in form.changes:
+        label = str(row._meta.get_field("scopes").verbose_name)
+        logged = changed(label, row.scopes, scopes)
         row.scopes = scopes
         row.save(update_fields=["scopes"])
-        model_admin.log_change(request, row, [{"changed": {"fields": ["Scopes"]}}])
+        model_admin.log_change(request, row, logged)
     count = len(form.changes)
     text = ngettext("The scopes of %d tool changed.", "The scopes of %d tools changed.", count)
     level = messages.SUCCESS if count else messages.WARNING

@@ -33,7 +33,9 @@ class ToolsetFilter(SimpleListFilter):
         options = conf.toolsets.get(self.value() or "")
         if options is None:
             return queryset
-        return where(queryset, lambda entry: any(members(options, filter(None, [entry.tool]))))
+        return where(
+            request, queryset, lambda entry: any(members(options, filter(None, [entry.tool])))
+        )
 
 
 class Length(NamedTuple):

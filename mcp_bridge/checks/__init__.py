@@ -15,11 +15,14 @@ System checks of the setting MCP_BRIDGE, of tools and what else is marked, and o
     W009  a schema that is too deep           W010  a schema that is too large
     W011  a permission that no model declares W012  a source without a marked procedure
     W013  SQLite without a lock for writing   W014  a list of types, or null in an enum
-    W015  SQLite that waits for the disk      W018  a source that waits for the database
+    W015  SQLite that waits for the disk      W016  a tool that keeps SQLite locked
+    W018  a source that waits for the database
     W019  a tool that waits for the database  W020  a rate that belongs to nothing
     W021  rates of tools that nothing keeps   W022  counting in a Redis that may hang
-    W023  rights that are kept for long       W030  an endpoint without an address
-    W031  an address that is another view's   W032  CORS for origins that may not call
+    W023  rights that are kept for long       W024  a caller who may have all calls
+    W025  users without permissions, for which tools ask
+    W030  an endpoint without an address      W031  an address that is another view's
+    W032  CORS for origins that may not call
     W033  conditions of marks that /rpc does not keep
     W034  a mark on what is not registered    W035  a Context that callers of /rpc write
     W036  marked methods of an unmarked class W095  a toolset that names no tool

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -10,27 +9,29 @@ from urllib.parse import parse_qs, urlsplit
 
 from django.apps import AppConfig, apps
 from django.conf import settings
-from django.contrib.auth import get_permission_codename
+from django.contrib.auth import get_permission_codename, get_user_model
 from django.core import checks
 from django.db import connections, router
 from django.utils.module_loading import import_string
 from rest_framework.throttling import BaseThrottle, ScopedRateThrottle, SimpleRateThrottle
 
 from mcp_bridge.access.throttling import EVERY_TOOL, ToolRateThrottle, make_throttle
+from mcp_bridge.calls.running import begins_with_lock, is_sqlite_file
+from mcp_bridge.checks.locks import check_locks
 from mcp_bridge.checks.settings import check_settings, did_you_mean
 from mcp_bridge.conf import conf
 from mcp_bridge.models import ToolCallRecord, ToolSetting
+from mcp_bridge.protocol.logs import get_logger
+from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.linting import lint
 from mcp_bridge.registry.registry import Snapshot, has_database, is_migrated, registry
 from mcp_bridge.registry.toolsets import unmatched
 
-# The modes of SQLite's BEGIN that take the lock for writing with it.
-_WRITING: Final = ("IMMEDIATE", "EXCLUSIVE")
 # What has SQLite wait for the disk once in a while, as it may be written (OFF waits for nothing).
 _UNHURRIED: Final = ("journal_mode=wal", "synchronous=(normal|off|0|1)")
 _REDIS: Final = ("django.core.cache.backends.redis.RedisCache", "django_redis.cache.RedisCache")
 
-logger = logging.getLogger("mcp_bridge.checks")
+logger = get_logger("mcp_bridge.checks")
 
 
 def check_tools(
@@ -42,7 +43,8 @@ def check_tools(
     if check_settings():
         # A wrong setting can stop the sources from being read at all; it is reported by itself.
         return []
-    if databases and has_database():
+    may_ask = bool(databases) and has_database()
+    if databases and may_ask:
         # Called by migrate, or by any command from Django 6.1 on: the types of a tool may read and
         # write tables that are not made yet.
         using = router.db_for_write(ToolSetting)
@@ -63,6 +65,8 @@ def check_tools(
         *_throttles(tools),
         *_transactions(tools),
         *_toolsets(tools),
+        # Databases are asked by those commands alone that name them (Django, "Database checks").
+        *(check_locks(iter(tools)) if may_ask else ()),
     ]
 
 
@@ -74,6 +78,16 @@ def _permissions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
         codenames = [*actions, *(codename for codename, _ in options.permissions)]
         declared.update(f"{options.app_label}.{codename}" for codename in codenames)
     labels = {config.label for config in apps.get_app_configs()}
+    asking = sorted(tool.name for tool in tools if tool.access.permissions)
+    user_model = get_user_model()
+    if asking and not hasattr(user_model, "has_perm"):
+        yield checks.Warning(
+            f"{user_model._meta.label} has no has_perm(), so that nobody has a permission, and "
+            f"nobody may call {cut(', '.join(asking), 300)}.",
+            hint="Give the user model django.contrib.auth.models.PermissionsMixin, or a has_perm() "
+            "of its own.",
+            id="mcp_bridge.W025",
+        )
     for tool in tools:
         for permission in tool.access.permissions:
             if permission in declared:
@@ -130,8 +144,7 @@ def _transactions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
     if all(tool.is_read_only for tool in tools):
         return
     for alias in sorted({router.db_for_write(model) for model in apps.get_models()}):
-        mode = str(connections[alias].settings_dict["OPTIONS"].get("transaction_mode")).upper()
-        if _is_sqlite_file(alias) and mode not in _WRITING:
+        if is_sqlite_file(connections[alias]) and not begins_with_lock(connections[alias]):
             yield checks.Warning(
                 f"The SQLite database {alias!r} begins transactions without a lock for writing: a "
                 'tool that first reads and then writes fails at once with "database is locked" '
@@ -149,12 +162,12 @@ def check_records(
     if check_settings() or conf.AUDIT is None or not has_database():
         return []
     alias = router.db_for_write(ToolCallRecord)
-    if not _is_sqlite_file(alias):
+    if not is_sqlite_file(connections[alias]):
         return []
     options = connections[alias].settings_dict["OPTIONS"]
     commands = re.sub(r"\s", "", str(options.get("init_command") or "")).lower()
     missing = []
-    if str(options.get("transaction_mode")).upper() not in _WRITING:
+    if not begins_with_lock(connections[alias]):
         missing.append('"transaction_mode": "IMMEDIATE"')
     if not all(re.search(each, commands) for each in _UNHURRIED):
         missing.append('"init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"')
@@ -169,13 +182,6 @@ def check_records(
             id="mcp_bridge.W015",
         )
     ]
-
-
-def _is_sqlite_file(alias: str) -> bool:
-    """Return whether a database is one of SQLite in a file."""
-    connection = connections[alias]
-    in_memory = re.search(":memory:|mode=memory", str(connection.settings_dict["NAME"]))
-    return connection.vendor == "sqlite" and not in_memory
 
 
 def _throttles(tools: Snapshot) -> Iterator[checks.CheckMessage]:

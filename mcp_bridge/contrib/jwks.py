@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import logging
 import math
 import threading
 import time
@@ -18,8 +17,9 @@ from rest_framework.exceptions import APIException
 
 import mcp_bridge
 from mcp_bridge.calls.addresses import is_https_or_loopback
+from mcp_bridge.protocol.logs import get_logger
 
-logger = logging.getLogger("mcp_bridge.contrib.jwks")
+logger = get_logger("mcp_bridge.contrib.jwks")
 
 # Seconds: how long a request waits for keys, how long they are kept before they are asked for
 # again, and the least time between two times of asking.

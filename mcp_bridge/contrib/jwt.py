@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -11,6 +10,7 @@ import jwt
 from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.exceptions import ImproperlyConfigured
+from django.views.decorators.debug import sensitive_variables
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
@@ -18,8 +18,9 @@ from rest_framework.request import Request
 from mcp_bridge.access.credentials import bearer_token
 from mcp_bridge.conf import conf
 from mcp_bridge.contrib.jwks import keys_of
+from mcp_bridge.protocol.logs import get_logger
 
-logger = logging.getLogger("mcp_bridge.contrib.jwt")
+logger = get_logger("mcp_bridge.contrib.jwt")
 
 # Those with a public key: with a shared one, whoever can check a token could make it.
 ASYMMETRIC: Final = (
@@ -77,6 +78,7 @@ class JWTAuthentication(BaseAuthentication):
         if unsafe := set(cls.algorithms) - set(ASYMMETRIC):
             raise ImproperlyConfigured(f"{cls.__name__}.algorithms must not have {sorted(unsafe)}")
 
+    @sensitive_variables()
     def authenticate(self, request: Request) -> tuple[AbstractBaseUser, AccessToken] | None:
         """
         Return the user and the AccessToken; None for what is not a JWT of this issuer.

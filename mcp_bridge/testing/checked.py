@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from mcp_types import JSONRPCError, JSONRPCResponse
-from mcp_types.methods import validate_server_result
+from mcp_types.methods import SERVER_RESULTS, validate_server_result
 
 from mcp_bridge.testing.client import MCPClient
 
@@ -30,5 +30,12 @@ class CheckedClient(MCPClient):
     def post(self, method: str, **params: Any) -> dict[str, Any]:
         """Return the result of one request. Raises also KeyError for an unknown method."""
         result = super().post(method, **params)
-        validate_server_result(method, self.revision.version, result)
+        version = self.revision.version
+        models = SERVER_RESULTS[method, version]
+        # Some methods may answer with a question too, whose model lets nearly every result pass.
+        asks = result.get("resultType") == "input_required"
+        for model in get_args(models):
+            if ("input_requests" in model.model_fields) is asks:
+                models = model
+        validate_server_result(method, version, result, surface={(method, version): models})
         return result

@@ -15,7 +15,7 @@ from mcp_bridge.access.policy import served_host
 from mcp_bridge.audit.rows import writer
 from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, reachable
 from mcp_bridge.protocol import LATEST, REVISIONS
-from mcp_bridge.protocol.headers import parameter_headers
+from mcp_bridge.protocol.headers import header_value, parameter_headers
 from mcp_bridge.protocol.requests import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
 from mcp_bridge.registry.registry import registry
 
@@ -103,7 +103,8 @@ class MCPClient:
             return headers
         headers["Mcp-Method"] = message["method"]
         if message["method"] == "tools/call":
-            headers["Mcp-Name"] = name = message["params"]["name"]
+            name = message["params"]["name"]
+            headers["Mcp-Name"] = header_value(name) if isinstance(name, str) else name
             tool = registry.discovered.tools.get(name) if isinstance(name, str) else None
             if tool is not None:
                 given = message["params"].get("arguments") or {}

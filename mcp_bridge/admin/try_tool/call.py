@@ -15,10 +15,10 @@ from django.template.defaultfilters import filesizeformat
 
 import mcp_bridge
 from mcp_bridge.access.confirmation import approve_own
+from mcp_bridge.calls.outcomes import ERRORS_KEY
 from mcp_bridge.features import Client
 from mcp_bridge.protocol import LATEST, JSONObject, ProtocolError, UnknownToolError
 from mcp_bridge.protocol.jsonrpc import decode, encode
-from mcp_bridge.server.calls import ERRORS_KEY
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.server.tools import call_named
 from mcp_bridge.transports.http import context_of

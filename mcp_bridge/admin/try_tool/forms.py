@@ -130,6 +130,22 @@ class ArgumentsForm(forms.Form):
             rest = path.removeprefix(nearest)
             self.add_error(self._keys.get(nearest), f"{rest}: {message}" if rest else message)
 
+    def prefill(self, arguments: JSONObject) -> None:
+        """Show arguments in the fields, as far as each field reads the same from what it shows."""
+        for place, key in self._keys.items():
+            value: Any = arguments
+            for name in place.split("/")[1:]:
+                name = name.replace("~1", "/").replace("~0", "~")
+                value = value.get(name, ABSENT) if isinstance(value, dict) else ABSENT
+            if value is ABSENT:
+                continue
+            lines = value if isinstance(value, list) else []
+            written = [value, json.dumps(value), json.dumps(value, ensure_ascii=False)]
+            for shown in (*written, "\n".join(map(str, lines))):
+                if isinstance(shown, bool | str) and _is_read_from(self.fields[key], shown, value):
+                    self.initial[key] = shown
+                    break
+
     def _members(
         self, schema: JSONSchema, place: tuple[str, ...], seen: frozenset[int], certain: bool
     ) -> Iterator[Node]:
@@ -196,6 +212,13 @@ class ArgumentsForm(forms.Form):
             field=self[key] if field else None,
             members=members,
         )
+
+
+def _is_read_from(field: forms.Field, shown: object, value: object) -> bool:
+    """Return whether a field reads a value, and one of its type, from what it shows."""
+    with suppress(ValidationError):
+        return json.dumps(field.clean(shown)) == json.dumps(value)
+    return False
 
 
 def _object(nodes: Iterable[Node], typed: JSONObject) -> dict[str, Any]:

@@ -1,0 +1,280 @@
+"""The front page, "MCP" in the admin: what waits, what fails, the last day, who connects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, Final, NamedTuple, cast
+
+from django.contrib.admin import AdminSite
+from django.contrib.auth.models import User
+from django.db.models import Case, Count, Max, Model, QuerySet, Sum, Value, When
+from django.http import HttpRequest
+from django.utils import timezone
+
+from mcp_bridge.access.decisions import obstacle_to
+from mcp_bridge.admin.base import PagesAdmin
+from mcp_bridge.admin.entries import Entry, entries
+from mcp_bridge.admin.records import FAILED, RAN, error_of
+from mcp_bridge.admin.waiting import calls_for
+from mcp_bridge.audit.rows import flush
+from mcp_bridge.calls.outcomes import ErrorCode
+from mcp_bridge.conf import conf
+from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
+from mcp_bridge.registry.registry import registry
+from mcp_bridge.registry.tool_status import ToolStatus
+from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
+
+# The most of each kind that is shown; the lists have all.
+MOST: Final = 5
+HOURS: Final = 24
+# What is longer is read, and decided, on the call's page.
+_SHORT: Final = 2_000
+# The width of an hour, in the units of the chart's view box.
+_STEP: Final = 15
+
+
+class Held(NamedTuple):
+    """A call that waits: its tool, None where nobody can call it now, and why it stays there."""
+
+    call: PendingCall
+    title: str
+    description: str
+    obstacle: str
+
+    @property
+    def is_short(self) -> bool:
+        """Whether all that a person has to read stands here."""
+        return len(self.description) + len(self.call.arguments) <= _SHORT
+
+
+class Failing(NamedTuple):
+    """A tool some of whose calls have failed, and the last of those, where it is still there."""
+
+    tool: str
+    calls: int
+    failures: int
+    last: ToolCallRecord | None
+
+    @property
+    def percent(self) -> int:
+        # One of a thousand is not none.
+        return max(1, round(100 * self.failures / self.calls))
+
+    @property
+    def error(self) -> str:
+        return "" if self.last is None else error_of(self.last)
+
+
+class Hour(NamedTuple):
+    """One hour of the chart."""
+
+    begin: datetime
+    calls: int = 0
+    failures: int = 0
+    refusals: int = 0
+
+
+class Bar(NamedTuple):
+    """A part of an hour's column: the kind of what it counts, and its rectangle."""
+
+    kind: str
+    x: int
+    y: int
+    height: int
+    width: int = _STEP - 2
+
+
+class Chart:
+    """The last hours; ``most`` is the highest count, ``width`` and ``height`` the view box."""
+
+    width: Final = HOURS * _STEP
+    height: Final = 60
+
+    def __init__(self) -> None:
+        # In UTC, which has no hour twice and none that is left out.
+        last = timezone.now().astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+        begins = [last - timedelta(hours=ago) for ago in range(HOURS)]
+        # By comparisons, since SQLite's TruncHour is a function of Python.
+        ago = Case(*(When(started_at__gte=at, then=Value(n)) for n, at in enumerate(begins)))
+        rows = ToolCallRecord.objects.filter(started_at__gte=begins[-1]).order_by()
+        counted = (
+            rows.annotate(ago=ago)
+            .values_list("ago")
+            .annotate(
+                calls=Count("pk", filter=RAN),
+                failures=Count("pk", filter=FAILED),
+                refusals=Sum("times", filter=~RAN, default=0),
+            )
+        )
+        found = {ago: counts for ago, *counts in counted}
+        hours = [Hour(begin, *found.get(ago, ())) for ago, begin in enumerate(begins)]
+        self.hours = hours[::-1]
+        self.most = max(hour.calls + hour.refusals for hour in self.hours)
+
+    @property
+    def columns(self) -> Iterator[tuple[Hour, int, list[Bar]]]:
+        """Yield each hour with the middle of its column, and its bars, one upon another."""
+        for left, hour in zip(range(0, self.width, _STEP), self.hours, strict=True):
+            parts = {
+                "failures": hour.failures,
+                "calls": hour.calls - hour.failures,
+                "refusals": hour.refusals,
+            }
+            bars, top = [], self.height
+            for kind, count in parts.items():
+                # One of many is seen as well.
+                height = max(2, round(count * (self.height - 4) / self.most)) if count else 0
+                top -= height
+                bars.append(Bar(kind, left + 1, top, height))
+            yield hour, left + _STEP // 2, bars
+
+
+class FrontPage:
+    """
+    What the front page of an admin site shows to a user.
+
+    A part is None where the site has no pages of its model, or the user may not view them.
+    """
+
+    def __init__(
+        self, site: AdminSite, request: HttpRequest, menu: Sequence[dict[str, Any]]
+    ) -> None:
+        self.site, self.request = site, request
+        self._menu = menu
+        self.may_decide = self._may(PendingCall, "change")
+        self.may_approve = self._may(ToolSetting, "change")
+        self.sees_calls = self._may(ToolCallRecord, "view")
+        self.sees_tools = self._may(ToolSetting, "view")
+        self.has_records = conf.AUDIT is not None
+        if self.sees_calls:
+            flush()
+
+    def _may(self, model: type[Model], action: str) -> bool:
+        if not self.site.is_registered(model):
+            return False
+        model_admin = self.site.get_model_admin(model)
+        if action == "change":
+            return model_admin.has_change_permission(self.request)
+        return model_admin.has_view_or_change_permission(self.request)
+
+    @cached_property
+    def models(self) -> list[dict[str, Any]]:
+        """The rows of the site's menu for all models of MCP, in whichever app they are."""
+        return own_rows(self.site, self._menu)
+
+    @property
+    def sections(self) -> list[dict[str, Any]]:
+        """The same as one section of Django's menu."""
+        app_url = self.request.path
+        return [
+            {"name": "MCP", "app_label": "mcp_bridge", "app_url": app_url, "models": self.models}
+        ]
+
+    @property
+    def token_url(self) -> str:
+        """The address where the user issues a token, if there is one."""
+        found = [
+            row for row in self.models if row["model"]._meta.label == "mcp_bridge_tokens.Token"
+        ]
+        return str(found[0]["add_url"] or "") if found else ""
+
+    @cached_property
+    def held(self) -> list[Held] | None:
+        """The newest of the calls that wait, those that the user may decide on."""
+        if not self._may(PendingCall, "view"):
+            return None
+        tools, found = registry.snapshot.tools, []
+        for call in calls_for(self.request).select_related("user")[:MOST]:
+            tool = tools.get(call.tool)
+            title = str(tool.title or "") if tool else ""
+            description = str(tool.description) if tool else ""
+            obstacle = obstacle_to(call, cast("User", self.request.user))
+            found.append(Held(call, title, description, obstacle))
+        return found
+
+    @cached_property
+    def held_count(self) -> int:
+        """How many calls wait in all."""
+        held = self.held or []
+        return len(held) if len(held) < MOST else calls_for(self.request).count()
+
+    @cached_property
+    def _entries(self) -> list[Entry]:
+        return entries() if self.sees_tools else []
+
+    @cached_property
+    def waiting(self) -> list[Entry]:
+        """The tools that wait for approval."""
+        return [entry for entry in self._entries if entry.waits]
+
+    @property
+    def first_waiting(self) -> list[Entry]:
+        return self.waiting[:MOST]
+
+    @cached_property
+    def tools(self) -> dict[str, int]:
+        """How many tools are on and off, wait, and are no longer in the code."""
+        counted = Counter(entry.status for entry in self._entries)
+        return {
+            "on": sum(entry.is_served for entry in self._entries),
+            "off": counted[ToolStatus.DISABLED],
+            "waiting": len(self.waiting),
+            "broken": counted[ToolStatus.UNBUILT],
+            "total": len(self._entries) - counted[ToolStatus.GONE],
+        }
+
+    @cached_property
+    def chart(self) -> Chart | None:
+        return Chart() if self.sees_calls and self.has_records else None
+
+    @cached_property
+    def failing(self) -> list[Failing]:
+        """The tools of the last day that fail most often in a hundred calls."""
+        counted = self._day().filter(RAN).values("tool")
+        counted = counted.annotate(
+            calls=Count("pk"), failures=Count("pk", filter=FAILED), last=Max("pk", filter=FAILED)
+        )
+        rows = sorted(
+            counted.filter(failures__gt=0),
+            key=lambda row: (-row["failures"] / row["calls"], -row["failures"], row["tool"]),
+        )[:MOST]
+        last = ToolCallRecord.objects.in_bulk([row["last"] for row in rows])
+        return [
+            Failing(row["tool"], row["calls"], row["failures"], last.get(row["last"]))
+            for row in rows
+        ]
+
+    @cached_property
+    def clients(self) -> list[dict[str, Any]]:
+        """The clients of the last day, as they call themselves, the last one first."""
+        return self._counted("client_name", "client_version")
+
+    @cached_property
+    def throttled(self) -> list[dict[str, Any]]:
+        """Who has called which tool too often in the last day, the last one first."""
+        return self._counted("user_name", "tool", error_code=ErrorCode.THROTTLED)
+
+    def _counted(self, *fields: str, **wanted: object) -> list[dict[str, Any]]:
+        rows = self._day().filter(**wanted).values(*fields)
+        counted = rows.annotate(calls=Sum("times"), last=Max("started_at"))
+        return [dict(row) for row in counted.order_by("-last")[:MOST]]
+
+    def _day(self) -> QuerySet[ToolCallRecord]:
+        since = timezone.now() - timedelta(hours=HOURS)
+        return ToolCallRecord.objects.filter(started_at__gte=since).order_by()
+
+    @cached_property
+    def connection(self) -> Connection:
+        """How clients reach the site: with a token, or with a login where clients have one."""
+        secret = "" if conf.AUTHORIZATION_SERVERS and not self.token_url else TOKEN
+        return Connection(endpoint_url(self.request), secret)
+
+
+def own_rows(site: AdminSite, menu: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of an admin site's menu that are of models of MCP, in whichever app."""
+    rows = [row for section in menu for row in section["models"]]
+    found = [row for row in rows if isinstance(site.get_model_admin(row["model"]), PagesAdmin)]
+    return sorted(found, key=lambda row: str(row["name"]))

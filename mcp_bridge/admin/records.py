@@ -1,0 +1,112 @@
+"""Records of calls on the pages: which ran, which failed, and what people read of each."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Final
+
+from django.conf import settings
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import gettext
+
+from mcp_bridge.admin.base import Context
+from mcp_bridge.audit.redaction import CUT
+from mcp_bridge.audit.texts import HIDDEN
+from mcp_bridge.calls.outcomes import ErrorCode, Outcome
+from mcp_bridge.conf import conf
+from mcp_bridge.models import PendingCall, ToolCallRecord
+from mcp_bridge.protocol import JSONObject
+
+WEEK: Final = timedelta(days=7)
+RAN: Final = ~Q(outcome=Outcome.REFUSED)
+FAILED: Final = Q(outcome__in=[Outcome.FAILED, Outcome.UNKNOWN])
+# Calls that wait for a person, or waited for one.
+HELD: Final = Q(outcome=Outcome.REFUSED, error_code=ErrorCode.UNCONFIRMED)
+_MOST_RECENT: Final = 10
+# Before the word of an outcome, for those who do not see its colour.
+_ICONS: Final = {
+    Outcome.STARTED: "▸",
+    Outcome.SUCCEEDED: "✓",
+    Outcome.FAILED: "✗",
+    Outcome.REFUSED: "⊘",
+    Outcome.CANCELLED: "■",
+    Outcome.UNKNOWN: "?",
+    "waits": "…",
+}
+
+
+def recent_calls(tool: str) -> Context:
+    """Return the latest calls of a tool with what people read of them, for its page."""
+    records = ToolCallRecord.objects.filter(tool=tool).select_related("pending_call")
+    return {
+        "recent": [
+            (record, time_of(record), outcome_of(record), error_of(record))
+            for record in records[:_MOST_RECENT]
+        ],
+        "is_recorded": conf.AUDIT is not None,
+    }
+
+
+def recorded_arguments(key: str, tool: str) -> JSONObject:
+    """Return the arguments on record of a call of a tool, but for those that are hidden or cut."""
+    record = None
+    if key.isascii() and key.isdigit() and len(key) < 19:
+        record = ToolCallRecord.objects.filter(pk=int(key), tool=tool).first()
+    arguments = json.loads(record.arguments) if record and record.arguments else None
+    if not isinstance(arguments, dict):
+        return {}
+    return {
+        name: value
+        for name, value in arguments.items()
+        if not any(part in json.dumps(value, ensure_ascii=False) for part in (HIDDEN, CUT))
+    }
+
+
+def time_of(record: ToolCallRecord) -> str:
+    """Return when a call began, with its seconds."""
+    moment = timezone.localtime(record.started_at) if settings.USE_TZ else record.started_at
+    return f"{date_format(moment, 'SHORT_DATE_FORMAT')} {moment:%H:%M:%S}"
+
+
+def outcome_of(record: ToolCallRecord) -> SafeString:
+    """Return the outcome of a call as a word with an icon and a colour, and how often it was so."""
+    kind, word = _kind_of(record)
+    if record.times > 1:
+        word = f"{word} × {record.times}"
+    return format_html(
+        '<span class="mcp-outcome-{}"><span aria-hidden="true">{}</span> {}</span>',
+        kind,
+        _ICONS.get(kind, ""),
+        word,
+    )
+
+
+def error_of(record: ToolCallRecord) -> str:
+    """Return the error that the model read; where that is not kept, why in some words."""
+    return one_line(record.error_text or str(record.get_error_code_display()), 160)
+
+
+def one_line(text: str, most: int) -> str:
+    """Return a text in one line of at most some characters, all of which can be seen."""
+    return Truncator(printable(" ".join(text.split()))).chars(most)
+
+
+def printable(line: str) -> str:
+    """Return a line without characters that turn round what follows, or show nothing."""
+    return "".join(each if each.isprintable() else "\ufffd" for each in line)
+
+
+def _kind_of(record: ToolCallRecord) -> tuple[str, str]:
+    """Return the kind of an outcome and the word for it: of a call that waits, that it does."""
+    if record.outcome != Outcome.REFUSED or record.error_code != ErrorCode.UNCONFIRMED:
+        return record.outcome, record.get_outcome_display()
+    status = record.pending_call and record.pending_call.status
+    if status == PendingCall.Status.REFUSED:
+        return record.outcome, gettext("refused by a person")
+    return "waits", gettext("waits") if status == PendingCall.Status.WAITING else gettext("waited")

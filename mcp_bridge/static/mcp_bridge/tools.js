@@ -1,0 +1,82 @@
+/* Switches a tool in the list at once. Without it, the ticks of the list are saved by its button. */
+"use strict";
+{
+    const say = (text, button) => {
+        const list = document.querySelector("ul.messagelist") ?? document.createElement("ul");
+        if (!list.isConnected) {
+            list.className = "messagelist";
+            const content = document.getElementById("content");
+            content.parentElement.insertBefore(list, content);
+        }
+        list.setAttribute("role", "status");
+        const item = document.createElement("li");
+        item.className = button ? "success" : "error";
+        item.textContent = `${text} `;
+        if (button) {
+            item.append(button);
+        }
+        list.replaceChildren(item);
+    };
+
+    const set = async (tick, token, failed) => {
+        const on = tick.checked;
+        const body = new URLSearchParams({ csrfmiddlewaretoken: token });
+        if (on) {
+            body.set("enabled", "on");
+        }
+        tick.disabled = true;
+        try {
+            const response = await fetch(tick.dataset.mcpSwitch, { method: "POST", body });
+            if (!response.ok) {
+                throw new Error(response.statusText);
+            }
+            // Of a page to sign in it raises, too.
+            const { message, undo, cells } = await response.json();
+            for (const [name, html] of Object.entries(cells)) {
+                const cell = tick.closest("tr").querySelector(`.field-${name}`);
+                if (cell) {
+                    cell.innerHTML = html;
+                }
+            }
+            const button = document.createElement("button");
+            button.type = "button";
+            button.className = "button mcp-undo";
+            button.textContent = undo;
+            button.addEventListener("click", () => {
+                tick.checked = !on;
+                set(tick, token, failed);
+            });
+            say(message, button);
+        } catch {
+            tick.checked = !on;
+            say(failed);
+        } finally {
+            tick.disabled = false;
+            tick.focus();
+        }
+    };
+
+    addEventListener("DOMContentLoaded", () => {
+        const form = document.getElementById("changelist-form");
+        const results = form?.querySelector("[data-mcp-failed]");
+        if (!results) {
+            return;
+        }
+        for (const tick of results.querySelectorAll("input[data-mcp-switch]")) {
+            // What a browser kept of a page that was left is not what holds.
+            tick.checked = tick.defaultChecked;
+            tick.setAttribute("role", "switch");
+            tick.classList.add("mcp-switch");
+            tick.addEventListener("change", () => {
+                set(tick, form.elements.csrfmiddlewaretoken.value, results.dataset.mcpFailed);
+            });
+        }
+        if (results.querySelector("input[data-mcp-switch]")) {
+            // Nothing is left to save.
+            for (const each of form.querySelectorAll("[name=_save]")) {
+                each.hidden = true;
+            }
+            document.querySelectorAll(".mcp-by-save").forEach((each) => { each.hidden = true; });
+        }
+    });
+}
