@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,16 +12,20 @@ from django.db import OperationalError
 from django.http import HttpRequest
 from django.test.utils import override_settings
 from django.urls import path
+from django.utils.translation import override
 from modernrpc import RpcNamespace
 from modernrpc.server import RpcServer
 
 from mcp_bridge import Context, mcp_tool
-from mcp_bridge.access.policy import AccessPolicy
+from mcp_bridge.access.policy import AccessPolicy, context_for, unmet
+from mcp_bridge.features.tools import Client
+from mcp_bridge.protocol import LATEST, REVISIONS
 from mcp_bridge.testing import MCPError
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import addresses, route, serve
 from mcp_bridge.tokens.models import Token
 from mcp_bridge.views import AsyncMCPView
+from tests.support.serving import giving, served
 
 CALLS: list[str] = []
 
@@ -162,6 +167,7 @@ def answer(user: Any, revision: str, name: str) -> tuple[int, dict[str, str], by
     )
 
 
+@pytest.mark.requirement("tools.access")
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
 @pytest.mark.parametrize("kind", EXPECTED)
 def test_every_refusal_is_that_of_an_unknown_name(kind: str, revision: str) -> None:
@@ -246,6 +252,7 @@ def test_predicate_of_the_server_or_namespace_holds_unless_the_procedure_has_its
     assert [tool["name"] for tool in client.list_tools()] == ["emptied", "n_spaced", "opened"]
 
 
+@pytest.mark.requirement("tools.same-everywhere")
 def test_one_caller_decides_nothing_for_the_next() -> None:
     for kind in ("anonymous", "superuser", "plain", "adder", "anonymous"):
         user = get_user_model().objects.filter(username=kind).first() or make_user(kind)
@@ -291,3 +298,63 @@ def test_a_caller_without_a_credential_is_the_anonymous_user(settings: Any) -> N
 
     serve(settings, kind, public=True)
     assert CheckedClient().call_tool("kind")["structuredContent"] == {"result": "AnonymousUser"}
+
+
+@pytest.mark.parametrize(
+    ("allowed", "host"),
+    [
+        (["testserver", "a.example"], "testserver"),
+        (["a.example", "testserver"], "testserver"),
+        ([".a.example"], "a.example"),
+        (["*", "b.example"], "b.example"),
+        (["*"], "localhost"),
+        ([], "localhost"),
+    ],
+)
+def test_a_command_has_a_host_that_the_site_allows(
+    allowed: list[str], host: str, settings: Any
+) -> None:
+    settings.ALLOWED_HOSTS, settings.DEBUG = allowed, True
+    request = context_for(AnonymousUser()).request
+    assert (request.get_host(), request.method) == (host, "POST")
+    assert request.build_absolute_uri("/a") == "/a"
+
+
+def test_a_command_speaks_for_its_user_in_its_own_language(user: Any) -> None:
+    client = Client(info={"name": "probe"})
+    with override("de"):
+        context = context_for(user, revision=REVISIONS["2025-06-18"], client=client)
+    assert (context.user, context.language, context.client) == (user, "de", client)
+    assert context.revision is REVISIONS["2025-06-18"]
+    assert context_for(user).revision is LATEST
+    with override(None):
+        assert context_for(user).language == ""
+
+
+def test_the_first_part_of_a_rule_that_is_not_met_is_named(
+    user: Any, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.MCP_BRIDGE = {"AUTHORIZATION_SERVERS": []}
+    serve(settings, giving(int, 1), permissions="auth.add_group")
+    tool, group = served("give"), Group.objects.create(name="press")
+    rule = replace(tool.access, groups=frozenset({group.pk}), scopes=("write",), predicate=broken)
+
+    def part(caller: Any, **changed: Any) -> str | None:
+        context = replace(context_for(caller), auth={"scope": "read"})
+        return unmet(replace(tool, access=replace(rule, **changed)), context)
+
+    assert part(AnonymousUser()) == part(None) == "authenticated"
+    user.is_active = False
+    assert part(user) == "active"
+    user.is_active = True
+    assert part(user) == "groups"
+    assert part(user, groups=None) == "permissions"
+    user = get_user_model().objects.create_superuser("root")
+    assert part(user, groups=None) == "scopes"
+    assert part(user, groups=None, scopes=()) == "predicate"
+    (record,) = caplog.records
+    assert record.getMessage() == "An access predicate raised, which counts as a no"
+    assert record.exc_info
+    assert part(user, groups=None, scopes=(), predicate=lambda context: False) == "predicate"
+    assert part(user, groups=None, scopes=(), predicate=None) is None
+    assert part(None, public=True, predicate=None) is None

@@ -16,11 +16,13 @@ from django.utils import timezone
 
 from mcp_bridge.models import PendingCall, ToolSetting, UsedState
 from mcp_bridge.protocol import LATEST
+from mcp_bridge.protocol.requests import CLIENT_INFO
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from tests.support.administrator import serve_tools
 from tests.support.confirming import RUNS, YES, call, refused, state_of, wipe
+from tests.support.profiling import calls
 from tests.support.serving import set_tool
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("wiping")]
@@ -65,6 +67,25 @@ def test_a_call_that_waits_runs_once_when_it_is_approved(mute: CheckedClient, us
     assert waits(mute) != held
     held.refresh_from_db()
     assert (held.status, held.key) == (Status.DONE, None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "within"), [(60, "60 seconds"), (120, "2 minutes"), (0.5, "0.5 seconds")]
+)
+def test_who_calls_reads_how_long_an_approval_holds(
+    seconds: float, within: str, user: Any, settings: Any
+) -> None:
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "CONFIRMATION_MAX_AGE": seconds}
+    assert f"within {within} of the approval" in text_of(call(CheckedClient(user=user)))
+
+
+@pytest.mark.parametrize(("length", "kept"), [(120, 120), (121, 120)])
+def test_the_name_of_a_client_is_kept_to_a_length_that_people_read(
+    length: int, kept: int, user: Any
+) -> None:
+    info = {CLIENT_INFO: {"name": "x" * length, "version": "1"}}
+    held = waits(CheckedClient(user=user), _meta=info)
+    assert held.client == "x" * kept + "…" * (length > kept)
 
 
 def test_the_address_is_that_of_the_page(mute: CheckedClient, settings: Any) -> None:
@@ -171,6 +192,17 @@ def test_a_yes_in_the_form_takes_the_call_out_of_the_queue(asker: CheckedClient,
     assert not call(asker, inputResponses=YES, requestState=state_of(asker))["isError"]
     held.refresh_from_db()
     assert (held.status, held.decided_by) == (Status.DONE, user)
+    assert held.decided_at == held.used_at is not None
+
+
+def test_a_yes_in_the_form_leaves_other_calls_in_the_queue(asker: CheckedClient, user: Any) -> None:
+    held = waits(CheckedClient(user=user))
+    told = text_of(call(CheckedClient(user=user), arguments={"name": "other"}))
+    assert "The call waits" in told
+    other = PendingCall.objects.exclude(pk=held.pk).get()
+    call(asker, inputResponses=YES, requestState=state_of(asker))
+    other.refresh_from_db()
+    assert other.status == Status.WAITING
 
 
 def test_the_queue_has_room_for_a_hundred_calls_of_a_user(modern: CheckedClient) -> None:
@@ -190,7 +222,7 @@ def test_what_is_settled_is_pruned_and_what_matters_stays(
     for name in "abcdefg":
         call(modern, arguments={"name": name})
     held = {json.loads(each.arguments)["name"]: each for each in PendingCall.objects.all()}
-    old, just, now = ago(91 * 86_400), ago(599), ago(0)
+    old, just, now = ago(91 * 86_400), ago(540), ago(0)
     decisions = {
         **{"b": (Status.APPROVED, now), "c": (Status.APPROVED, just), "d": (Status.APPROVED, old)},
         **{"e": (Status.REFUSED, just), "f": (Status.REFUSED, old), "g": (Status.DONE, old)},
@@ -237,17 +269,42 @@ def test_a_yes_in_the_queue_and_one_in_the_form_are_one_yes(
 
 
 def test_a_call_that_could_not_be_recorded_leaves_its_approval(
-    mute: CheckedClient, user: Any, settings: Any
+    mute: CheckedClient, asker: CheckedClient, user: Any, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {"AUDIT": {"REQUIRED": True}}
+    state = state_of(asker, arguments={"name": "asked"})
     call(mute)
     decided(PendingCall.objects.get(), decided_by=user)
     with connection.cursor() as cursor:
         cursor.execute('ALTER TABLE "mcp_bridge_toolcallrecord" RENAME TO "elsewhere"')
     assert "may succeed later" in text_of(call(mute))
+    # The yes in a form is for one try.
+    answer = {"arguments": {"name": "asked"}, "inputResponses": YES, "requestState": state}
+    assert "may succeed later" in text_of(call(asker, **answer))
     assert RUNS == []
     with connection.cursor() as cursor:
         cursor.execute('ALTER TABLE "elsewhere" RENAME TO "mcp_bridge_toolcallrecord"')
+    assert "used before" in refused(asker, state, arguments={"name": "asked"})
     assert call(mute)["isError"] is False
     assert call(mute)["isError"] is True
     assert len(RUNS) == 1
+
+
+def test_arguments_that_nobody_would_read_are_not_written_out(
+    mute: CheckedClient, settings: Any
+) -> None:
+    def store(values: list[Any]) -> None:
+        """Store values."""
+
+    serve(settings, store, confirm=True)
+    counts = []
+    for more in (0, 150_000):
+        values = [[]] * (40_000 + more)
+        count, result = calls(
+            lambda values=values: call(mute, "store", arguments={"values": values})
+        )
+        assert "more than the 65536 characters that a person is asked to read" in text_of(result)
+        counts.append(count)
+    # What is left of each value is that it is read.
+    assert counts[1] - counts[0] < 3 * 150_000
+    assert not PendingCall.objects.exists()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -105,6 +106,7 @@ def test_a_credential_that_does_not_hold_is_401_although_something_is_public(
     assert header.encode() not in response.content
 
 
+@pytest.mark.requirement("security.no-session-auth")
 @pytest.mark.usefixtures("guarded")
 def test_a_user_of_a_middleware_does_not_count(ada: Any) -> None:
     client = CheckedClient()
@@ -197,6 +199,63 @@ class KeyAuthentication(BaseAuthentication):
 KEY = f"{__name__}.KeyAuthentication"
 
 
+class PlaceAuthentication(KeyAuthentication):
+    """A key whose challenge says for what address it is."""
+
+    def authenticate_header(self, request: Any) -> str:
+        return f'Key realm="{request.path}"'
+
+
+@pytest.mark.usefixtures("ada", "guarded")
+def test_a_class_makes_its_challenge_for_the_request(settings: Any) -> None:
+    authenticated_by(settings, f"{__name__}.PlaceAuthentication")
+    assert refused(CheckedClient())["WWW-Authenticate"] == 'Key realm="/mcp"'
+
+
+@pytest.mark.usefixtures("ada", "guarded")
+def test_the_challenge_is_of_the_scheme_that_was_used(settings: Any) -> None:
+    def challenge(*paths: str, sent: str = "", **others: Any) -> str:
+        settings.MCP_BRIDGE = {"AUTHENTICATION_CLASSES": list(paths), **others}
+        client = CheckedClient()
+        client.headers |= {"Authorization": sent} if sent else {}
+        return str(refused(client)["WWW-Authenticate"])
+
+    all_three = KEY, f"{DRF}.BasicAuthentication", TOKENS
+    assert challenge(*all_three) == challenge(*all_three, sent="Other x") == "Key"
+    assert challenge(*all_three, sent="basic x") == 'Basic realm="api"'
+    bearer = 'Bearer realm="mcp", error="invalid_token"'
+    assert challenge(*all_three, sent="BEARER x") == bearer
+    assert challenge() == 'Bearer realm="mcp"'
+    assert challenge(f"{DRF}.SessionAuthentication") == 'Bearer realm="mcp"'
+    place = {"RESOURCE": "http://testserver/mcp", "AUTHORIZATION_SERVERS": ["https://i.example"]}
+    metadata = 'resource_metadata="http://testserver/.well-known/oauth-protected-resource/mcp"'
+    found = challenge(KEY, **place)
+    assert (found.startswith('Bearer realm="mcp", '), found.endswith(", Key")) == (True, True)
+    assert metadata in found
+    assert metadata in challenge(TOKENS, sent="Bearer x", **place)
+
+
+@pytest.mark.usefixtures("guarded")
+@pytest.mark.parametrize(
+    ("scheme", "status"),
+    [("Bearer", 200), ("bearer", 200), ("Bearer ", 200), ("Token", 401), ("Basic", 401)],
+)
+def test_a_token_is_sent_as_a_bearers(scheme: str, status: int, ada: Any) -> None:
+    client = CheckedClient()
+    client.headers["Authorization"] = f"{scheme} {Token.objects.issue(user=ada, name='test')[1]}"
+    message = client.message("tools/list")
+    client.send(json.dumps(message).encode(), client.mirrored(message))
+    assert client.response.status_code == status
+
+
+@pytest.mark.usefixtures("ada", "guarded")
+def test_a_credential_of_another_scheme_is_told_how_to_send_a_token() -> None:
+    client = CheckedClient()
+    client.headers.update(basic("ada:correct horse"))
+    message = refused(client).json()["error"]["message"]
+    assert message.endswith(" Send it as `Authorization: Bearer TOKEN`.")
+
+
 @pytest.mark.usefixtures("ada", "guarded")
 def test_any_class_works_by_its_dotted_path(settings: Any) -> None:
     authenticated_by(settings, KEY)
@@ -245,8 +304,13 @@ def test_an_exception_of_a_class_keeps_its_status(
     assert (response.status_code, CALLS) == (status, [])
     assert response.json()["error"]["code"] == code
     assert response.get("Retry-After") == retry
+    message = response.json()["error"]["message"]
+    assert message.endswith("cannot check requests just now: try again later.") == (status == 503)
     assert ("WWW-Authenticate" in response) == (status == 401)
     assert b"SECRET-MARKER" not in response.content
+    assert ("The request failed (reference" in caplog.text) == (key == "error")
+    assert (message == "The request was refused.") == (key == "teapot")
+    assert (message == "Forbidden: Not from here.") == (key == "forbidden")
     # The administrator reads in the log why nobody can log in.
     assert ("SECRET-MARKER" in caplog.text) == (code == -32603)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from django.contrib.auth.models import Group
 from django.core.cache import cache
+from django.db import connection
+from pydantic import AfterValidator
 
 from mcp_bridge import Context
+from mcp_bridge.audit.rows import flush
 from mcp_bridge.exceptions import InputRequired
-from mcp_bridge.models import PendingCall, UsedState
+from mcp_bridge.models import PendingCall, ToolCallRecord, UsedState
 from mcp_bridge.protocol.input_requests import FormElicitRequest
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
@@ -21,8 +24,19 @@ from tests.support.serving import set_tool
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("wiping")]
 EMPTY = {"type": "object", "properties": {}}
+CHECKED: list[str] = []
 
 
+def note(name: str) -> str:
+    CHECKED.append(name)
+    return name
+
+
+def drop(name: Annotated[str, AfterValidator(note)]) -> None:
+    """Drop something."""
+
+
+@pytest.mark.requirement("mrtr.once", "elicit.members")
 def test_the_clients_user_is_asked_in_words_and_the_call_runs_once(asker: CheckedClient) -> None:
     arguments = {"name": "all\u202e\x07", "count": 3}
     result = call(asker, arguments=arguments)
@@ -31,6 +45,9 @@ def test_the_clients_user_is_asked_in_words_and_the_call_runs_once(asker: Checke
     message = request["params"]["message"]
     assert "wipe (Wipe)" in message
     assert '"name": "all\\u202e\\u0007",\n  "count": 3' in message
+    box = {"type": "boolean", "title": "Yes, run wipe", "default": False}
+    schema = {"type": "object", "properties": {"confirm": box}, "required": ["confirm"]}
+    assert request["params"]["requestedSchema"] == schema
     assert RUNS == []
     state = result["requestState"]
     answer = call(asker, arguments=arguments, inputResponses=YES, requestState=state)
@@ -71,6 +88,10 @@ def test_a_form_that_is_closed_is_a_client_that_cannot_be_asked(
     waiting = PendingCall.objects.get()
     assert (waiting.status, waiting.user, waiting.tool) == ("waiting", user, "wipe")
     assert text_of(result) == text_of(call(CheckedClient(user=user)))
+    flush()
+    unconfirmed = ToolCallRecord.objects.filter(outcome="refused", error_code="unconfirmed")
+    # The question, the form that was closed, and the call that cannot be asked.
+    assert unconfirmed.count() == 3
     assert "used before" in refused(asker, state)
     # The client may still be asked; an approval is of the call, whatever the client answers.
     state = state_of(asker)
@@ -189,6 +210,19 @@ def test_wrong_arguments_are_told_before_anybody_is_asked(asker: CheckedClient) 
     assert text_of(call(asker, arguments={})) == "/name: is required and was not sent"
 
 
+def test_arguments_are_checked_once_more_to_tell_which_call_it_is(
+    asker: CheckedClient, user: Any, settings: Any
+) -> None:
+    CHECKED.clear()
+    serve(settings, drop, confirm=True)
+    state = state_of(asker, name="drop")
+    assert len(CHECKED) == 2
+    call(asker, "drop", inputResponses=YES, requestState=state)
+    assert len(CHECKED) == 4
+    call(CheckedClient(user=user), "drop")
+    assert len(CHECKED) == 6
+
+
 def test_only_another_persons_yes_counts_where_the_site_wants_it(
     asker: CheckedClient, settings: Any
 ) -> None:
@@ -207,6 +241,25 @@ def test_a_refusal_in_the_queue_is_not_overruled_in_a_form(asker: CheckedClient,
     PendingCall.objects.get().decide(using="default", status="refused", reason="Never.")
     assert "The reason: Never." in text_of(call(asker, inputResponses=YES, requestState=state))
     assert RUNS == []
+
+
+def test_a_no_of_the_very_moment_is_not_overruled_in_a_form(
+    asker: CheckedClient, user: Any
+) -> None:
+    state = state_of(asker)
+    call(CheckedClient(user=user))
+    refusing: list[Any] = [PendingCall.objects.get()]
+
+    def refuse_before(execute: Any, sql: str, *args: Any) -> Any:
+        """Another person decides after the call has been read, and before the yes is written."""
+        if refusing and sql.startswith("UPDATE") and PendingCall._meta.db_table in sql:
+            refusing.pop().decide(using="default", status="refused", reason="Never.")
+        return execute(sql, *args)
+
+    with connection.execute_wrapper(refuse_before):
+        result = call(asker, inputResponses=YES, requestState=state)
+    assert "The reason: Never." in text_of(result)
+    assert (RUNS, refusing, PendingCall.objects.get().status) == ([], [], "refused")
 
 
 def test_the_owner_can_have_any_tool_ask(asker: CheckedClient, settings: Any) -> None:

@@ -13,6 +13,7 @@ from modernrpc.server import RpcServer
 
 from mcp_bridge import mcp_tool
 from mcp_bridge.access.policy import visible
+from mcp_bridge.admin.sees import Chosen
 from mcp_bridge.admin.try_tool.call import call
 from mcp_bridge.registry.tool_status import mark_approved
 from mcp_bridge.testing import MCPError
@@ -105,6 +106,7 @@ def answer(client: CheckedClient, name: str) -> tuple[bool, int, dict[str, str],
     )
 
 
+@pytest.mark.requirement("tools.access", "tools.list")
 @pytest.mark.parametrize("kind", [kind for kind in SEEN if kind != "inactive"])
 def test_list_and_call_agree_and_a_refusal_is_that_of_an_unknown_name(
     kind: str, revision: str
@@ -138,3 +140,39 @@ def test_the_admin_shows_and_calls_the_tools_of_the_endpoint(kind: str, rf: Any)
     for name in TOOLS:
         tried = call(name, {}, request)
         assert (tried.result is not None) is (name in SEEN[kind])
+
+
+@pytest.mark.parametrize("kind", SEEN)
+def test_the_admin_says_of_each_tool_whether_it_is_seen_and_why_not(kind: str) -> None:
+    answers = Chosen(user=make_user(kind)).answers()
+    assert {answer.entry.setting.name for answer in answers} == TOOLS.keys()
+    # Credentials of an inactive user are none, whatever the rules would say.
+    seen = set() if kind == "inactive" else SEEN[kind]
+    assert {answer.entry.setting.name for answer in answers if answer.sees} == seen
+    assert all(bool(answer.reason) is not answer.sees for answer in answers)
+    reasons = {answer.entry.setting.name: answer.reason for answer in answers}
+    assert reasons["disabled"] in ("It is off.", "")
+    expected = {
+        "anonymous": "It takes signing in.",
+        "reader": "Lacks “Can add group”.",
+        "inactive": "This user is not active.",
+    }
+    assert reasons["permission"] == expected.get(kind, reasons["permission"])
+    if kind in ("reader", "editor", "superuser"):
+        assert reasons["predicate"] == "The tool's own rule, in the site's program, says no."
+    if kind == "superuser":
+        assert reasons["group_limited"] == "Not in editors."
+
+
+def test_a_group_is_asked_by_the_same_rules() -> None:
+    editors = Group.objects.get(name="editors")
+    editors.permissions.add(Permission.objects.get(codename="add_group"))
+    answers = {each.entry.setting.name: each for each in Chosen(group=editors).answers()}
+    yes = {name for name, answer in answers.items() if answer.sees}
+    assert yes == {*SEEN["editor"], "predicate", "predicate_raises"}
+    for name in ("predicate", "predicate_raises"):
+        assert "may refuse some" in answers[name].reason
+    others = Group.objects.create(name="others")
+    answers = {each.entry.setting.name: each for each in Chosen(group=others).answers()}
+    assert answers["group_limited"].reason == "Not in editors."
+    assert answers["permission"].reason == "Lacks “Can add group”."

@@ -20,8 +20,9 @@ from modernrpc.server import RpcServer
 
 from mcp_bridge import mcp_tool
 from mcp_bridge.access.permissions import permissions_of
-from mcp_bridge.access.policy import lacking
+from mcp_bridge.access.policy import AccessPolicy, context_for, lacking
 from mcp_bridge.models import ToolSetting
+from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.serving import route
 from mcp_bridge.tokens.models import Token
@@ -280,3 +281,43 @@ def test_a_user_with_a_rule_of_its_own_is_asked(user: Any) -> None:
 def test_a_user_who_is_not_saved_is_asked_as_django_asks() -> None:
     with pytest.raises(ValueError, match="needs to have a value"):
         list(lacking(get_user_model()(username="new"), ["auth.p00"]))
+
+
+class Stranger:
+    """A user of a class of the site's own, of which nothing else is known."""
+
+    is_authenticated = True
+
+
+class Robot(Stranger):
+    is_active = True
+
+
+class Member(Robot):
+    """One whose groups are none of Django's relations."""
+
+    @property
+    def groups(self) -> Any:
+        return Group.objects.filter(name="robots")
+
+
+@pytest.mark.parametrize(("kind", "listed"), [(Robot, []), (Member, ["free"])])
+def test_a_user_of_another_class_is_in_the_groups_that_it_says(
+    kind: type[Robot], listed: list[str]
+) -> None:
+    setting, _ = ToolSetting.objects.get_or_create(name="free")
+    setting.restricted = True
+    setting.save()
+    setting.groups.add(Group.objects.create(name="robots"))
+    assert names(MCPClient(user=kind())) == listed
+
+
+def test_a_user_of_whom_nothing_is_known_has_no_permission_and_an_answer() -> None:
+    client = MCPClient(user=Robot())
+    assert [tool["name"] for tool in client.list_tools()] == ["free"]
+    with pytest.raises(MCPError, match="Unknown tool: tool_00"):
+        client.call_tool("tool_00", {})
+    # Nor is it known of a stranger whether the site still lets them in.
+    with pytest.raises(MCPError, match="not valid"):
+        MCPClient(user=Stranger()).list_tools()
+    assert not any(map(AccessPolicy().allows, registry.snapshot, [context_for(Stranger())] * 50))

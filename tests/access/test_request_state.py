@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Literal
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.core import signing
 from django.db import connection
+from pydantic import BaseModel, SecretStr
 
+from mcp_bridge import Context
+from mcp_bridge.elicitation import elicit
 from mcp_bridge.models import PendingCall, ToolSetting
-from mcp_bridge.testing import MCPError
+from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from tests.calls.test_database_faults import Failing
@@ -29,6 +36,7 @@ def keep(value: Any, more: int = 0) -> None:
     RUNS.append(value)
 
 
+@pytest.mark.requirement("mrtr.state-integrity", "mrtr.state-untrusted")
 def test_no_changed_byte_of_the_state_is_believed(asker: CheckedClient) -> None:
     state = state_of(asker)
     for place in range(len(state)):
@@ -46,12 +54,13 @@ def test_a_state_is_a_text(params: Any, asker: CheckedClient) -> None:
     assert "must be a string" in refused(asker, **{"state": None, **params})
 
 
+@pytest.mark.requirement("mrtr.state-principal", "mrtr.state-request", "elicit.bound")
 def test_a_state_is_for_one_user_tool_and_call(asker: CheckedClient, user: Any) -> None:
     state = state_of(asker)
     bob = CheckedClient(user=get_user_model().objects.create_user("bob"), capabilities=FORM)
     assert "another call" in refused(bob, state)
     assert "another call" in refused(asker, state, name="other")
-    for arguments in ({"name": "one"}, {"name": "all", "count": 1}, {"name": "all", "count": 2}):
+    for arguments in ({"name": "one"}, {"name": "all", "count": 2}):
         assert "another call" in refused(asker, state, arguments=arguments)
     # The credential is not part of it.
     again = CheckedClient(user=user, capabilities=FORM)
@@ -61,10 +70,9 @@ def test_a_state_is_for_one_user_tool_and_call(asker: CheckedClient, user: Any) 
 @pytest.mark.parametrize(
     ("sent", "other"),
     [
-        (1, 1.0),
         (1, True),
         (0, False),
-        (0.0, -0.0),
+        (1, [0, "1", 0]),
         (None, {}),
         ("1", 1),
         ("caf\u00e9", "cafe\u0301"),
@@ -83,15 +91,184 @@ def test_what_only_looks_equal_is_another_call(
     assert "another call" in refused(asker, state, name="keep", arguments={"value": other})
 
 
-def test_the_order_of_members_makes_no_other_call(asker: CheckedClient, settings: Any) -> None:
-    serve(settings, keep, confirm=True)
-    first, second = {"b": [1e2], "a": {"d": "é", "c": 1}}, {"a": {"c": 1, "d": "é"}, "b": [100.0]}
-    state = state_of(asker, name="keep", arguments={"value": first, "more": 1})
-    params = {"name": "keep", "arguments": {"more": 1, "value": second}}
-    assert not call(asker, inputResponses=YES, requestState=state, **params)["isError"]
-    assert [second] == RUNS
+class Kind(Enum):
+    PAPER = "paper"
 
 
+UNSET: Any = object()
+
+
+@dataclass(frozen=True)
+class Size:
+    width: Decimal
+    unit: str = "cm"
+
+
+class Letter(BaseModel):
+    text: str
+    copies: int = 1
+
+
+def send(
+    count: int = 1,
+    price: float = 2,
+    cost: Decimal = Decimal("1.50"),
+    at: datetime = datetime(2026, 7, 28, 12, tzinfo=UTC),
+    kind: Kind = Kind.PAPER,
+    sizes: frozenset[Size] = frozenset(),
+    letter: Letter | None = None,
+    word: SecretStr | None = None,
+    value: Any = None,
+    most: Decimal = Decimal("Infinity"),
+    choice: Literal["a", "b"] | None = None,
+    cover: Literal[Kind.PAPER] = Kind.PAPER,
+    note: str = UNSET,
+    letters: list[Letter] | None = None,
+) -> None:
+    """Send a letter."""
+    RUNS.append("sent")
+
+
+SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {"count": 1}),
+    ({}, {"count": 1.0, "price": 2, "cost": "1.5", "kind": "paper", "sizes": [], "letter": None}),
+    ({}, {"at": "2026-07-28T14:00:00+02:00", "cost": 1.5, "price": 2.0, "value": None}),
+    ({"at": "2026-07-28T12:00:00Z"}, {"at": "2026-07-28T12:00:00.000+00:00"}),
+    ({"letter": {"text": "a"}}, {"letter": {"copies": 1, "text": "a"}, "count": 1}),
+    ({"letters": [{"text": "a"}]}, {"letters": [{"copies": 1, "text": "a"}]}),
+    ({"value": "a", "choice": "a"}, {"choice": "a", "value": "a", "letter": None}),
+    ({"letter": {"text": "a", "copies": 2}}, {"letter": {"copies": 2.0, "text": "\u0061"}}),
+    (
+        {"sizes": [{"width": 1}, {"width": 2}]},
+        {"sizes": [{"width": "2.0", "unit": "cm"}, {"width": 1.0}]},
+    ),
+    (
+        {"value": {"b": [1e2], "a": {"d": "é", "c": 1}}},
+        {"value": {"a": {"c": 1, "d": "é"}, "b": [100.0]}},
+    ),
+    ({"value": [1, 0.0]}, {"value": [1.0, -0.0]}),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_the_same_call_in_another_spelling_is_the_same_call(
+    one: Any, other: Any, asker: CheckedClient, user: Any, settings: Any
+) -> None:
+    serve(settings, send, confirm=True)
+    state = state_of(asker, name="send", arguments=one)
+    call(CheckedClient(user=user), "send", arguments=one)
+    PendingCall.objects.get().decide(using="default", status="refused", reason="Never.")
+    # A no holds against each of its spellings, and in the form as well.
+    for params in ({}, {"inputResponses": YES, "requestState": state}):
+        assert "The reason: Never." in text_of(call(asker, "send", arguments=other, **params))
+    assert RUNS == []
+    PendingCall.objects.all().delete()
+    state = state_of(asker, name="send", arguments=one)
+    answer = {"inputResponses": YES, "requestState": state}
+    assert not call(asker, "send", arguments=other, **answer)["isError"]
+    assert RUNS == ["sent"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({}, {"count": 2}),
+        ({}, {"most": 0}),
+        ({}, {"note": "object"}),
+        ({"value": ["0"]}, {"value": 0}),
+        ({}, {"cost": "1.51"}),
+        ({}, {"cost": "15.0"}),
+        ({}, {"at": "2026-07-28T12:00:00.000001Z"}),
+        ({}, {"value": "None"}),
+        ({"word": "a"}, {"word": "b"}),
+        ({"letter": {"text": "a"}}, {"letter": {"text": "a", "copies": 2}}),
+        ({"letter": {"text": "a"}}, {"letter": {"text": "b"}}),
+        ({"sizes": [{"width": 1}]}, {"sizes": [{"width": 1, "unit": "m"}]}),
+    ],
+)
+def test_what_the_tool_would_receive_otherwise_is_another_call(
+    one: Any, other: Any, asker: CheckedClient, settings: Any
+) -> None:
+    serve(settings, send, confirm=True)
+    state = state_of(asker, name="send", arguments=one)
+    assert "another call" in refused(asker, state, name="send", arguments=other)
+
+
+def test_a_schema_by_hand_says_nothing_of_what_the_tool_receives(
+    asker: CheckedClient, settings: Any
+) -> None:
+    members = {"value": {}, "more": {"type": "integer", "default": 5}}
+    serve(settings, keep, confirm=True, input_schema={"type": "object", "properties": members})
+    state = state_of(asker, name="keep", arguments={"value": 1})
+    another = {"value": 1, "more": 5}
+    assert "another call" in refused(asker, state, name="keep", arguments=another)
+    same = {"value": 1, "more": 0}
+    answer = {"inputResponses": YES, "requestState": state}
+    assert not call(asker, "keep", arguments=same, **answer)["isError"]
+
+
+def test_a_string_that_stands_for_an_object_is_that_object(
+    asker: CheckedClient, settings: Any
+) -> None:
+    settings.MCP_BRIDGE = {"COERCE_STRINGIFIED": True}
+    serve(settings, send, confirm=True)
+    state = state_of(asker, name="send", arguments={"letter": {"text": "a"}})
+    answer = {"inputResponses": YES, "requestState": state}
+    arguments = {"letter": '{"text": "a", "copies": 1}'}
+    assert not call(asker, "send", arguments=arguments, **answer)["isError"]
+
+
+def test_a_tool_that_changes_its_arguments_asks_about_the_same_call(
+    asker: CheckedClient, settings: Any
+) -> None:
+    def change(context: Context, names: list[str]) -> str:
+        """Change what was given."""
+        names.append("more")
+        return elicit(context, "Which?", Letter).text
+
+    serve(settings, change)
+    params: dict[str, Any] = {"name": "change", "arguments": {"names": ["a"]}}
+    asked = call(asker, **params)
+    (key,) = asked["inputRequests"]
+    answer = {key: {"action": "accept", "content": {"text": "b"}}}
+    result = call(asker, requestState=asked["requestState"], inputResponses=answer, **params)
+    assert text_of(result) == "b"
+
+
+def elicits(context: Context) -> str:
+    """Ask a question, after a yes."""
+    return elicit(context, "Which?", Letter).text
+
+
+@pytest.mark.parametrize("how", ["form", "queue"])
+def test_a_yes_ends_with_its_time_though_the_tool_asks_on(
+    how: str, asker: CheckedClient, settings: Any, monkeypatch: Any
+) -> None:
+    serve(settings, elicits, confirm=True)
+    params: dict[str, Any] = {"name": "elicits", "arguments": {}}
+    state, now, agreed = state_of(asker, **params), time.time(), {}
+    if how == "form":
+        agreed = {"inputResponses": YES, "requestState": state}
+    else:
+        cancel = {"confirm": {"action": "cancel"}}
+        call(asker, inputResponses=cancel, requestState=state, **params)
+        PendingCall.objects.get().decide(using="default", status="approved")
+    asked = call(asker, **agreed, **params)
+    (key,) = asked["inputRequests"]
+    wrong = {key: {"action": "accept", "content": {"text": 1}}}
+    right = {key: {"action": "accept", "content": {"text": "done"}}}
+    with monkeypatch.context() as travel:
+        # Each question is young; the yes is not.
+        travel.setattr(signing.time, "time", lambda: now + 500)
+        again = call(asker, requestState=asked["requestState"], inputResponses=wrong, **params)
+        answered = {"requestState": again["requestState"], "inputResponses": right}
+        travel.setattr(signing.time, "time", lambda: now + 605)
+        assert "too old" in refused(asker, again["requestState"], inputResponses=right, **params)
+        travel.setattr(signing.time, "time", lambda: now + 595)
+        assert text_of(call(asker, **answered, **params)) == "done"
+
+
+@pytest.mark.requirement("mrtr.state-expiry")
 def test_a_state_ends_with_its_time(asker: CheckedClient, monkeypatch: Any) -> None:
     state, now = state_of(asker), time.time()
     with monkeypatch.context() as travel:
@@ -142,6 +319,7 @@ def test_nobody_else_has_use_of_a_state(asker: CheckedClient, settings: Any) -> 
     assert (nobody.response.status_code, RUNS) == (401, [])
 
 
+@pytest.mark.requirement("security.every-request")
 def test_who_may_no_longer_call_has_no_use_of_a_yes(user: Any, settings: Any) -> None:
     serve(settings, wipe, confirm=True, permissions="auth.add_group")
     user.user_permissions.add(Permission.objects.get(codename="add_group"))

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.db import connections
+from django.test import Client
 from rest_framework.authentication import BaseAuthentication
 
+from mcp_bridge.access.scopes import supported_scopes, tools_by_scope
 from mcp_bridge.models import Scope, ToolCallRecord
+from mcp_bridge.registry.registry import has_database
 from mcp_bridge.testing import MCPClient, MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
@@ -31,6 +36,16 @@ class Credential:
 
     resource: list[str] | None = field(default_factory=lambda: [RESOURCE])
     scope: str = "read"
+
+
+@dataclass
+class Granted:
+    """As allauth has one."""
+
+    resources: list[str]
+
+    def get_resources(self) -> list[str]:
+        return self.resources
 
 
 class Issued(BaseAuthentication):
@@ -81,6 +96,7 @@ def refusal(client: MCPClient, method: str = "tools/list", **params: Any) -> Any
 # Metadata (RFC 9728).
 
 
+@pytest.mark.requirement("auth.metadata", "auth.discovery")
 @pytest.mark.parametrize("path", [METADATA, f"{METADATA}/mcp"])
 def test_metadata_names_the_resource_as_it_is_set_whoever_asks(path: str, settings: Any) -> None:
     configure(settings, SCOPES={"read": "Read"}, SERVER_INFO={"title": "News"})
@@ -140,12 +156,14 @@ def test_where_clients_can_log_in_they_are_asked_to_although_a_tool_is_public(
 WHERE = {"realm": "site", "resource_metadata": "https://example.com" + METADATA + "/mcp"}
 
 
+@pytest.mark.requirement("auth.discovery", "auth.scope-401", "auth.statuses")
 def test_who_has_no_credential_is_told_where_to_get_one(settings: Any) -> None:
     assert refusal(CheckedClient()) == (401, WHERE)
     configure(settings, DEFAULT_SCOPES=["read", "write"])
     assert refusal(CheckedClient()) == (401, {**WHERE, "scope": "read write"})
 
 
+@pytest.mark.requirement("auth.invalid-401")
 def test_a_credential_that_does_not_hold_is_named_invalid() -> None:
     assert refusal(CheckedClient(token="other")) == (401, {**WHERE, "error": "invalid_token"})
 
@@ -168,6 +186,7 @@ def test_a_header_that_no_class_takes_is_401(sent: str) -> None:
     assert ToolCallRecord.objects.get().error_code == "unauthenticated"
 
 
+@pytest.mark.requirement("auth.no-query")
 def test_a_token_in_the_address_is_none() -> None:
     ISSUED["secret"] = Credential()
     assert refusal(CheckedClient(path="/mcp?access_token=secret")) == (401, WHERE)
@@ -187,6 +206,7 @@ class Wrapped:
     payload: dict[str, Any]
 
 
+@pytest.mark.requirement("auth.audience", "auth.no-others")
 @pytest.mark.parametrize(
     ("credential", "required", "status"),
     [
@@ -200,6 +220,9 @@ class Wrapped:
         (Credential(resource=["https://EXAMPLE.com/mcp"]), True, 401),
         (Credential(resource=["https://example.com/"]), True, 401),
         (Credential(resource=[f"{RESOURCE} https://other.example"]), True, 401),
+        (Granted(["https://other.example/mcp", RESOURCE]), True, 200),
+        (Granted(["https://other.example/mcp"]), False, 401),
+        (Granted([]), True, 401),
         (Claims(aud=RESOURCE), True, 200),
         (Claims(aud=["other", RESOURCE]), True, 200),
         (Claims(aud="https://example.com"), True, 401),
@@ -237,6 +260,7 @@ def test_the_user_of_any_class_must_be_active(user: Any) -> None:
 # Scopes.
 
 
+@pytest.mark.requirement("auth.statuses", "auth.scope-challenge")
 @pytest.mark.parametrize("revision", ERAS)
 def test_a_call_without_its_scopes_is_403_and_names_all_of_them(revision: str) -> None:
     client = client_with(Credential(scope="read write"), revision=revision)
@@ -251,7 +275,11 @@ def test_a_call_without_its_scopes_is_403_and_names_all_of_them(revision: str) -
             "resource_metadata": WHERE["resource_metadata"],
         },
     )
-    assert "was not granted delete" in client.response.json()["error"]["message"]
+    message = client.response.json()["error"]["message"]
+    assert message == (
+        "Nothing was run: take needs the scopes write delete, and the credential was not granted "
+        "delete. Its user can grant them by connecting anew."
+    )
     assert ToolCallRecord.objects.get().error_code == "insufficient_scope"
 
 
@@ -270,17 +298,19 @@ def test_scopes_are_read_from_claims_too(name: str, listed: bool) -> None:
     assert refusal(client, "tools/call", name="take", arguments={})[0] == 403
 
 
+@pytest.mark.requirement("auth.hierarchy")
 def test_a_scope_includes_others(settings: Any) -> None:
     scopes = {
         "read": "Read",
         "write": {"description": "Change", "includes": ["read"]},
         "all": {"description": "Everything", "includes": ["write", "delete", "all"]},
+        "audit": {"description": "Nothing besides"},
     }
     configure(settings, SCOPES=scopes)
     assert not client_with(Credential(scope="all")).call_tool("take", {"value": 1})["isError"]
-    assert refusal(
-        client_with(Credential(scope="write")), "tools/call", name="take", arguments={"value": 1}
-    )[0] == 403  # fmt: skip
+    for scope in ("write", "audit", "unknown"):
+        client = client_with(Credential(scope=scope))
+        assert refusal(client, "tools/call", name="take", arguments={"value": 1})[0] == 403
 
 
 def test_a_credential_without_scopes_of_its_kind_is_asked_for_none(user: Any) -> None:
@@ -293,6 +323,41 @@ def test_where_nobody_grants_scopes_the_tool_is_not_there(settings: Any) -> None
     assert client.list_tools() == []
     with pytest.raises(MCPError, match="Unknown tool: take"):
         client.call_tool("take", {"value": 1})
+
+
+@dataclass
+class Fixed(Credential):
+    """As a token that is made by hand: nobody can be asked for more."""
+
+    can_gain_scopes: bool = False
+
+
+def test_where_a_credential_can_gain_no_scopes_the_tool_is_not_there() -> None:
+    assert client_with(Fixed()).list_tools() == []
+    assert [tool["name"] for tool in client_with(Fixed(scope="write delete")).list_tools()]
+
+
+def test_a_scope_has_the_words_of_the_admin_or_the_settings_or_else_its_name(settings: Any) -> None:
+    scopes = {"read": "Read", "write": {"description": "Change", "includes": ["read"]}}
+    configure(settings, SCOPES=scopes, DEFAULT_SCOPES=["plain"])
+    Scope.objects.create(name="read", description="Look at articles")
+    assert supported_scopes() == {
+        "plain": "plain",
+        "write": "Change",
+        "delete": "delete",
+        "read": "Look at articles",
+    }
+    assert {scope: [tool.name for tool in tools] for scope, tools in tools_by_scope().items()} == {
+        "write": ["take"],
+        "delete": ["take"],
+    }
+
+
+def test_the_metadata_of_a_resource_have_no_slash_at_the_end(settings: Any) -> None:
+    configure(settings, RESOURCE="https://example.com/mcp/")
+    assert refusal(CheckedClient())[1]["resource_metadata"] == WHERE["resource_metadata"]
+    configure(settings, RESOURCE="https://example.com/")
+    assert refusal(CheckedClient())[1]["resource_metadata"] == "https://example.com" + METADATA
 
 
 def test_in_a_batch_the_model_reads_which_scopes_are_missing() -> None:
@@ -317,3 +382,40 @@ def test_an_administrator_adds_scopes_to_a_tool_and_words_to_a_scope(settings: A
     assert refusal(client, "tools/call", name="take", arguments={})[1]["scope"] == "read extra"
     assert refusal(CheckedClient(), "tools/list")[0] == 401
     assert MCPClient().http.get(METADATA).json()["scopes_supported"] == ["read", "extra"]
+
+
+class Nowhere:
+    """A router of a site on which the tables of the bridge are in no database."""
+
+    def db_for_write(self, model: Any, **hints: Any) -> str | None:
+        return "nowhere" if model._meta.app_label == "mcp_bridge" else None
+
+    db_for_read = db_for_write
+
+
+@pytest.fixture
+def unknown_database() -> Iterator[None]:
+    """A process asks once whether there is a database."""
+    has_database.cache_clear()
+    yield
+    has_database.cache_clear()
+
+
+def test_scopes_are_those_of_the_code_where_there_is_no_database(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, unknown_database: None
+) -> None:
+    Scope.objects.create(name="read", description="Look at articles")
+    assert MCPClient().http.get(METADATA).json()["scopes_supported"] == ["write", "delete", "read"]
+    dummy = {**connections.settings["default"], "ENGINE": "django.db.backends.dummy"}
+    monkeypatch.setitem(connections.settings, "nowhere", dummy)
+    settings.DATABASE_ROUTERS = [f"{__name__}.Nowhere"]
+    has_database.cache_clear()
+    assert MCPClient().http.get(METADATA).json()["scopes_supported"] == ["write", "delete"]
+
+
+def test_metadata_for_another_host_are_refused_without_a_page(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"RESOURCE": RESOURCE}
+    settings.MIDDLEWARE = []
+    response = Client().get(METADATA, headers={"Host": "evil.example"})
+    assert (response.status_code, response["Content-Type"]) == (400, "text/plain")
+    assert b"<" not in response.content

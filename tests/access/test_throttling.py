@@ -5,15 +5,22 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AnonymousUser
 from django.core.cache import cache, caches
+from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
+from rest_framework.throttling import UserRateThrottle
 
 from mcp_bridge.access import throttling
+from mcp_bridge.access.policy import context_for
 from mcp_bridge.access.throttling import ToolRateThrottle
+from mcp_bridge.audit import repeats
+from mcp_bridge.audit.repeats import refusals
 from mcp_bridge.features.rates import parse_rate
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.signals import tool_call_refused
@@ -53,6 +60,20 @@ class TimedHalf(Timed):
         return parse_rate("2/min")
 
 
+class Hourly(Timed):
+    """Another rate."""
+
+    def get_rate(self, tool: Any) -> Any:
+        return parse_rate("1/hour")
+
+
+class Silent(Timed):
+    """One that does not know when to retry."""
+
+    def wait(self) -> None:
+        return None
+
+
 class Mistaken(Timed):
     """A class with a programming error."""
 
@@ -76,7 +97,7 @@ def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(throttling, "_breakers", defaultdict(throttling.CircuitBreaker))
     cache.clear()
     throttling._local.clear()
-    throttling._refused.clear()
+    refusals.clear()
     CALLS.clear()
     yield
     cache.clear()
@@ -117,6 +138,7 @@ def allowed(client: MCPClient, tool: str = "write", most: int = 30) -> int:
     return most
 
 
+@pytest.mark.requirement("tools.rate")
 def test_over_the_limit_the_model_reads_when_to_retry(
     client: CheckedClient, limit: Callable[..., None]
 ) -> None:
@@ -235,6 +257,25 @@ def test_two_classes_count_each_by_itself(user: Any, limit: Callable[..., None])
     assert allowed(MCPClient(user=user)) == 2
 
 
+def test_of_two_classes_the_longer_wait_is_told(user: Any, limit: Callable[..., None]) -> None:
+    for names in (["Timed", "Hourly"], ["Hourly", "Timed"]):
+        cache.clear()
+        limit({"tools": "1/min"}, THROTTLE_CLASSES=[f"{__name__}.{name}" for name in names])
+        client = MCPClient(user=user)
+        assert allowed(client) == 1
+        assert "may be called 1 time an hour" in text_of(client.call_tool("write"))
+
+
+def test_a_class_that_does_not_know_when_to_retry_says_only_the_rate(
+    modern: CheckedClient, limit: Callable[..., None]
+) -> None:
+    limit({"tools": "2/min"}, THROTTLE_CLASSES=[f"{__name__}.Silent"])
+    assert allowed(modern) == 2
+    refused = modern.call_tool("write")
+    assert text_of(refused) == "Too many calls: write may be called 2 times a minute."
+    assert throttling.RETRY_KEY not in refused.get("_meta", {})
+
+
 @pytest.mark.parametrize("rule", ["open", "closed"])
 def test_an_error_of_the_class_lets_no_call_through(
     rule: str, modern: CheckedClient, limit: Callable[..., None], caplog: pytest.LogCaptureFixture
@@ -259,7 +300,9 @@ def flood(client: MCPClient, tool: str = "write", times: int = 6) -> int:
     return ToolCallRecord.objects.filter(error_code="throttled").count() - before
 
 
-def test_one_row_for_all_refusals_of_a_window(user: Any, limit: Callable[..., None]) -> None:
+def test_one_row_for_all_refusals_of_a_minute(
+    user: Any, limit: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     limit({"tools": "2/min"})
     client, other = MCPClient(user=user), MCPClient(user=get_user_model().objects.create_user("e"))
 
@@ -274,10 +317,12 @@ def test_one_row_for_all_refusals_of_a_window(user: Any, limit: Callable[..., No
     tool_call_refused.disconnect(receive)
     # The signal is sent for each.
     assert signals == ["throttled"] * 10
-    # Another tool, another caller and another window have a row of their own.
+    assert ToolCallRecord.objects.get(outcome="refused").times == 10
+    # Another tool, another caller and another minute have a row of their own.
     assert flood(client, "read") == 1
     assert flood(other) == 1
-    Clock.now += 60
+    later = repeats.monotonic() + 60
+    monkeypatch.setattr(repeats, "monotonic", lambda: later)
     assert flood(client) == 1
 
 
@@ -320,7 +365,41 @@ def test_a_rate_that_is_not_there_lets_no_call_through(
     assert CALLS == []
 
 
+def test_who_calls_is_the_user_or_the_credential_or_the_address(user: Any) -> None:
+    request = HttpRequest()
+    request.META["REMOTE_ADDR"] = "192.0.2.1"
+
+    def caller(user: Any, auth: Any = None, kind: Any = ToolRateThrottle) -> tuple[str, str]:
+        return kind().get_caller(replace(context_for(user), request=request, auth=auth))
+
+    assert caller(user) == caller(user, "key") == ("user", str(user.pk))
+    assert caller(AnonymousUser()) == ("address", "192.0.2.1")
+    of_key, by_key = (
+        caller(each, "key", kind)
+        for each, kind in (
+            (AnonymousUser(), ToolRateThrottle),
+            (user, throttling.CredentialRateThrottle),
+        )
+    )
+    assert of_key == by_key
+    assert (of_key[0], "key" in of_key[1]) == ("credential", False)
+    assert caller(AnonymousUser(), "another") != of_key
+    assert caller(user, None, throttling.CredentialRateThrottle) == ("user", str(user.pk))
+    assert ToolRateThrottle().get_ident(None) == "None"
+
+
+def test_a_throttle_of_drf_has_keys_of_its_own_here(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"THROTTLE_RATES": {"user": "2/min"}}
+    made: Any = throttling.make_throttle(UserRateThrottle)
+    assert made.cache_format == "mcp_throttle_%(scope)s_%(ident)s"
+    assert (made.num_requests, made.duration) == (2, 60)
+
+
 def test_a_credential_has_the_same_identity_in_every_request() -> None:
     nameless = type("Key", (), {})
-    assert throttling._identify(nameless()) == throttling._identify(nameless()) == "Key"
-    assert throttling._identify(Token(pk=5)) == "Token 5"
+    identify = throttling._identify
+    assert identify(nameless()) == identify(nameless()) != identify(type("Other", (), {})())
+    assert identify(Token(pk=5)) == identify(Token(pk=5)) != identify(Token(pk=6))
+    assert identify("secret") == identify("secret") != identify("other")
+    # A key may be the credential itself.
+    assert "secret" not in identify("secret") + identify(type("Key", (), {"pk": "secret"})())

@@ -26,6 +26,7 @@ from mcp_bridge.signals import tool_call_refused
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
+from mcp_bridge.tokens.models import Token
 from tests.access import test_throttling as tools
 from tests.access.test_throttling import CALLS, DRF, in_threads, write
 
@@ -36,7 +37,7 @@ class Refusing(BaseThrottle):
     """Refuses all, and does not know when to retry."""
 
     def allow_request(self, request: Any, view: Any) -> bool:
-        CALLS.append(f"{request.user} {view.request.path}")
+        CALLS.append(f"{request.user} {request.auth} {view.request.path}")
         return False
 
 
@@ -94,7 +95,13 @@ def test_a_site_class_gets_the_request_and_the_view(
     with pytest.raises(MCPError, match="Too many requests"):
         modern.list_tools()
     assert "Retry-After" not in modern.response
-    assert CALLS == ["ada /mcp"] * 2
+    assert CALLS == ["ada None /mcp"] * 2
+    CALLS.clear()
+    token, secret = Token.objects.issue(user=get_user_model().objects.get(), name="test")
+    for client in (MCPClient(token=secret), MCPClient()):
+        with pytest.raises(MCPError):
+            client.list_tools()
+    assert [f"ada {token} /mcp"] * 2 + ["AnonymousUser None /mcp"] * 2 == CALLS
     assert modern.http.get("/mcp/tools/list").status_code == 429
 
 
@@ -149,7 +156,17 @@ class WithGlobalCache(BaseThrottle):
         return bool(cache.add("mine", 1))
 
 
-@pytest.mark.parametrize("path", [f"{DRF}.UserRateThrottle", "Counting", "Own", "WithGlobalCache"])
+class WithBoth(UserRateThrottle):
+    """A class of DRF's kind that asks Django's cache beside its own."""
+
+    def get_cache_key(self, request: Any, view: Any) -> Any:
+        cache.get("mine")
+        return super().get_cache_key(request, view)
+
+
+@pytest.mark.parametrize(
+    "path", [f"{DRF}.UserRateThrottle", "Counting", "Own", "WithGlobalCache", "WithBoth"]
+)
 @pytest.mark.parametrize(
     "raised", [OSError, KeyError, TypeError, type("MemcacheError", (Exception,), {})]
 )
@@ -206,6 +223,26 @@ def test_an_error_of_the_class_lets_no_request_through(
             modern.call_tool("write")
     assert CALLS == []
     assert [record.levelname for record in caplog.records] == ["ERROR"] * 2
+
+
+def test_an_error_of_the_class_lets_no_request_through_without_the_cache_either(
+    modern: CheckedClient, limit: Callable[..., None], settings: Any
+) -> None:
+    settings.CACHES = {"default": {"BACKEND": f"{__name__}.DownCache"}}
+    UNANSWERED.append(ConnectionError("SECRET-MARKER"))
+    limit(THROTTLE_CLASSES=[f"{__name__}.MistakenOwn"])
+    for _ in range(2):
+        with pytest.raises(MCPError, match="-32603"):
+            modern.call_tool("write")
+    assert CALLS == []
+
+
+@pytest.mark.parametrize("rates", [{}, {"user": None}])
+def test_a_class_without_a_rate_refuses_nothing(
+    rates: Any, modern: CheckedClient, limit: Callable[..., None]
+) -> None:
+    limit(rates, THROTTLE_CLASSES=[f"{DRF}.UserRateThrottle"])
+    assert refused_after(modern) == 9
 
 
 def refused_after(client: MCPClient, most: int = 9) -> int:

@@ -19,6 +19,7 @@ from django.core.cache import cache
 from django.core.cache.backends.base import BaseCache
 
 from mcp_bridge.access import throttling
+from mcp_bridge.audit.repeats import refusals
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
@@ -56,7 +57,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(throttling, "_breakers", defaultdict(throttling.CircuitBreaker))
     monkeypatch.setattr(SocketCache, "asked", 0)
     throttling._local.clear()
-    throttling._refused.clear()
+    refusals.clear()
     # Paths of sockets are short.
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -134,8 +135,10 @@ def test_the_endpoint_is_open_or_unavailable(
 ) -> None:
     classes = (f"{DRF}.UserRateThrottle", TOOLS)
     limit("closed", *classes, rates={"user": "2/day"})
-    with pytest.raises(MCPError, match="cannot count requests just now"):
+    with pytest.raises(MCPError) as raised:
         modern.list_tools()
+    unavailable = "The server cannot count requests just now: try again later."
+    assert raised.value.error["message"] == unavailable
     assert (modern.response.status_code, modern.response["Retry-After"]) == (503, "1")
     # Uncounted, a request may not destroy, though the tool itself has no rate.
     limit("open", *classes, rates={"user": "2/day"}, destructive=True)
@@ -160,6 +163,25 @@ def test_a_cache_that_hangs_delays_one_call_and_is_logged_once(
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     assert record.getMessage() == "Calls cannot be counted: the cache does not answer"
+    assert record.exc_info
+
+
+@pytest.mark.usefixtures("place")
+def test_while_one_request_asks_the_cache_again_no_other_waits_for_it() -> None:
+    throttle = throttling.ToolRateThrottle()
+    throttle.cache = SocketCache("socket", {})
+    found: list[bool | None] = []
+
+    def ask() -> bool:
+        found.append(throttling.count_or_none(throttle, lambda: True))
+        return True
+
+    assert throttling.count_or_none(throttle, lambda: throttle.cache.incr("key") > 0) is None
+    assert throttling.count_or_none(throttle, ask) is None
+    time.sleep(throttling.PAUSE)
+    assert throttling.count_or_none(throttle, ask) is True
+    assert throttling.count_or_none(throttle, ask) is True
+    assert found == [None, True]
 
 
 @contextmanager
@@ -198,7 +220,7 @@ def test_a_redis_that_is_stopped_continues_and_dies(
         # What it counted before it was stopped, and what reached it when it went on.
         assert allowed(modern, most=50) <= 20
     throttling._local.clear()
-    throttling._refused.clear()
+    refusals.clear()
     assert allowed(modern, most=1) == 1
 
 

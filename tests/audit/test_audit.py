@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from mcp_bridge.access import throttling
+from mcp_bridge.audit.repeats import refusals
 from mcp_bridge.calls.outcomes import ErrorCode
 from mcp_bridge.checks.settings import check_settings
 from mcp_bridge.models import ToolCallRecord
@@ -116,13 +116,13 @@ def test_a_request_without_a_credential_is_on_record(
     secret: str | None, asynchronous: bool, settings: Any
 ) -> None:
     serve(settings, look, asynchronous=asynchronous)
-    throttling._refused.clear()
+    refusals.clear()
     client = CheckedClient(token=secret)
     body = client.message("tools/call", name="look")
     assert client.send(dumps(body), client.mirrored(body)).status_code == 401
     found = record()
     assert (found.outcome, found.error_code, found.tool) == ("refused", "unauthenticated", "look")
-    throttling._refused.clear()
+    refusals.clear()
     settings.MCP_BRIDGE = {"AUDIT": {"UNAUTHENTICATED": False}}
     assert client.send(dumps(body), client.mirrored(body)).status_code == 401
     assert record() == found
@@ -131,7 +131,7 @@ def test_a_request_without_a_credential_is_on_record(
 def test_a_client_that_goes_on_without_a_credential_is_on_record_once_a_minute(
     settings: Any,
 ) -> None:
-    throttling._refused.clear()
+    refusals.clear()
     serve(settings, look)
     heard: list[str] = []
 
@@ -142,12 +142,14 @@ def test_a_client_that_goes_on_without_a_credential_is_on_record_once_a_minute(
     try:
         for secret in (None, "mcp_wrong", "mcp_other", None, "mcp_wrong"):
             client = CheckedClient(token=secret)
-            body = client.message("tools/list")
-            for _ in range(3):
+            client.headers["User-Agent"] = f"agent of {secret}"
+            for name in ("one", "two", "three"):
+                body = client.message("tools/call", name=name)
                 assert client.send(dumps(body), client.mirrored(body)).status_code == 401
     finally:
         tool_call_refused.disconnect(hear)
-    assert ToolCallRecord.objects.count() == 3
+    # Nothing that it changes of itself makes another row.
+    assert (record().times, record().error_code) == (15, "unauthenticated")
     assert heard == ["unauthenticated"] * 15
 
 
@@ -233,7 +235,7 @@ def test_each_receiver_is_told_whatever_another_one_raises(
     signal: Any, modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also where the one has no name, of which Django's own signals know nothing to say."""
-    throttling._refused.clear()
+    refusals.clear()
     serve(settings, look)
     heard: list[Any] = []
     partly, failing = partial(setattr, "x"), Heard()

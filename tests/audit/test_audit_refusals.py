@@ -11,9 +11,9 @@ import pytest
 from django.core.cache import cache
 from django.db import connection
 
-from mcp_bridge.access import throttling
 from mcp_bridge.access.policy import AccessPolicy
 from mcp_bridge.audit import recorder
+from mcp_bridge.audit.repeats import refusals
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.registry.registry import has_database
 from mcp_bridge.testing import MCPClient, MCPError, text_of
@@ -150,7 +150,7 @@ def test_the_client_is_what_it_says_of_itself_or_its_user_agent(
 
 def test_who_has_no_credential_is_told_by_address_and_agent(serving: Callable[..., None]) -> None:
     serving()
-    throttling._refused.clear()
+    refusals.clear()
     client = CheckedClient(token="mcp_wrong")
     client.headers["User-Agent"] = AGENT
     assert attempt(client)["code"] == 401
@@ -246,3 +246,26 @@ def test_an_encoded_name_is_on_record_as_it_reads(user: Any) -> None:
     headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call"}
     response = client.send(dumps(message), {**headers, "Mcp-Name": encoded})
     assert (response.status_code, record().tool) == (401, "größe")
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+def test_no_text_of_a_client_breaks_a_line_or_turns_it_round(
+    asynchronous: bool, user: Any, serving: Callable[..., None]
+) -> None:
+    serving(asynchronous)
+    evil = "look\n2026-11-23 ok\r\x1b[31m\u202etxt.exe\u2066\u200b\x85\u2028\0end"
+    shown = "look\ufffd2026-11-23 ok\ufffd\ufffd[31m\ufffdtxt.exe" + "\ufffd" * 5 + "end"
+    for revision in ("2026-07-28", "2025-11-25"):
+        refusals.clear()
+        client = CheckedClient(user=user, revision=revision)
+        client.headers["User-Agent"] = "agent\x85\x9b"
+        info = {"io.modelcontextprotocol/clientInfo": {"name": evil, "version": evil}}
+        modern = {"_meta": info} if revision == "2026-07-28" else {}
+        attempt(client, evil, **modern)
+        found = newest()
+        assert (found.error_code, found.tool) == ("unknown_tool", shown)
+        assert found.client_name == (shown if modern else "agent\ufffd\ufffd")
+    with connection.cursor() as cursor:
+        cursor.execute(f'SELECT * FROM "{ToolCallRecord._meta.db_table}"')
+        texts = [each for row in cursor.fetchall() for each in row if isinstance(each, str)]
+    assert all(each.isprintable() for each in texts)

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 from django.db import connections, transaction
+from django.test.utils import CaptureQueriesContext
 
 from mcp_bridge import Context
-from mcp_bridge.audit.rows import flush
-from mcp_bridge.audit.writer import LIMIT
+from mcp_bridge.audit.rows import flush, writer
+from mcp_bridge.audit.writer import IDLE, LIMIT
 from mcp_bridge.conf import Audit
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.server.calls import call
@@ -24,8 +26,9 @@ from mcp_bridge.testing import MCPError
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from tests.support.processes import run_python
-from tests.support.recording import look
+from tests.support.recording import look, write
 from tests.support.serving import served
+from tests.support.values import dumps
 
 TABLE = ToolCallRecord._meta.db_table
 
@@ -80,7 +83,7 @@ def lost(caplog: pytest.LogCaptureFixture) -> Callable[[], int]:
 
     def count() -> int:
         errors = [each for each in caplog.records if each.name == "mcp_bridge.audit"]
-        assert {each.levelno for each in errors} <= {logging.ERROR}
+        assert {each.levelno for each in errors} <= {logging.ERROR, logging.WARNING}
         return sum("is lost" in each.getMessage() for each in errors)
 
     return count
@@ -108,6 +111,20 @@ def looks(settings: Any, count: int, **options: Any) -> Callable[[], None]:
     return make
 
 
+@contextmanager
+def one_bad_record_of_ten(database: Path, settings: Any, failure: str) -> Iterator[None]:
+    """Ten calls are made, and the database takes all records but one for as long as this lasts."""
+    settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "full"}}
+    with closing(sqlite3.connect(database)) as other:
+        other.execute(
+            f"CREATE TRIGGER failing BEFORE INSERT ON {TABLE} WHEN NEW.arguments LIKE '%\"3%' "
+            f"BEGIN SELECT {failure}; END"
+        )
+        looks(settings, 10)()
+        yield
+        other.execute("DROP TRIGGER failing")
+
+
 def commits(database: Path) -> int:
     """How often a file of SQLite was changed (its file change counter)."""
     return int.from_bytes(database.read_bytes()[24:28], "big")
@@ -126,9 +143,13 @@ def test_many_calls_take_few_commits_and_are_all_on_record(database: Path, setti
 
 
 def test_a_record_is_written_soon_though_no_other_follows(database: Path, settings: Any) -> None:
-    looks(settings, 1)()
-    assert not ToolCallRecord.objects.exists()
-    until = time.monotonic() + 10
+    make = looks(settings, 1)
+    with CaptureQueriesContext(connections["apart"]) as asked:
+        make()
+    # Not by its caller, who may be so slow that it is written by now.
+    assert asked.captured_queries == []
+    # Nor because the thread ends when there is nothing more to do.
+    until = time.monotonic() + IDLE / 2
     while not ToolCallRecord.objects.exists() and time.monotonic() < until:
         time.sleep(0.05)
     assert ToolCallRecord.objects.get().outcome == "succeeded"
@@ -172,14 +193,8 @@ def test_a_client_of_tests_sees_the_record_of_each_call(
 def test_a_record_that_the_database_refuses_takes_no_other_with_it(
     database: Path, settings: Any, lost: Callable[[], int]
 ) -> None:
-    settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "full"}}
-    with closing(sqlite3.connect(database)) as other:
-        other.execute(
-            f"CREATE TRIGGER refusing BEFORE INSERT ON {TABLE} WHEN NEW.arguments LIKE '%\"3%' "
-            "BEGIN SELECT RAISE(ABORT, 'not this one'); END"
-        )
-    looks(settings, 10)()
-    flush()
+    with one_bad_record_of_ten(database, settings, "RAISE(ABORT, 'not this one')"):
+        flush()
     assert (ToolCallRecord.objects.count(), lost()) == (9, 1)
 
 
@@ -194,19 +209,43 @@ def test_a_lock_that_is_held_for_a_while_loses_nothing(
     assert (ToolCallRecord.objects.count(), lost()) == (5, 0)
 
 
-def test_what_a_lock_keeps_out_for_good_is_reported_as_lost(
-    database: Path, settings: Any, lost: Callable[[], int]
+def test_what_a_lock_keeps_out_is_written_when_it_ends(
+    database: Path, settings: Any, lost: Callable[[], int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    make = looks(settings, 3)
+    make = looks(settings, 300)
     with locked(database):
-        make()
-        flush()
+        for _ in range(4):
+            make()
+            began = time.monotonic()
+            # Asks once more, and waits no longer.
+            flush()
+            assert time.monotonic() - began < 5
+        assert not ToolCallRecord.objects.exists()
+        # For as long as it takes, until each is tried alone.
+        assert writer._attempts >= 4
     make()
     flush()
-    assert (ToolCallRecord.objects.count(), lost()) == (3, 3)
+    rows = list(ToolCallRecord.objects.order_by("started_at"))
+    assert (len(rows), lost()) == (1500, 0)
+    said = [each.getMessage() for each in caplog.records if each.name == "mcp_bridge.audit"]
+    assert len(said) == 2
+    assert "records of calls wait: the database takes none just now" in said[0]
+    assert said[1] == "The records of calls that have waited are written"
 
 
-def test_where_no_more_can_wait_the_caller_writes(
+def test_a_bad_record_does_not_keep_others_from_a_database_that_was_away(
+    database: Path, settings: Any, lost: Callable[[], int]
+) -> None:
+    # Fails as a lock does, and for good.
+    with one_bad_record_of_ten(database, settings, "abs(-9223372036854775807 - 1)"):
+        for _ in range(8):
+            flush()
+        assert (ToolCallRecord.objects.count(), lost()) == (9, 0)
+    flush()
+    assert (ToolCallRecord.objects.count(), lost()) == (10, 0)
+
+
+def test_no_caller_waits_however_many_records_do(
     database: Path, settings: Any, lost: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The connections of other threads are new ones.
@@ -217,17 +256,131 @@ def test_where_no_more_can_wait_the_caller_writes(
 
     def work() -> None:
         make()
-        connections["apart"].close()
+        connections.close_all()
 
     with ThreadPoolExecutor(1) as pool, locked(database) as other:
-        calling = pool.submit(work)
-        with pytest.raises(TimeoutError):
-            # Its own connection waits for the lock.
-            calling.result(3)
+        pool.submit(work).result(30)
         other.execute("COMMIT")
-        calling.result(60)
     flush()
     assert (ToolCallRecord.objects.count(), lost()) == (count, 0)
+
+
+def test_what_cannot_be_kept_is_lost_and_logged(
+    database: Path, settings: Any, lost: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("writer", "rows"):
+        monkeypatch.setattr(f"mcp_bridge.audit.{name}.KEPT", 10)
+    make = looks(settings, 40)
+    with locked(database):
+        make()
+        flush()
+        make()
+    flush()
+    assert ToolCallRecord.objects.count() + lost() == 80
+    assert 10 <= ToolCallRecord.objects.count() <= 20
+
+
+@pytest.mark.parametrize("required", [False, True])
+@pytest.mark.parametrize("then", ["done", "refuse"])
+def test_a_tool_that_acts_while_records_are_locked_out_is_on_record_after_it(
+    then: str,
+    required: bool,
+    database: Path,
+    modern: CheckedClient,
+    settings: Any,
+    lost: Callable[[], int],
+) -> None:
+    settings.MCP_BRIDGE = {"AUDIT": {"REQUIRED": required}}
+    serve(settings, write)
+    with locked(database):
+        result = modern.call_tool("write", {"then": then})
+        assert result["isError"] is (required or then == "refuse")
+        assert Group.objects.filter(name="written").exists() is (not required and then == "done")
+    flush()
+    if required:
+        expected = ("refused", "unrecorded", None)
+    elif then == "done":
+        expected = ("succeeded", "", modern.response.json())
+    else:
+        expected = ("failed", "tool_error", modern.response.json())
+    found = ToolCallRecord.objects.get()
+    assert (found.outcome, found.error_code) == expected[:2]
+    assert (found.result_bytes is None) is required
+    assert lost() == 0
+
+
+def test_the_end_of_a_call_that_is_locked_out_is_written_later(
+    database: Path, modern: CheckedClient, settings: Any, lost: Callable[[], int]
+) -> None:
+    def act() -> str:
+        """Act while somebody else takes the lock."""
+        other.execute("BEGIN IMMEDIATE")
+        return "done"
+
+    serve(settings, act)
+    with closing(sqlite3.connect(database, isolation_level=None, check_same_thread=False)) as other:
+        assert modern.call_tool("act")["isError"] is False
+        assert ToolCallRecord.objects.get().outcome == "started"
+        other.execute("COMMIT")
+    flush()
+    assert (ToolCallRecord.objects.get().outcome, lost()) == ("succeeded", 0)
+
+
+def test_refusals_are_counted_together(
+    database: Path, settings: Any, lost: Callable[[], int]
+) -> None:
+    serve(settings, look, read_only=True)
+    clients = [CheckedClient() for _ in range(4)]
+
+    def attempt(client: CheckedClient) -> None:
+        for number in range(50):
+            message = client.message("tools/call", name=f"made up {number}")
+            client.send(dumps(message), client.mirrored(message))
+            time.sleep(number / 5000)
+        connections.close_all()
+
+    with ThreadPoolExecutor(4) as pool, locked(database) as other:
+        attempts = [pool.submit(attempt, client) for client in clients]
+        time.sleep(0.4)
+        other.execute("COMMIT")
+        for each in attempts:
+            each.result(30)
+    flush()
+    found = ToolCallRecord.objects.get()
+    assert (found.error_code, found.times, lost()) == ("unauthenticated", 200, 0)
+
+
+ENDING = """
+import os, sqlite3, sys, threading, time
+import django
+django.setup()
+from django.db import connection
+from mcp_bridge.models import ToolCallRecord
+from tests.support.recording import call_in_script
+
+connection.settings_dict["OPTIONS"]["timeout"] = 0.2
+from django.db import connections
+connections.settings["default"]["OPTIONS"]["timeout"] = 0.2
+with connection.schema_editor() as editor:
+    editor.create_model(ToolCallRecord)
+connection.close()
+place = os.environ["SERVED_DATABASE"]
+other = sqlite3.connect(place, isolation_level=None, check_same_thread=False)
+other.execute("BEGIN IMMEDIATE")
+threading.Timer(float(sys.argv[1]), other.execute, ["COMMIT"]).start()
+call_in_script(5)
+"""
+
+
+def test_a_script_that_ends_while_the_database_is_locked_leaves_its_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "locked.sqlite3"
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "tests.processes.served_settings")
+    monkeypatch.setenv("SERVED_DATABASE", str(place))
+    run_python("-c", ENDING, "2")
+    with closing(sqlite3.connect(place)) as other:
+        assert other.execute(f"SELECT count(*) FROM {TABLE}").fetchone() == (5,)
 
 
 FORKING = """
@@ -235,33 +388,23 @@ import os, sys, warnings
 import django
 django.setup()
 from django.db import connection
-from mcp_bridge import Context
 from mcp_bridge.audit.rows import flush
-from mcp_bridge.features import Tool
 from mcp_bridge.models import ToolCallRecord
-from mcp_bridge.protocol.content import CallToolResult
-from mcp_bridge.server.calls import call
+from tests.support.recording import call_in_script
 
 warnings.simplefilter("ignore", DeprecationWarning)
 with connection.schema_editor() as editor:
     editor.create_model(ToolCallRecord)
-tool = Tool(
-    name="look", description="", input_schema={"type": "object"}, check=dict,
-    invoke=lambda call: 1, encode=lambda value: CallToolResult.error("no"),
-    annotations={"readOnlyHint": True},
-)
-for _ in range(5):
-    call(tool, {}, Context(user=None))
+call_in_script(5)
 connection.close()
 children = []
 for _ in range(3):
     child = os.fork()
     if not child:
-        for _ in range(7):
-            call(tool, {}, Context(user=None))
+        call_in_script(7)
         sys.exit()
     children.append(child)
-    call(tool, {}, Context(user=None))
+    call_in_script(1)
 assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
 flush()
 print(ToolCallRecord.objects.count())

@@ -215,6 +215,7 @@ TARGETS = [
 ]
 
 
+@pytest.mark.requirement("elicit.no-claims")
 @pytest.mark.parametrize(("function", "target"), TARGETS)
 @pytest.mark.parametrize("sent", [None, {"request": {"user": "root"}}])
 def test_nobody_sends_the_context(
@@ -282,6 +283,7 @@ def test_hints_hold_besides_a_schema_given_by_hand(
     assert modern.call_tool("take", {"value": sent})["isError"] is refused
 
 
+@pytest.mark.requirement("schema.valid")
 @pytest.mark.parametrize(
     "schema",
     [{"type": "objekt"}, {"properties": []}, {"required": "a"}, {"type": "object", "minimum": "1"}],
@@ -293,6 +295,7 @@ def test_an_invalid_schema_is_left_out_and_reported(schema: Any, settings: Any) 
     assert message.startswith("take (tests/support/serving.py:")
 
 
+@pytest.mark.requirement("tools.input-schema")
 @pytest.mark.parametrize("schema", [{"type": "array"}, {"type": ["object", "null"]}, {}])
 def test_a_schema_whose_root_is_no_object_is_left_out_and_reported(
     schema: Any, settings: Any

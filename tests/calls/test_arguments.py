@@ -43,7 +43,7 @@ RECEIVED: list[Any] = [
     (float, 1.5, 1.5),
     (bool, True, True),
     (str, "", ""),
-    (str, "\x00", "\x00"),
+    (str, "\\u0000", "\\u0000"),
     (None, None, None),
     (Any, {"a": [1, None]}, {"a": [1, None]}),
     (int | None, None, None),
@@ -168,6 +168,7 @@ def test_datetime_keeps_its_zone(modern: CheckedClient, settings: Any) -> None:
     assert text_of(modern.call_tool("when", sent)) == "2024-01-02T03:04:05+02:00 2:00:00"
 
 
+@pytest.mark.requirement("tools.inputs-validated")
 @pytest.mark.parametrize(
     ("hint", "sent"),
     [
@@ -205,11 +206,13 @@ def test_nothing_is_converted_that_the_schema_does_not_allow(
     assert all(path.startswith("/value") for path, _ in errors)
 
 
+@pytest.mark.requirement("tools.input-errors")
 def test_refused_arguments_are_a_tool_result_in_every_revision(client: CheckedClient) -> None:
     assert errors_of(client.call_tool("add", {"a": "5"})) == [("/a", "int_type")]
     assert client.response.status_code == 200
 
 
+@pytest.mark.requirement("tools.inputs-validated")
 def test_refused_arguments_run_nothing(modern: CheckedClient) -> None:
     site.CALLS.clear()
     modern.call_tool("add", {"a": 1, "b": True})

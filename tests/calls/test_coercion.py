@@ -11,7 +11,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from mcp_bridge import ToolError
-from mcp_bridge.calls.arguments import Decoding
+from mcp_bridge.calls.coercion import Decoding
 from mcp_bridge.checks.settings import check_settings
 from mcp_bridge.schemas.walk import SchemaDocument
 from mcp_bridge.testing import text_of

@@ -4,13 +4,15 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import Group
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
+from django.db import connections
 from django.http import Http404
 from django.test import AsyncClient
 from django.utils import translation
@@ -19,9 +21,12 @@ from modernrpc.exceptions import RPCException, RPCInvalidParams
 from rest_framework import exceptions as drf
 
 from mcp_bridge import ToolError
+from mcp_bridge.features import Context
+from mcp_bridge.server.calls import acall
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
+from tests.support.serving import served
 from tests.support.values import label
 
 MARKER = "SECRET-MARKER"
@@ -112,6 +117,7 @@ UNEXPECTED = [
 ]
 
 
+@pytest.mark.requirement("tools.outputs-sanitised")
 @pytest.mark.parametrize("exception", UNEXPECTED, ids=lambda each: type(each).__name__)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("debug", [False, True], ids=["", "DEBUG"])
@@ -147,6 +153,61 @@ def test_coroutine_function_fails_no_differently(
     assert "SECRET" not in modern.response.content.decode()
 
 
+class GoneError(BaseException):
+    """No Exception, and none of Python's own."""
+
+
+@pytest.mark.parametrize(
+    "exception",
+    [GeneratorExit(MARKER), GoneError(MARKER), BaseExceptionGroup("more", [GoneError(MARKER)])],
+    ids=lambda each: type(each).__name__,
+)
+def test_nothing_that_a_coroutine_raises_ends_its_request(
+    exception: BaseException, settings: Any
+) -> None:
+    async def fail() -> None:
+        raise exception
+
+    async def fail_between() -> AsyncIterator[int]:
+        yield 1
+        raise exception
+
+    for function in (fail, fail_between):
+        serve(settings, function, asynchronous=True, public=True)
+        assert reference_in(text_of(CheckedClient().call_tool(function.__name__)))
+
+
+class Never:
+    """Waits without an end, and without an event loop."""
+
+    def __await__(self) -> Iterator[None]:
+        yield
+
+
+def test_a_call_that_python_closes_has_not_failed(settings: Any) -> None:
+    """As it does with what still waits when an event loop has ended."""
+    raised: list[BaseException] = []
+
+    async def wait() -> None:
+        try:
+            await Never()
+        except BaseException as exit_:
+            raised.append(exit_)
+            raise
+
+    async def main() -> None:
+        work = acall(served("wait"), {}, Context(user=None))
+        while work.send(None) is not None:
+            await asyncio.sleep(0.01)
+        # It would raise RuntimeError for a coroutine that goes on.
+        work.close()
+
+    settings.MCP_BRIDGE = {"AUDIT": None}
+    serve(settings, wait, public=True, read_only=True)
+    asyncio.run(main())
+    assert [*map(type, raised)] == [GeneratorExit]
+
+
 def next_of_nothing() -> int:
     return next(iter([]))
 
@@ -177,6 +238,44 @@ def test_stop_iteration_does_not_hold_an_asynchronous_request(function: Any, set
 
     answer = async_to_sync(post)().json()
     assert reference_in(text_of(answer["result"]))
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+@pytest.mark.parametrize("is_coroutine", [False, True], ids=["function", "coroutine"])
+def test_nothing_that_a_tool_raises_ends_the_thread_of_its_request(
+    kind: type[BaseException], is_coroutine: bool, settings: Any
+) -> None:
+    async def afail() -> None:
+        raise kind(MARKER)
+
+    settings.MCP_BRIDGE = {"AUDIT": None}
+    fail = afail if is_coroutine else raising(kind(MARKER))
+    serve(settings, fail, public=True, read_only=True)
+
+    def call() -> Any:
+        try:
+            return CheckedClient().call_tool(fail.__name__)
+        finally:
+            connections.close_all()
+
+    # A server with threads would end its process, and with it the calls of everybody else.
+    with ThreadPoolExecutor(1) as pool:
+        assert reference_in(text_of(pool.submit(call).result(timeout=5)))
+
+
+def test_a_coroutine_that_interrupts_does_not_end_its_event_loop(settings: Any) -> None:
+    async def fail() -> None:
+        raise KeyboardInterrupt(MARKER)
+
+    settings.MCP_BRIDGE = {"AUDIT": None}
+    serve(settings, fail, public=True, read_only=True, asynchronous=True)
+    assert reference_in(text_of(CheckedClient().call_tool("fail")))
+
+
+def test_who_stops_a_command_stops_a_tool_that_it_runs(settings: Any) -> None:
+    serve(settings, raising(KeyboardInterrupt()), public=True, read_only=True)
+    with pytest.raises(KeyboardInterrupt):
+        CheckedClient().call_tool("fail")
 
 
 def test_every_failure_has_a_reference_of_its_own(modern: CheckedClient) -> None:

@@ -29,7 +29,7 @@ from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from tests.support.serving import giving, messages, names, served
-from tests.support.values import label
+from tests.support.values import UNREADABLE, label
 
 DATA = b"\xfb\xff\xfe\x00"
 ENCODED = "+//+AA=="
@@ -134,6 +134,8 @@ FILES: list[Any] = [
     ),
     (File, ContentFile(b"x"), [resource("result-1.bin", "application/octet-stream", blob="eA==")]),
     (Any, ContentFile(DATA, "a.png"), [image()]),
+    # A name in bytes that are no UTF-8, as Python reads it from a file system.
+    (File, ContentFile(b"x", "caf\udce9.txt"), [resource("caf%3F.txt", "text/plain", text="x")]),
     (SimpleUploadedFile, SimpleUploadedFile("a", DATA, "image/gif"), [image(kind="image/gif")]),
     (
         HttpResponse,
@@ -172,6 +174,17 @@ def test_a_file_response_is_the_file_it_would_send(
     assert block["resource"]["mimeType"] == "application/pdf"
     assert base64.b64decode(block["resource"]["blob"]) == b"x" * 9000
     assert sent.file_to_stream.closed
+
+
+@pytest.mark.parametrize("named", UNREADABLE)
+def test_a_response_whose_file_name_cannot_be_read_has_none(
+    named: str, modern: CheckedClient, settings: Any
+) -> None:
+    sent = HttpResponse(
+        DATA, "application/pdf", headers={"Content-Disposition": f"attachment; {named}"}
+    )
+    content = content_of(modern, settings, giving(HttpResponse, sent))
+    assert content == [resource("result-1.pdf", "application/pdf", blob=ENCODED)]
 
 
 async def chunks() -> AsyncIterator[bytes]:

@@ -20,6 +20,7 @@ A_SCHEMA = {
 }
 
 
+@pytest.mark.requirement("tools.output-schema")
 @pytest.mark.parametrize(("code", "kept"), [("a@b", True), ("b@a", False)])
 def test_output_schema_given_by_hand_is_enforced(
     code: str, kept: bool, client: CheckedClient
@@ -36,6 +37,7 @@ def test_output_schema_given_by_hand_is_sent_verbatim(modern: CheckedClient) -> 
     assert tool["outputSchema"] == A_SCHEMA
 
 
+@pytest.mark.requirement("tools.output-schema")
 @pytest.mark.parametrize("value", [TextContent("words"), CallToolResult(), [], None, {"a": 1}])
 def test_an_output_schema_promises_a_structured_result(
     value: Any, modern: CheckedClient, settings: Any

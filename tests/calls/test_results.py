@@ -153,6 +153,7 @@ def test_functions_of_both_kinds_work_under_both_views(
     assert modern.call_tool("give")["structuredContent"] == {"result": 1}
 
 
+@pytest.mark.requirement("tools.text-too", "initialize.version-kept")
 def test_structure_is_sent_where_the_revision_has_it(client: CheckedClient) -> None:
     result = client.call_tool("add", {"a": 1})
     assert text_of(result) == "2"
@@ -162,6 +163,7 @@ def test_structure_is_sent_where_the_revision_has_it(client: CheckedClient) -> N
         assert "structuredContent" not in result
 
 
+@pytest.mark.requirement("result.type", "initialize.version-kept")
 def test_modern_members_never_reach_a_legacy_client(client: CheckedClient) -> None:
     result = client.call_tool("add", {"a": 1})
     allowed = {"content", "structuredContent", "isError"}
@@ -191,6 +193,7 @@ RUBBISH = [
 ]
 
 
+@pytest.mark.requirement("legacy.structured")
 @pytest.mark.parametrize(("hint", "value"), RUBBISH, ids=[str(n) for n in range(len(RUBBISH))])
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
 def test_what_no_client_can_read_is_a_failure_of_the_tool(

@@ -202,6 +202,7 @@ class Name(BaseModel):
     name: str
 
 
+@pytest.mark.requirement("mrtr.no-retry")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("read_only", [False, True], ids=["", "read_only"])

@@ -194,6 +194,7 @@ def test_e004_says_once_that_a_text_is_no_list(settings: Any) -> None:
     assert ids() == ["E004"]
 
 
+@pytest.mark.requirement("tools.names")
 @pytest.mark.parametrize("name", ["find.ä", "a b", "a/b", "x" * 65, "a:b"])
 def test_e005_illegal_name(name: str, settings: Any) -> None:
     server = RpcServer()

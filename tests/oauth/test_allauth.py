@@ -209,11 +209,9 @@ def test_only_a_token_for_the_endpoint_opens_it(site: Site) -> None:
         challenge = response.headers["WWW-Authenticate"]
         assert challenge.startswith('Bearer realm="mcp", ')
         assert 'error="invalid_token"' in challenge
-        assert site.records()[0] == {
-            "outcome": "refused",
-            "error_code": "unauthenticated",
-            "credential": "",
-        }
+        # Those of a minute are one row.
+        refused = {"outcome": "refused", "error_code": "unauthenticated", "credential": ""}
+        assert refused in site.records()
     assert 'error="' not in call(site).headers["WWW-Authenticate"]
 
 

@@ -29,6 +29,7 @@ def oauth(user: Any) -> OAuthClient:
     return OAuthClient(user)
 
 
+@pytest.mark.requirement("as.iss", "auth.storage")
 def test_a_user_lets_a_client_in(oauth: OAuthClient, user: Any) -> None:
     answer = answered(oauth.decide(oauth.ask()))
     assert answer.keys() == {"code", "state", "iss"}
@@ -56,6 +57,7 @@ def test_a_denial_names_the_issuer(oauth: OAuthClient) -> None:
     assert not Grant.objects.exists()
 
 
+@pytest.mark.requirement("as.iss", "auth.statuses")
 @pytest.mark.parametrize(
     ("changed", "error"),
     [
@@ -98,6 +100,7 @@ def test_a_foreign_resource_is_refused_beside_the_right_one(oauth: OAuthClient) 
     assert answer["error"] == "invalid_target"
 
 
+@pytest.mark.requirement("as.redirect-exact", "as.redirect-trusted", "auth.statuses")
 @pytest.mark.parametrize(
     "changed", [{"client_id": "nobody"}, {"redirect_uri": "https://evil.example/cb"}]
 )
@@ -148,6 +151,7 @@ def test_a_client_that_names_no_scope_gets_the_default(oauth: OAuthClient) -> No
     assert oauth.log_in(scope=None)["scope"] == "mcp"
 
 
+@pytest.mark.requirement("as.pkce")
 def test_proof_of_possession_of_the_code_is_needed(oauth: OAuthClient) -> None:
     code = answered(oauth.decide(oauth.ask()))["code"]
     for verifier in (None, "a" * 64):
@@ -155,6 +159,7 @@ def test_proof_of_possession_of_the_code_is_needed(oauth: OAuthClient) -> None:
         assert (refused.status_code, "access_token" in refused.json()) == (400, False)
 
 
+@pytest.mark.requirement("as.pkce")
 def test_a_challenge_in_plain_text_gives_no_code(oauth: OAuthClient) -> None:
     plain = {"code_challenge": oauth.verifier, "code_challenge_method": "plain"}
     answer = oauth.ask(**plain)
@@ -170,6 +175,7 @@ def test_a_code_works_once(oauth: OAuthClient) -> None:
     assert oauth.exchange(code).json()["error"] == "invalid_grant"
 
 
+@pytest.mark.requirement("as.refresh-rotated")
 def test_a_refresh_token_that_comes_twice_ends_all_that_came_from_it(oauth: OAuthClient) -> None:
     first = oauth.log_in()["refresh_token"]
     second = oauth.refresh(first).json()["refresh_token"]
@@ -211,6 +217,7 @@ def test_a_port_that_is_registered_stands_for_every_port_too(oauth: OAuthClient)
     assert oauth.ask(redirect_uri="http://127.0.0.1:50000/").status_code == 200
 
 
+@pytest.mark.requirement("as.redirect-exact")
 @pytest.mark.parametrize("registered", LOOPBACKS)
 @pytest.mark.parametrize(
     "other",
@@ -305,6 +312,7 @@ def test_pages_of_any_origin_may_register_and_exchange_codes(oauth: OAuthClient)
 METADATA = "/.well-known/oauth-authorization-server"
 
 
+@pytest.mark.requirement("as.metadata", "as.iss-announced")
 @pytest.mark.parametrize("address", [METADATA, f"{METADATA}/mcp"])
 @pytest.mark.parametrize("host", ["testserver", "localhost"])
 def test_the_metadata_are_those_of_the_settings(address: str, host: str) -> None:

@@ -141,6 +141,7 @@ def test_what_is_dangerous_in_deployment_is_found(name: str) -> None:
         assert number in found(deploy=True)
 
 
+@pytest.mark.requirement("as.https")
 @pytest.mark.parametrize("host", ["example.com", "localhost.example.com"])
 def test_an_address_without_tls_is_found(host: str) -> None:
     plain = plain_site(host)

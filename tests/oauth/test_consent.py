@@ -137,6 +137,7 @@ def test_a_client_that_an_ordinary_user_has_made_is_unverified() -> None:
     assert "Unverified" not in read(client)
 
 
+@pytest.mark.requirement("as.host-shown")
 @pytest.mark.parametrize(
     ("uri", "host", "is_local"),
     [
@@ -303,7 +304,7 @@ def test_pages_are_in_no_frame_and_no_cache_and_run_nothing(settings: Any, asked
     assert tags.all("script", "style") == []
     assert [attrs for _, attrs in tags.tags if "style" in attrs or "onclick" in attrs] == []
     (sheet,) = tags.all("link")
-    assert sheet["href"] == "https://static.example.com/files/mcp_bridge/oauth.css"
+    assert sheet["href"] == "https://static.example.com/files/mcp_bridge/page.css"
 
 
 @pytest.mark.parametrize("template", sorted(TEMPLATES.rglob("*.html")), ids=lambda path: path.name)

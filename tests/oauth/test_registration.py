@@ -120,6 +120,7 @@ def test_clients_that_exist_register(name: str) -> None:
     assert application.user is None
 
 
+@pytest.mark.requirement("as.redirect-trusted", "as.redirect-https")
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_safe_is_refused_with_the_error_of_rfc_7591(name: str) -> None:
     code, body = REFUSED[name]
@@ -225,6 +226,7 @@ def document(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
     monkeypatch.setattr(SafeMetadataFetcher, "fetch", lambda self, client_id: (metadata, 300))
 
 
+@pytest.mark.requirement("as.document-redirects")
 @pytest.mark.parametrize("name", [each for each in BODIES if each != "the least"])
 def test_clients_are_known_by_documents_of_their_own(
     user: Any, monkeypatch: pytest.MonkeyPatch, name: str
@@ -238,6 +240,7 @@ def test_clients_are_known_by_documents_of_their_own(
     assert (application.registration_source, application.client_type) == ("cimd", "public")
 
 
+@pytest.mark.requirement("as.document-valid")
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_document_is_held_to_the_rules_of_registration(
     user: Any, monkeypatch: pytest.MonkeyPatch, name: str
@@ -249,4 +252,16 @@ def test_a_document_is_held_to_the_rules_of_registration(
     uris = body["redirect_uris"]
     uri = uris[-1] if isinstance(uris, list) and uris else "https://good.example/cb"
     assert client.ask(redirect_uri=uri).status_code == 400
+    assert not Application.objects.filter(client_id=DOCUMENT).exists()
+
+
+@pytest.mark.requirement("as.document-own")
+@pytest.mark.parametrize("named", [f"{DOCUMENT}/", DOCUMENT.upper(), "other", None])
+def test_a_document_names_its_own_address(
+    user: Any, monkeypatch: pytest.MonkeyPatch, named: str | None
+) -> None:
+    document(monkeypatch, client_id=named)
+    client = OAuthClient(user)
+    client.client_id = DOCUMENT
+    assert client.ask(redirect_uri="http://localhost/callback").status_code == 400
     assert not Application.objects.filter(client_id=DOCUMENT).exists()

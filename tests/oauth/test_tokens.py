@@ -91,6 +91,7 @@ NINE: dict[str, tuple[dict[str, Any], int]] = {
 }
 
 
+@pytest.mark.requirement("auth.audience", "auth.invalid-401")
 @pytest.mark.parametrize("name", NINE)
 def test_a_token_opens_the_endpoint_that_it_is_for(user: Any, name: str, interface: str) -> None:
     given, status = NINE[name]
@@ -107,6 +108,7 @@ def test_a_token_opens_the_endpoint_that_it_is_for(user: Any, name: str, interfa
     assert status_and_challenge(client) == (status, INVALID if status == 401 else None)
 
 
+@pytest.mark.requirement("auth.no-others", "auth.invalid-401")
 @pytest.mark.parametrize("token", ["unknown", "with space", "mcp_unknown", "a.b.c", "ü"])
 def test_what_is_no_token_of_this_site_is_refused(user: Any, token: str, interface: str) -> None:
     client = client_with(token, interface)
@@ -142,6 +144,7 @@ def test_a_token_that_does_not_hold_is_no_session(user: Any, settings: Any) -> N
     assert client.response.status_code == 401
 
 
+@pytest.mark.requirement("auth.no-query")
 def test_a_token_is_read_from_the_header_alone(user: Any) -> None:
     token = issued(user)
     query = MCPClient(path=f"/mcp?access_token={token}")
@@ -296,6 +299,7 @@ def written(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
         root.removeHandler(handler)
 
 
+@pytest.mark.requirement("auth.storage")
 def test_no_secret_is_in_a_log_a_record_or_a_table(
     user: Any, oauth: OAuthClient, written: list[str], settings: Any
 ) -> None:

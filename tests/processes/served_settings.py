@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 from testproject.settings import *  # noqa: F403
@@ -19,5 +20,7 @@ DATABASES = {
         },
     }
 }
+if "SERVED_OPTIONS" in os.environ:
+    DATABASES["default"]["OPTIONS"] = json.loads(os.environ["SERVED_OPTIONS"])
 MCP_BRIDGE = {"ALLOW_ANONYMOUS": True}
 SILENCED_SYSTEM_CHECKS = ["mcp_bridge.W033"]

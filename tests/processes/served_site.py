@@ -17,6 +17,7 @@ from django.urls import include, path  # noqa: E402
 from modernrpc.server import RpcServer  # noqa: E402
 
 from mcp_bridge import mcp_tool  # noqa: E402
+from mcp_bridge.asgi import MCPApplication  # noqa: E402
 from mcp_bridge.views import AsyncMCPView, MCPView  # noqa: E402
 
 server = RpcServer(register_system_procedures=False)
@@ -38,6 +39,15 @@ def act(number: int) -> int:
     return number
 
 
+@server.register_procedure
+@mcp_tool(public=True)
+def hold(number: int, seconds: float) -> int:
+    """Write a group, and keep others from writing for a while."""
+    Group.objects.create(name=f"held {number}")
+    time.sleep(seconds)
+    return number
+
+
 urlpatterns = [
     path("rpc", server.view),
     path("mcp", MCPView.as_view()),
@@ -46,3 +56,4 @@ urlpatterns = [
 ]
 wsgi = WSGIHandler()
 asgi = ASGIHandler()
+direct = MCPApplication(asgi)

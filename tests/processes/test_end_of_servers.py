@@ -28,10 +28,16 @@ SERVERS = {
     "gunicorn": GUNICORN,
     "gunicorn, threads": [*GUNICORN, "--threads", "4"],
     "gunicorn, preloaded": [*GUNICORN, "--threads", "4", "--preload", "--workers", "2"],
+    "gunicorn, writers": [*GUNICORN, "--threads", "16", "--workers", "2"],
     "uvicorn": UVICORN,
+    "uvicorn, direct": ["uvicorn", f"{SITE}:direct", "--port", "{port}"],
     "uvicorn, workers": [*UVICORN, "--workers", "2"],
     "runserver": ["django", "runserver", "127.0.0.1:{port}", "--noreload"],
 }
+
+
+# One does not end as the others do, and one is for other tests.
+OTHERS = ("runserver", "gunicorn, writers")
 
 
 class Server:
@@ -130,7 +136,9 @@ def ended(server: Server, number: signal.Signals) -> Iterator[None]:
     server.process.wait(30)
 
 
-@pytest.mark.parametrize("kind", [each for each in SERVERS if each != "runserver"])
+@pytest.mark.parametrize(
+    "kind", [each for each in SERVERS if each not in ("runserver", "gunicorn, writers")]
+)
 def test_every_answered_call_is_on_record_after_sigterm(
     kind: str, start: Callable[[str], Server]
 ) -> None:
@@ -174,3 +182,23 @@ def test_what_a_killed_server_loses_is_what_was_read_in_its_last_quarter_of_a_se
         *[("look", "succeeded")] * 2,
         ("act", "succeeded"),
     ]
+
+
+@pytest.mark.parametrize("kind", ["gunicorn", "uvicorn", "uvicorn, direct"])
+def test_what_a_lock_keeps_out_when_its_server_ends_is_in_the_log(
+    kind: str, start: Callable[[str], Server], tmp_path: Path
+) -> None:
+    server = start(kind)
+    until = time.monotonic() + 60
+    while not server.records():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    with closing(sqlite3.connect(server.database, isolation_level=None, timeout=60)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with ended(server, signal.SIGTERM):
+            for number in range(3):
+                assert server.call("look", number=number)
+            # By then the first waits for the lock.
+            time.sleep(1)
+    lost = [each for each in (tmp_path / "log").read_text().splitlines() if each[:1] == "{"]
+    assert [json.loads(each)["tool"] for each in lost] == ["look"] * 3

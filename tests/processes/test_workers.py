@@ -75,6 +75,21 @@ def test_a_yes_is_used_up_by_a_call_whose_process_is_killed_before_it_answers(
     third("clean")
 
 
+def test_of_the_calls_of_two_processes_a_hundred_wait(start: Callable[[], Worker]) -> None:
+    one, other = start(), start()
+    one("migrate")
+    one("race", asks=False)
+    other("race", asks=False)
+    assert one("waiting", more=91) == 92
+    at = time.time() + 0.2
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(one, "fill", numbers=[*range(0, 8)], at=at)
+        second = pool.submit(other, "fill", numbers=[*range(8, 16)], at=at)
+        refused = first.result() + second.result()
+    assert (one("waiting"), refused) == (100, 8)
+    one("clean")
+
+
 def test_of_two_processes_with_one_yes_one_runs_the_tool(start: Callable[[], Worker]) -> None:
     one, other = start(), start()
     one("migrate")

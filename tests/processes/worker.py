@@ -117,6 +117,44 @@ def race(state: str | None = None, at: float = 0, asks: bool = True) -> str:
     return str(result.get("requestState") or result["content"][0]["text"])
 
 
+def fill(numbers: list[int], at: float) -> int:
+    """Make a call of each number wait, in threads; returns how many found no room to."""
+    from django.contrib.auth import get_user_model
+
+    from mcp_bridge.testing import MCPClient
+
+    user, _ = get_user_model().objects.get_or_create(username="racer")
+    refused: list[str] = []
+
+    def work(part: list[int]) -> None:
+        caller = MCPClient(user=user)
+        time.sleep(max(0, at - time.time()))
+        for number in part:
+            text = caller.call_tool("race", {"number": number})["content"][0]["text"]
+            refused.extend([text] if "wait for one already" in text else [])
+        connections.close_all()
+
+    workers = [threading.Thread(target=work, args=(numbers[each::4],)) for each in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return len(refused)
+
+
+def waiting(more: int = 0) -> int:
+    """How many calls wait; ``more`` are put there before."""
+    from django.contrib.auth import get_user_model
+
+    from mcp_bridge.models import PendingCall
+
+    user, _ = get_user_model().objects.get_or_create(username="racer")
+    PendingCall.objects.bulk_create(
+        PendingCall(tool="race", arguments="{}", user=user, key=f"{each}") for each in range(more)
+    )
+    return PendingCall.objects.filter(status="waiting").count()
+
+
 def approve() -> int:
     """Approve what waits; returns how often the tool has run so far."""
     from django.contrib.auth.models import Group
@@ -295,6 +333,8 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "outcomes": outcomes,
     "race": race,
     "approve": approve,
+    "fill": fill,
+    "waiting": waiting,
     "clean": clean,
 }
 

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from mcp_bridge.protocol import (
+    BatchLimits,
+    CallToolResult,
     ForbiddenError,
     Headers,
+    InsufficientScopeError,
     InternalError,
     InvalidParamsError,
     MethodNotFoundError,
@@ -20,6 +23,7 @@ from mcp_bridge.protocol import (
     ProtocolError,
     Reply,
     Request,
+    TooManyRequestsError,
     UnauthorizedError,
     UnavailableError,
     aanswer,
@@ -146,6 +150,47 @@ def test_name_of_a_method_cannot_forge_a_line_of_the_log(caplog: pytest.LogCaptu
         assert len(record.getMessage()) < 200
 
 
+INFO = {"name": "site", "version": "1"}
+OTHERS = [INFO, {**INFO, "version": 1}, {**INFO, "version": True}, INFO]
+
+
+@pytest.mark.parametrize("result", [{"a": 1}, {"a": 1, "_meta": {"b": 2}}, CallToolResult()])
+def test_modern_result_says_who_the_server_is(result: Any) -> None:
+    async def ahandle(request: Request) -> Any:
+        return result
+
+    for info in OTHERS:
+        for params in (MODERN, {}):
+            raw = json.dumps(message(**params)).encode()
+            reply = answer(raw, lambda request: result, server_info=info)
+            assert asyncio.run(aanswer(raw, ahandle, server_info=info)) == reply
+            meta = json.loads(reply.body or b"")["result"].get("_meta", {})
+            found = meta.get("io.modelcontextprotocol/serverInfo")
+            assert json.dumps(found) == json.dumps(info if params else None)
+
+
+@pytest.mark.parametrize(
+    ("error", "headers"),
+    [
+        (TooManyRequestsError("m", 5), {"Retry-After": "5"}),
+        (TooManyRequestsError("m"), {}),
+        (UnavailableError("m", 7), {"Retry-After": "7"}),
+        (InsufficientScopeError("m", "Bearer x", {}), {"WWW-Authenticate": "Bearer x"}),
+    ],
+)
+def test_refusal_has_its_header(error: ProtocolError, headers: Any) -> None:
+    assert (both(message(**MODERN), error, Headers("2026-07-28", "m")).headers) == headers
+
+
+def test_challenge_is_read_with_its_status_by_a_legacy_client_too() -> None:
+    error = InsufficientScopeError("m", "Bearer x", {"isError": True})
+    assert both(message(), error, Headers("2025-11-25")).status == 403
+    # Where an answer has no status of its own, a model reads the result.
+    for reply in (both(message(), error), both([message()], error, Headers("2025-03-26"))):
+        assert reply.status == 200
+        assert b'"result":{"isError":true}' in (reply.body or b"")
+
+
 def test_batch_is_answered_in_order_without_its_notifications() -> None:
     body = [
         message(2),
@@ -177,6 +222,49 @@ def test_batch_of_notifications_has_no_answer() -> None:
     assert (reply.status, reply.body) == (202, None)
 
 
+def batch_of(count: int, size: int = 0, **limits: Any) -> tuple[int, list[Any]]:
+    """How many requests of a batch ran, and the texts of the errors, None for each result."""
+    ran: list[Any] = []
+
+    def handle(request: Request) -> Any:
+        # As a server does before it runs anything.
+        assert request.batch is not None
+        request.batch.check()
+        ran.append(request.id)
+        return {"text": "x" * size}
+
+    body = json.dumps([message(each) for each in range(count)]).encode()
+    reply = answer(body, handle, batches=BatchLimits(**limits))
+    answers = json.loads(reply.body or b"")
+    assert [each["id"] for each in answers] == [*range(count)]
+    return len(ran), [each.get("error", {}).get("message") for each in answers]
+
+
+def test_batch_runs_nothing_more_once_its_results_are_long_enough() -> None:
+    ran, (first, *others) = batch_of(3, size=3_000, max_bytes=4_000)
+    assert (ran, first) == (1, None)
+    assert all("was not run: the results of its batch have the 4000 bytes" in x for x in others)
+
+
+def test_batch_leaves_out_a_result_for_which_nothing_is_left() -> None:
+    ran, (first, second) = batch_of(2, size=3_000, max_bytes=5_000)
+    assert (ran, first) == (2, None)
+    assert "The result is left out: it has 30" in second
+    assert second.endswith("of all results of a batch 1955 are left. Send it in another POST.")
+
+
+def test_batch_begins_nothing_more_once_it_has_taken_its_time() -> None:
+    ran, (first, *others) = batch_of(3, seconds=0)
+    assert (ran, first) == (1, None)
+    assert all("was not run: its batch has taken the 0 seconds" in each for each in others)
+
+
+def test_batch_is_refused_where_none_is_taken() -> None:
+    reply = answer(json.dumps([message()]).encode(), lambda request: {}, batches=None)
+    assert reply.status == 400
+    assert "takes no batch" in error_of(reply)["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("error", "headers"),
     [
@@ -200,13 +288,16 @@ def test_references_differ() -> None:
     assert len(texts) == 50
 
 
+@pytest.mark.requirement(
+    "error.undefined-code", "error.legacy-code", "error.withdrawn-code", "error.members"
+)
 def test_every_error_has_a_code_that_it_may_have() -> None:
     """MCP 2026-07-28, "Error codes": -32000 to -32019 and undefined -320xx codes are not ours."""
     found = [each for _, each in inspect.getmembers(errors, inspect.isclass)]
     kinds = [each for each in found if issubclass(each, ProtocolError) and each != ProtocolError]
     standard = {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
-    assert len(kinds) == 18
-    assert {kind.code for kind in kinds} == standard | {401, 403, 429}
+    assert len(kinds) == 20
+    assert {kind.code for kind in kinds} == standard | {401, 403, 429, 503}
     assert all(isinstance(kind.http_status, HTTPStatus) for kind in kinds)
 
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import pytest
 
 from mcp_bridge.protocol import HeaderMismatchError, Headers
+from mcp_bridge.protocol.headers import parameter_headers
 from mcp_bridge.transports.http import headers_of
 
 VERSION = "2026-07-28"
@@ -126,3 +128,28 @@ def test_mismatch_has_a_short_message(sent: str, expected: str) -> None:
         check(sent, expected)
     length = len(raised.value.message)
     assert length <= 300
+
+
+PATHS = {"Zone-Id": ["place", "zone"], "Dry": ["dry"]}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        *[("eu", "eu"), ("", ""), (7, "7"), (7.0, "7"), (7.5, "7.5"), (True, "true")],
+        *[(False, "false"), ("a\tb", "a\tb"), ("=?base64", "=?base64"), ("x?=", "x?=")],
+        *[(" eu", "=?base64?IGV1?="), ("é", "=?base64?w6k=?="), ("a\n", "=?base64?YQo=?=")],
+        ("=?base64?", "=?base64?PT9iYXNlNjQ/?="),
+    ],
+)
+def test_header_of_a_parameter_says_its_argument(value: Any, text: str) -> None:
+    arguments = {"place": {"zone": value}, "dry": None}
+    assert parameter_headers(PATHS, arguments) == {"Mcp-Param-Zone-Id": text}
+    environ = {"HTTP_MCP_PARAM_ZONE_ID": f"\t {text} "}
+    Headers(environ=environ).check_parameters(PATHS, arguments)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"place": "eu"}, {"place": {"zone": []}, "dry": {}}])
+def test_argument_that_is_not_there_has_no_header(arguments: Any) -> None:
+    assert parameter_headers(PATHS, arguments) == {}
+    Headers(environ={}).check_parameters(PATHS, arguments)

@@ -110,6 +110,7 @@ def test_unclosed_nesting_is_a_parse_error(text: str) -> None:
 def test_brackets_in_strings_and_beside_each_other_are_no_nesting() -> None:
     value = ["[" * 500, '\\"[{' * 500, [[]] * 500, {"{": "}"}]
     assert jsonrpc.decode(json.dumps(value).encode()) == value
+    assert jsonrpc.decode(json.dumps("[" * 500).encode()) == "[" * 500
 
 
 @pytest.mark.parametrize("content", ["[" * 500_000, "x" * 500_000 + "{" * 99, '\\"[' * 150_000])
@@ -137,7 +138,7 @@ def test_circles_and_endless_depth_are_not_encoded() -> None:
     for _ in range(100_000):
         deep = [deep]
     for value in (circle, deep):
-        with pytest.raises(ValueError, match="."):
+        with pytest.raises(ValueError, match="^(nested too deeply for JSON|Circular .*)$"):
             jsonrpc.encode(value)
 
 
@@ -167,9 +168,15 @@ def test_message_without_an_id_has_none() -> None:
     assert jsonrpc.read_id({"jsonrpc": "2.0", "method": "x"}) is None
 
 
-@pytest.mark.parametrize("message", [None, True, 1, 1.5, "x", [], [{}]])
-def test_message_that_is_no_object_is_refused(message: Any) -> None:
-    with pytest.raises(InvalidRequestError):
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        *((None, "null"), (True, "a boolean"), (1, "a number"), (1.5, "a number")),
+        *(("x", "a string"), ([], "an array"), ([{}], "an array")),
+    ],
+)
+def test_message_that_is_no_object_is_refused(message: Any, kind: str) -> None:
+    with pytest.raises(InvalidRequestError, match=f"one JSON-RPC object per POST, not {kind}\\.$"):
         jsonrpc.read_id(message)
 
 
@@ -194,3 +201,18 @@ def test_data_is_part_of_an_error_only_where_there_is_some() -> None:
 @pytest.mark.parametrize(("length", "kept"), [(0, 0), (64, 64), (65, 65), (10**6, 65)])
 def test_text_is_repeated_only_to_a_limit(length: int, kept: int) -> None:
     assert len(cut("x" * length)) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "is_long"),
+    [
+        (b"", False),
+        (b"1" * 308, False),
+        (b"0123456789" * 30 + b"012345678", True),
+        (b"1" * 309 + b"e5", True),
+        (b"1" * 308 + b".5", False),
+        (b"-" + b"9" * 308 + b" 9", False),
+    ],
+)
+def test_number_with_many_digits_is_found(text: bytes, is_long: bool) -> None:
+    assert jsonrpc.has_long_number(text) is is_long

@@ -50,6 +50,7 @@ def test_modern_request_has_client_info_and_capabilities() -> None:
 def test_legacy_request_has_no_client_info_or_capabilities() -> None:
     meta = {CLIENT_CAPABILITIES: {"sampling": {}}, CLIENT_INFO: {"name": "c"}}
     found = read(request(_meta=meta), Headers(version="2025-06-18"))
+    assert found.meta == meta
     assert (found.client_capabilities, found.client_info) == ({}, {})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import enum
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, TypeVar
@@ -30,6 +31,13 @@ class Kind(enum.StrEnum):
 class Mixed(enum.Enum):
     WORD = "a"
     NUMBER = 2
+
+
+class Written(enum.Enum):
+    # Values that are others in JSON.
+    NONE = None
+    DAY = datetime.date(2024, 2, 29)
+    PAIR = (1, 2)
 
 
 @dataclass
@@ -83,6 +91,18 @@ class Cash(BaseModel):
 
 
 Payment = Annotated[Card | Cash, Field(discriminator="method")]
+
+
+class Red(BaseModel):
+    colour: Literal[Colour.RED]
+    depth: int
+
+
+class Blue(BaseModel):
+    colour: Literal[Colour.BLUE]
+
+
+Paint = Annotated[Red | Blue, Field(discriminator="colour")]
 
 
 @dataclass

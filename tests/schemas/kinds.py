@@ -72,7 +72,7 @@ PRIMITIVES = [
     Kind(hint=int, schema=INTEGER, taken=[*same(0, -1, 2**60), (2.0, 2)], refused=[0.5, "1", True]),
     Kind(hint=float, schema=NUMBER, taken=[(1, 1.0), (1.5, 1.5)], refused=["1", False, None]),
     Kind(hint=bool, schema={"type": "boolean"}, taken=same(True, False), refused=[0, 1, "true"]),
-    Kind(hint=str, schema=STRING, taken=same("", "é", "\x00"), refused=[1, None, ["a"]]),
+    Kind(hint=str, schema=STRING, taken=same("", "é", "\x01"), refused=[1, None, ["a"]]),
     Kind(hint=None, schema={"type": "null"}, taken=same(None), refused=[0, "", "null"]),
     Kind(hint=Any, schema={}, taken=same(None, 1.5, "a", [{"a": [None]}])),
     Kind(hint=object, schema={}, taken=same(True, {})),
@@ -184,6 +184,32 @@ CHOICES = [
         refused=["2", "WORD"],
     ),
     Kind(
+        hint=Literal[ex.Colour.RED],
+        schema={**STRING, "const": "red"},
+        taken=[("red", ex.Colour.RED)],
+        refused=["blue", "RED", None],
+    ),
+    Kind(
+        hint=Literal[ex.Colour.RED, ex.Kind.A, ex.Level.LOW, "RED", None],
+        schema=nullable({"enum": ["red", "a", 1, "RED"]}),
+        taken=[("red", ex.Colour.RED), ("a", ex.Kind.A), (1, ex.Level.LOW), *same("RED", None)],
+        refused=["blue", "b", 2, True],
+    ),
+    Kind(
+        hint=ex.Written,
+        schema={"anyOf": [{"enum": ["2024-02-29", [1, 2]]}, {"type": "null"}]},
+        taken=[
+            *((None, ex.Written.NONE), ("2024-02-29", ex.Written.DAY), ([1, 2], ex.Written.PAIR))
+        ],
+        refused=["2024-03-01", [1], [2, 1], {}, [True, 2]],
+    ),
+    Kind(
+        hint=Literal[ex.Written.NONE, ex.Written.PAIR],
+        schema=nullable({"enum": [[1, 2]]}),
+        taken=[(None, ex.Written.NONE), ([1, 2], ex.Written.PAIR)],
+        refused=["2024-02-29"],
+    ),
+    Kind(
         hint=Size,
         schema={**STRING, "enum": ["s", "l"], "description": "s: Small; l: Large."},
         taken=[("s", Size.SMALL)],
@@ -248,7 +274,7 @@ FORMATS = [
     ),
     Kind(
         hint=Decimal,
-        schema={"anyOf": [NUMBER, {**STRING, "pattern": NUMERAL}]},
+        schema={"anyOf": [NUMBER, {**STRING, "pattern": NUMERAL, "maxLength": 1000}]},
         taken=[
             *[("1.10", Decimal("1.10")), ("-1e5", Decimal("-1e5")), (".5", Decimal("0.5"))],
             *[(1, Decimal(1)), (0.1, Decimal("0.1"))],
@@ -262,6 +288,7 @@ FORMATS = [
                 {**NUMBER, "minimum": 0},
                 {
                     **STRING,
+                    "maxLength": 1000,
                     "pattern": r"^[+-]?(?:0*[0-9](?:\.[0-9]{0,2}0*)?|0*[0-9]?\.[0-9]{1,2}0*"
                     r"|(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]{1,4})$",
                 },

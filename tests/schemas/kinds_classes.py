@@ -37,6 +37,8 @@ STRINGS = array(STRING)
 POINT = closed(["x"], x=INTEGER, y={**INTEGER, "default": 0})
 CARD = opened(["method", "amount"], method={**STRING, "const": "card"}, amount=INTEGER)
 CASH = opened(["method", "kind"], method={**STRING, "const": "cash"}, kind=STRING)
+RED = opened(["colour", "depth"], colour={**STRING, "const": "red"}, depth=INTEGER)
+BLUE = opened(["colour"], colour={**STRING, "const": "blue"})
 BOOK = {
     **opened(
         ["title"],

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from tests.schemas import examples as ex
 from tests.schemas.kinds import INTEGER, LEAP, NUMBER, STRING, Kind, nullable, same
-from tests.schemas.kinds_classes import BOOK, CARD, CASH, NAMED, POINT
+from tests.schemas.kinds_classes import BLUE, BOOK, CARD, CASH, NAMED, POINT, RED
 
 NULL: dict[str, Any] = {"type": "null"}
 INTEGERS: dict[str, Any] = {"type": "array", "items": INTEGER}
@@ -46,7 +46,7 @@ ARRAYS = [
     ),
     Kind(
         hint=set[int],
-        schema={**INTEGERS, "uniqueItems": True},
+        schema={**INTEGERS, "uniqueItems": True, "maxItems": 10_000},
         taken=[([2, 1], {1, 2}), ([], set())],
         refused=[[1, 1], ["1"]],
     ),
@@ -58,7 +58,7 @@ ARRAYS = [
     ),
     Kind(
         hint=Annotated[set[int], Field(min_length=2)],
-        schema={**INTEGERS, "uniqueItems": True, "minItems": 2},
+        schema={**INTEGERS, "uniqueItems": True, "minItems": 2, "maxItems": 10_000},
         taken=[([1, 2], {1, 2})],
         refused=[[1], [1, 1]],
     ),
@@ -92,6 +92,16 @@ OBJECTS = [
         },
         taken=[({"red": 1}, {ex.Colour.RED: 1})],
         refused=[{"green": 1}],
+    ),
+    Kind(
+        hint=dict[Literal[ex.Colour.RED], int],
+        schema={
+            "type": "object",
+            "additionalProperties": INTEGER,
+            "propertyNames": {"const": "red"},
+        },
+        taken=[({"red": 1}, {ex.Colour.RED: 1})],
+        refused=[{"blue": 1}],
     ),
     Kind(
         hint=Annotated[dict[str, Annotated[int, Field(ge=0)]], "counts"],
@@ -180,6 +190,15 @@ UNIONS = [
         schema={"type": "array", "items": {"oneOf": [CARD, CASH]}},
         taken=[([{"method": "card", "amount": 1}], [ex.Card(method="card", amount=1)])],
         refused=[[{"amount": 1}], [{"method": "cash", "amount": 1}]],
+    ),
+    Kind(
+        hint=ex.Paint,
+        schema={"oneOf": [RED, BLUE]},
+        taken=[
+            ({"colour": "red", "depth": 1}, ex.Red(colour=ex.Colour.RED, depth=1)),
+            ({"colour": "blue"}, ex.Blue(colour=ex.Colour.BLUE)),
+        ],
+        refused=[{"colour": "red"}, {"colour": "RED"}, {}],
     ),
     Kind(
         hint=list[ex.Named | int],

@@ -111,6 +111,14 @@ def test_official_client_drops_what_is_left_out(schema: Any) -> None:
     assert find_invalid_x_mcp_header(schema) is not None
 
 
+@pytest.mark.requirement(
+    "param.token",
+    "param.unique",
+    "param.primitive",
+    "param.reachable",
+    "param.not-empty",
+    "param.no-controls",
+)
 @pytest.mark.parametrize("schema", [*ILLEGAL, UNDERSCORE], ids=label)
 def test_schema_that_breaks_a_rule_is_left_out(schema: Any, settings: Any) -> None:
     serve(settings, taking(Any), input_schema=schema)

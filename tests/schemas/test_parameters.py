@@ -146,7 +146,7 @@ def test_a_default_makes_a_parameter_optional(
     assert inputs.schema["properties"] == {"value": expected}
     assert "required" not in inputs.schema
     # The function fills it in itself.
-    assert validate(inputs, {}) == {}
+    assert validate(inputs, {}, b"{}") == {}
 
 
 @attrs.define

@@ -40,6 +40,7 @@ def answers(messages: list[Any], version: str | None = "2025-03-26") -> list[dic
     return found
 
 
+@pytest.mark.requirement("batch.received")
 @pytest.mark.parametrize("version", ["2025-03-26", None])
 def test_requests_are_answered_in_an_array_in_order(version: str | None) -> None:
     found = answers([add(1, 5), add("b", 6), request(3, "ping")], version)
@@ -104,6 +105,7 @@ def test_batch_has_a_limit() -> None:
     assert len(answers([request(index, "ping") for index in range(MAX_BATCH)])) == MAX_BATCH
 
 
+@pytest.mark.requirement("batch.no-initialize")
 @pytest.mark.parametrize(
     "messages",
     [

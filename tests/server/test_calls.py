@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from mcp_bridge.registry.registry import registry
 from mcp_bridge.server.calls import acall, call
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.server.tools import call_named
+from mcp_bridge.testing import MCPClient
 from mcp_bridge.testing.serving import serve
 from tests.support.confirming import FORM, RUNS, YES, wipe
 from tests.support.serving import served
@@ -83,3 +85,25 @@ def test_a_question_comes_back_as_a_result(user: Any, settings: Any) -> None:
     result = call(tool, {"name": "all"}, context, Answers(question.state, YES))
     assert isinstance(result, CallToolResult)
     assert (result.is_error, RUNS) == (False, [("all", 1)])
+
+
+# MCP 2026-07-28, "_meta": labels that are divided by dots, a slash, and a name.
+META_KEY = re.compile(
+    r"([a-z]([a-z0-9-]*[a-z0-9])?\.)*[a-z]([a-z0-9-]*[a-z0-9])?/[a-z0-9]([\w.-]*[a-z0-9])?", re.I
+)
+
+
+@pytest.mark.requirement("meta.own-keys")
+def test_keys_of_our_own_in_meta_are_named_as_mcp_wants(user: Any, settings: Any) -> None:
+    def add(numbers: list[int]) -> int:
+        """Add up."""
+        return sum(numbers)
+
+    settings.MCP_BRIDGE = {"COERCE_STRINGIFIED": True, "THROTTLE_RATES": {"tools": "2/min"}}
+    serve(settings, add, read_only=True)
+    client = MCPClient(user=user)
+    found: set[str] = set()
+    for numbers in ("[1]", "x", [1]):
+        found |= client.call_tool("add", {"numbers": numbers})["_meta"].keys()
+    assert len(found) == 4
+    assert [key for key in found if not META_KEY.fullmatch(key)] == []

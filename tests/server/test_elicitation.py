@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from django.contrib.auth.models import Group
 from django.db import connection
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SecretStr
 
 from mcp_bridge import Context
 from mcp_bridge.elicitation import elicit, form_schema
@@ -120,6 +120,7 @@ def test_an_answer_that_breaks_the_model_is_not_taken(asker: CheckedClient) -> N
     assert message(result) == "For whom?"
 
 
+@pytest.mark.requirement("elicit.declined")
 def test_who_declines_is_told_to_the_tool_or_else_to_the_model(asker: CheckedClient) -> None:
     result = rounds(asker, "abook", {}, {"action": "cancel"})
     assert text_of(result) == "nobody (cancel)"
@@ -144,6 +145,7 @@ def test_a_coroutine_function_asks_as_well(asker: CheckedClient) -> None:
     assert text_of(rounds(asker, "abook", {}, {"name": "Ada"})) == "Ada"
 
 
+@pytest.mark.requirement("mrtr.once")
 def test_a_round_is_answered_once(asker: CheckedClient) -> None:
     result = rounds(asker, "abook", {})
     (key,) = result["inputRequests"]
@@ -154,6 +156,13 @@ def test_a_round_is_answered_once(asker: CheckedClient) -> None:
         asker.post("tools/call", **sent)
 
 
+@pytest.mark.requirement(
+    "meta.undeclared",
+    "meta.capability-missing",
+    "mrtr.declared",
+    "elicit.mode",
+    "initialize.capabilities",
+)
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
 def test_a_client_that_cannot_be_asked_is_told_what_it_lacks(
     revision: str, user: Any, settings: Any
@@ -172,6 +181,7 @@ def test_a_client_that_cannot_be_asked_is_told_what_it_lacks(
     assert (legacy in text) is not modern
 
 
+@pytest.mark.requirement("elicit.flat")
 def test_the_form_has_what_mcp_lets_a_form_have() -> None:
     schema = form_schema(Booking)
     assert schema["required"] == ["seats", "day"]
@@ -184,6 +194,7 @@ def test_the_form_has_what_mcp_lets_a_form_have() -> None:
     assert schema["properties"]["day"]["format"] == "date"
 
 
+@pytest.mark.requirement("elicit.flat")
 @pytest.mark.parametrize(
     "hint",
     [Name, dict[str, str], list[str], list[Name], int | str, Literal[1, 2], Any, None],
@@ -192,6 +203,51 @@ def test_a_model_that_no_form_can_show_is_refused(hint: Any) -> None:
     model = type("Bad", (BaseModel,), {"__annotations__": {"field": hint}})
     with pytest.raises(TypeError, match=r"Bad\.field cannot stand in a form"):
         form_schema(model)
+
+
+class Key(BaseModel):
+    key: SecretStr
+
+
+class Marked(BaseModel):
+    word: str = Field(json_schema_extra={"format": "password"})
+
+
+class Card(BaseModel):
+    number: int
+    cvc: int
+
+
+@pytest.mark.requirement("elicit.no-secrets", "elicit.url-for-secrets")
+@pytest.mark.parametrize(("model", "field"), [(Key, "key"), (Marked, "word"), (Card, "cvc")])
+def test_no_form_asks_for_a_secret(
+    model: type[BaseModel], field: str, user: Any, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def ask(context: Context) -> str:
+        """Ask for what a client should not see."""
+        return str(elicit(context, "Please?", model))
+
+    serve(settings, ask)
+    result = CheckedClient(user=user, capabilities=ALL).call_tool("ask")
+    assert (result["isError"], "inputRequests" in result) == (True, False)
+    assert f"{model.__name__}.{field} is a secret" in caplog.text
+    assert "URLElicitRequest" in caplog.text
+
+
+@pytest.mark.requirement("elicit.url-valid")
+@pytest.mark.parametrize(
+    "url", ["", "sign", "/sign", "https://", "javascript:alert(1)", "http://[x"]
+)
+def test_a_question_leads_to_a_page(
+    url: str, user: Any, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def ask(context: Context) -> None:
+        """Send the user somewhere."""
+        raise InputRequired({"page": URLElicitRequest("Sign.", url)})
+
+    serve(settings, ask)
+    assert CheckedClient(user=user, capabilities=ALL).call_tool("ask")["isError"]
+    assert "ValueError" in caplog.text
 
 
 def gather(context: Context) -> str:
@@ -223,6 +279,16 @@ def answer(client: CheckedClient, result: Any, **responses: Any) -> dict[str, An
     return client.post("tools/call", name="gather", inputResponses=responses, requestState=state)
 
 
+@pytest.mark.requirement(
+    "mrtr.pattern",
+    "mrtr.unique-keys",
+    "mrtr.known-requests",
+    "mrtr.not-empty",
+    "mrtr.unknown-answers",
+    "mrtr.ask-again",
+    "http.no-requests",
+    "result.known-type",
+)
 def test_everything_is_asked_at_once_and_what_is_missing_again(user: Any, settings: Any) -> None:
     serve(settings, gather)
     client = CheckedClient(user=user, capabilities=ALL)
@@ -236,6 +302,7 @@ def test_everything_is_asked_at_once_and_what_is_missing_again(user: Any, settin
     assert json.loads(text_of(result)) == [[[None, 4], 2], sorted(GIVEN)]
 
 
+@pytest.mark.requirement("state.named", "mrtr.state-untrusted")
 def test_answers_without_the_state_of_their_questions_are_not_taken(
     user: Any, settings: Any
 ) -> None:
@@ -244,6 +311,15 @@ def test_answers_without_the_state_of_their_questions_are_not_taken(
     for state in ({}, {"requestState": None}):
         result = client.post("tools/call", name="gather", inputResponses=GIVEN, **state)
         assert set(result["inputRequests"]) == set(GIVEN)
+
+
+@pytest.mark.requirement("mrtr.malformed")
+@pytest.mark.requirement("mrtr.calls-alone")
+@pytest.mark.parametrize("method", ["tools/list", "server/discover"])
+def test_nothing_is_asked_but_by_a_call(method: str, asker: CheckedClient) -> None:
+    state = rounds(asker, "abook", {})["requestState"]
+    for sent in ({}, {"requestState": state, "inputResponses": {}}):
+        assert asker.post(method, name="abook", **sent)["resultType"] == "complete"
 
 
 @pytest.mark.parametrize(
@@ -268,6 +344,7 @@ def test_a_malformed_answer_is_refused(key: str, response: Any, user: Any, setti
     assert raised.value.error["code"] == -32602
 
 
+@pytest.mark.requirement("meta.capability-missing", "mrtr.declared")
 def test_all_that_is_lacking_is_named(user: Any, settings: Any) -> None:
     serve(settings, gather)
     client = CheckedClient(user=user, capabilities={"roots": {}, "elicitation": {}})

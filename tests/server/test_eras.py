@@ -58,6 +58,18 @@ TABLE: list[tuple[str, Any, list[str | None], Any]] = [
     ("no capabilities", enveloped(clientCapabilities=None), [None, LEGACY[0]], (400, -32602, 1)),
     ("no version", enveloped(None), [MODERN], (400, -32602, 1)),
     ("no version", enveloped(None), [None, *LEGACY], "legacy"),
+    *[
+        (f"_meta of {meta}", {**LIST, "method": method, "params": {"_meta": meta}}, at, outcome)
+        for method in ("tools/list", "tools/call", "ping")
+        for meta in (None, [1], "x")
+        for at, outcome in (([None, *LEGACY], (200, -32602, 1)), ([MODERN], (400, -32602, 1)))
+    ],
+    (
+        "initialize with _meta of a text",
+        {**INITIALIZE, "params": {**INITIALIZE["params"], "_meta": "x"}},
+        [None, *LEGACY, MODERN],
+        (200, -32602, 1),
+    ),
     ("no envelope", LIST, [None, *LEGACY], "legacy"),
     ("no envelope", LIST, [MODERN], (400, -32602, 1)),
     ("no envelope", LIST, [UNKNOWN, BOTH, "", "x" * 10_000], (400, -32022, 1)),
@@ -87,6 +99,21 @@ def send(body: Any, version: str | None) -> Any:
     return caller().send(text.encode(), {"MCP-Protocol-Version": version, "Mcp-Method": method})
 
 
+@pytest.mark.requirement(
+    "response.has-result",
+    "result.type",
+    "version.modern",
+    "version.legacy",
+    "meta.required",
+    "http.version-mismatch",
+    "http.version-unsupported",
+    "http.notification-refused",
+    "legacy.posted",
+    "legacy.version-header",
+    "legacy.no-version",
+    "header.required",
+    "header.mismatch-400",
+)
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize(("body", "version", "outcome"), ROWS)
 def test_body_and_header_decide_what_answers(body: Any, version: str | None, outcome: Any) -> None:
@@ -103,6 +130,7 @@ def test_body_and_header_decide_what_answers(body: Any, version: str | None, out
         assert not any(key in result for key in ("ttlMs", "_meta")) or outcome == "modern"
 
 
+@pytest.mark.requirement("version.unsupported")
 def test_unsupported_version_is_answered_with_those_that_discover_names() -> None:
     discovered = answered(send({**enveloped(), "method": "server/discover"}, MODERN))
     for body in (LIST, enveloped(UNKNOWN)):
@@ -145,6 +173,7 @@ def test_of_two_faults_the_earlier_one_is_answered(first: str, second: str) -> N
     refused(faulty(first, second), status, code, id=1)
 
 
+@pytest.mark.requirement("error.meaning")
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_alone_has_its_own_answer(fault: str) -> None:
@@ -155,5 +184,6 @@ def test_each_fault_alone_has_its_own_answer(fault: str) -> None:
         refused(faulty(fault), status, code, id=1)
 
 
+@pytest.mark.requirement("http.content-type")
 def test_call_without_a_fault_is_answered() -> None:
     assert answered(faulty())["structuredContent"] == {"result": 2}

@@ -48,6 +48,7 @@ def through(kind: Any, number: int) -> Callable[[Any], Any]:
     return function
 
 
+@pytest.mark.requirement("schema.valid", "schema.dialect", "tools.input-schema")
 def test_schemas_of_every_kind_are_valid_and_pass_the_linter(
     modern: CheckedClient, settings: Any
 ) -> None:
@@ -91,6 +92,7 @@ CALLS: dict[str, dict[str, Any]] = {
 FAILING = {"fail", "type_error", "wrong_result", "needs_sampling"}
 
 
+@pytest.mark.requirement("tools.output-schema")
 def test_every_result_of_the_site_is_what_its_schema_promises(client: CheckedClient) -> None:
     definitions = {each["name"]: each for each in client.list_tools()}
     assert set(definitions) == CALLS.keys() | FAILING

@@ -37,6 +37,7 @@ def discover() -> dict[str, Any]:
     return caller().post("server/discover")
 
 
+@pytest.mark.requirement("initialize.same-version")
 @pytest.mark.parametrize("version", LEGACY)
 def test_version_that_is_served_is_agreed_to(version: str) -> None:
     result = answered(initialize(version))
@@ -44,6 +45,7 @@ def test_version_that_is_served_is_agreed_to(version: str) -> None:
     validate_server_result("initialize", version, result)
 
 
+@pytest.mark.requirement("initialize.other-version")
 @pytest.mark.parametrize(
     "version", ["2026-07-28", "1900-01-01", "2099-12-31", "latest", "", " 2025-06-18", "x" * 10**5]
 )
@@ -51,11 +53,13 @@ def test_any_other_version_is_answered_with_the_latest_legacy_one(version: str) 
     assert answered(initialize(version))["protocolVersion"] == "2025-11-25"
 
 
+@pytest.mark.requirement("version.legacy")
 @pytest.mark.parametrize("header", [None, *LEGACY, "2026-07-28", "1900-01-01", ""])
 def test_initialize_is_answered_whatever_the_header_says(header: str | None) -> None:
     assert answered(initialize("2025-03-26", header))["protocolVersion"] == "2025-03-26"
 
 
+@pytest.mark.requirement("initialize.answered", "initialize.version-kept", "tools.capability")
 @pytest.mark.parametrize("version", LEGACY)
 def test_handshake_tells_who_answers_and_nothing_of_a_later_era(
     version: str, settings: Any
@@ -123,6 +127,7 @@ def test_unknown_members_are_tolerated() -> None:
     assert answered(initialize(capabilities={"x": {}, "roots": {}}, extra=[1], _meta={"a/b": 1}))
 
 
+@pytest.mark.requirement("legacy.ping", "state.none-of-connections")
 @pytest.mark.parametrize("version", LEGACY)
 def test_ping_is_answered_by_an_empty_object_before_any_handshake(version: str) -> None:
     client = caller(version)
@@ -130,6 +135,9 @@ def test_ping_is_answered_by_an_empty_object_before_any_handshake(version: str) 
     assert answered(response, id="p") == {}
 
 
+@pytest.mark.requirement(
+    "notification.unanswered", "http.notification-202", "legacy.posted", "legacy.cancelled"
+)
 @pytest.mark.parametrize("version", [*LEGACY, "2026-07-28", None])
 @pytest.mark.parametrize(
     "method",
@@ -143,6 +151,14 @@ def test_notification_is_accepted_and_never_answered(version: str | None, method
     assert "Mcp-Session-Id" not in response.headers
 
 
+@pytest.mark.requirement(
+    "discover.served",
+    "discover.members",
+    "tools.capability",
+    "result.known-type",
+    "meta.server-info",
+    "cache.hints",
+)
 def test_discovery_says_what_is_served() -> None:
     result = discover()
     assert result.pop("_meta")["io.modelcontextprotocol/serverInfo"]["name"]
@@ -156,6 +172,7 @@ def test_discovery_says_what_is_served() -> None:
     }
 
 
+@pytest.mark.requirement("cache.ttl")
 @pytest.mark.parametrize(("seconds", "ttl"), [(0, 0), (60, 60_000), (0.5, 500), (1.0005, 1000)])
 def test_time_to_live_is_an_integer_of_milliseconds(seconds: Any, ttl: int, settings: Any) -> None:
     settings.MCP_BRIDGE = {"CACHE_TTL": seconds}
@@ -169,6 +186,7 @@ def test_discovery_needs_nothing_of_its_client_but_the_envelope() -> None:
     assert answered(client.send(text.encode(), headers(client, "server/discover")))
 
 
+@pytest.mark.requirement("http.unknown-method")
 @pytest.mark.parametrize("revision", ERAS)
 @pytest.mark.parametrize(
     ("method", "params"),
@@ -194,6 +212,7 @@ def test_what_is_not_offered_is_not_found(
     refused(response, 404 if client.revision.modern else 200, -32601, id=1)
 
 
+@pytest.mark.requirement("http.session-ignored", "security.no-session-auth")
 @pytest.mark.parametrize("revision", ERAS)
 @pytest.mark.parametrize("session", ["fixed-by-another", "x" * 5000, "é", ""])
 def test_session_is_neither_begun_nor_adopted(revision: str, session: str) -> None:

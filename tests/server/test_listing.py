@@ -17,6 +17,7 @@ def names(client: CheckedClient) -> list[str]:
     return [tool["name"] for tool in client.list_tools()]
 
 
+@pytest.mark.requirement("tools.list", "tools.order")
 def test_exactly_the_marked_procedures_are_listed_in_order(client: CheckedClient) -> None:
     assert names(client) == TOOLS
 
@@ -26,6 +27,7 @@ def test_pages_hold_every_tool_once(client: CheckedClient, settings: Any) -> Non
     assert names(client) == TOOLS
 
 
+@pytest.mark.requirement("pages.cursor-ends")
 def test_last_page_has_no_cursor(client: CheckedClient, settings: Any) -> None:
     settings.MCP_BRIDGE = {"PAGE_SIZE": len(TOOLS)}
     assert "nextCursor" not in client.post("tools/list")
@@ -42,6 +44,7 @@ def test_offset_is_understood_as_a_cursor(client: CheckedClient, cursor: str) ->
     assert [tool["name"] for tool in result["tools"]] == TOOLS[2:]
 
 
+@pytest.mark.requirement("pages.invalid")
 @pytest.mark.parametrize(
     "cursor",
     ["", "?", "LTE", "KzE", "NV8w", "Pg", "PgA", "PiA", "PnAANDk", "é", 3, None, {}, ["Mg"]]
@@ -62,6 +65,7 @@ def test_offset_at_or_beyond_the_end_is_an_empty_page(client: CheckedClient, off
     assert "nextCursor" not in result
 
 
+@pytest.mark.requirement("cache.hints", "cache.private")
 def test_modern_list_says_how_long_it_holds_and_for_whom(modern: CheckedClient) -> None:
     result = modern.post("tools/list")
     assert (result["ttlMs"], result["cacheScope"]) == (300_000, "private")
@@ -72,6 +76,7 @@ def test_legacy_list_has_no_modern_member(legacy: CheckedClient) -> None:
     assert set(legacy.post("tools/list")) == {"tools"}
 
 
+@pytest.mark.requirement("initialize.version-kept")
 def test_tool_shows_the_members_of_its_revision(client: CheckedClient) -> None:
     (echo,) = [tool for tool in client.list_tools() if tool["name"] == "echo"]
     assert set(echo) <= client.revision.tool_fields

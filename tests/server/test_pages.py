@@ -100,6 +100,7 @@ def test_a_page_has_no_more_tools_than_it_may(
     assert [len(page) for page in pages(modern)] == [2, 2, 1]
 
 
+@pytest.mark.requirement("pages.stable", "cache.same-scope")
 @pytest.mark.parametrize("limits", [{"PAGE_SIZE": 3}, {"PAGE_BYTES": 500}])
 def test_a_walk_gives_each_tool_once_while_others_are_toggled(
     limits: dict[str, int], settings: Any, modern: CheckedClient
@@ -121,11 +122,13 @@ def test_a_walk_gives_each_tool_once_while_others_are_toggled(
         turns += 1
         for number, name in enumerate(toggled):
             set_tool(name, enabled=(number + turns) % 2 == 0)
+        assert result["cacheScope"] == "private"
     assert turns > 3
     assert found == sorted(set(found))
     assert set(named(range(30))) - set(found) <= set(toggled)
 
 
+@pytest.mark.requirement("tools.list")
 def test_each_caller_is_listed_what_it_may_use(settings: Any) -> None:
     settings.MCP_BRIDGE = {"STATE_MAX_AGE": 3600, "ALLOW_ANONYMOUS": True}
     server = RpcServer(register_system_procedures=False)

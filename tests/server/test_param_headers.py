@@ -73,6 +73,9 @@ def sentinel(text: str) -> str:
 # What a call must send
 
 
+@pytest.mark.requirement(
+    "header.decoded", "header.numbers", "header.param-absent", "header.case", "header.param-matches"
+)
 @pytest.mark.parametrize(
     ("arguments", "sent"),
     [
@@ -101,6 +104,9 @@ def test_headers_that_say_what_the_arguments_say_pass(
     assert answer["result"]["isError"] is False
 
 
+@pytest.mark.requirement(
+    "header.characters", "header.param-matches", "header.param-missing", "header.mismatch-400"
+)
 @pytest.mark.parametrize(
     ("arguments", "sent"),
     [

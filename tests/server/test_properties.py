@@ -87,6 +87,7 @@ def no_errors_in_the_log(caplog: pytest.LogCaptureFixture) -> Any:
 # The endpoint.
 
 
+@pytest.mark.requirement("message.json-rpc")
 @few
 @given(era, odd | members)
 def test_any_json_as_a_body_is_answered(revision: str, value: Any) -> None:
@@ -117,6 +118,7 @@ def test_any_json_as_arguments_is_answered(revision: str, arguments: Any, name: 
     assert judged(client, body, headers(client, name=name))["id"] == 1
 
 
+@pytest.mark.requirement("meta.values", "meta.required")
 @few
 @given(era, values | objects | st.builds(lambda more: {**ENVELOPE, **more}, objects))
 def test_any_json_as_meta_is_answered(revision: str, meta: Any) -> None:
@@ -151,6 +153,7 @@ names = st.sampled_from(["add", "echo", "none", "", "Add"])
 methods = st.sampled_from(["tools/call", "tools/list", "ping"])
 
 
+@pytest.mark.requirement("header.matches")
 @few
 @given(names, names, methods, methods)
 def test_tool_runs_only_where_header_and_body_name_it(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -124,6 +125,15 @@ def test_a_marked_function_of_an_app_is_a_tool_without_being_registered(app: Mak
     result = client.call_tool("stock", {"sku": "a"})
     assert result["structuredContent"] == {"sku": "a", "pieces": 1, "user": "AnonymousUser"}
     assert served("stock").function == "shop.mcp_tools.stock"
+
+
+@pytest.mark.parametrize("directory", ["/", "/tmp"])
+def test_where_a_tool_is_defined_is_said_without_where_the_site_is(
+    app: MakeApp, monkeypatch: pytest.MonkeyPatch, directory: str
+) -> None:
+    monkeypatch.chdir(directory)
+    app(mcp_tools=STOCK)
+    assert re.fullmatch(r"shop/mcp_tools\.py:\d+", served("stock").source)
 
 
 @pytest.mark.parametrize("revision", ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])

@@ -293,11 +293,11 @@ def test_a_tool_may_require_a_capability_of_the_client(user: Any) -> None:
         CheckedClient(user=user).call_tool("needs_sampling")
 
 
-def test_a_tool_defined_elsewhere_says_so_in_full(settings: Any) -> None:
+def test_a_tool_defined_elsewhere_says_in_which_file(settings: Any) -> None:
     scope: dict[str, Any] = {}
     exec(compile("def far() -> int:\n    'Far.'\n    return 1", "/elsewhere/far.py", "exec"), scope)
     serve(settings, scope["far"])
-    assert served("far").source == "/elsewhere/far.py:1"
+    assert served("far").source == "far.py:1"
 
 
 def test_tools_say_where_they_are_defined(settings: Any) -> None:

@@ -35,6 +35,7 @@ def send(client: MCPClient, **more: str | None) -> Any:
 # Host and origin.
 
 
+@pytest.mark.requirement("http.origin-checked", "http.origin-403")
 @pytest.mark.parametrize(
     "origin",
     ["null", "", "http://evil.example", "https://testserver", "http://testserver:8000", "file://"]
@@ -206,6 +207,7 @@ def test_anonymous_caller_sees_what_is_public_and_knows_of_nothing_else(quiet: N
     assert error["message"] == "Unknown tool: add"
 
 
+@pytest.mark.requirement("auth.validated")
 @pytest.mark.usefixtures("closed", "quiet")
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b'{"jsonrpc":"2.0","method":"x"}', b"x" * 2**21]
@@ -251,6 +253,7 @@ def browser(user: Any) -> MCPClient:
     return client
 
 
+@pytest.mark.requirement("security.no-session-auth")
 def test_session_is_no_credential_unless_the_site_says_so(browser: MCPClient, quiet: None) -> None:
     refused(send(browser), 200, -32602, id=1)
 

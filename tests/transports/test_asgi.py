@@ -133,6 +133,7 @@ def test_header_with_an_underscore_overrides_nothing() -> None:
     assert status == 200
 
 
+@pytest.mark.requirement("http.origin-checked")
 @pytest.mark.parametrize(
     "sent",
     [[(b"origin", b"http://testserver")] * 2, [(b"origin", b"\xff")], [(b"origin", b"null")]],

@@ -9,6 +9,7 @@ import pytest
 
 from mcp_bridge.testing import MCPClient
 from tests.support import wire
+from tests.support.values import label
 from tests.support.wire import answered, good, headers, refused, sentinel
 
 quiet = wire.quiet
@@ -72,6 +73,7 @@ def test_data_before_the_message_is_a_parse_error(sender: MCPClient, before: str
     refused(send(sender, before + good(sender)), 400, -32700)
 
 
+@pytest.mark.requirement("legacy.utf-8", "message.json-rpc")
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "utf-32-be", "utf-8-sig"])
 def test_message_in_another_encoding_is_a_parse_error(sender: MCPClient, encoding: str) -> None:
     response = sender.send(good(sender).encode(encoding), headers(sender))
@@ -118,11 +120,13 @@ def test_lone_surrogate_is_refused_wherever_it_stands(
     refused(send(sender, changed(sender, old, new)), 400, -32600)
 
 
+@pytest.mark.requirement("message.json-rpc", "tools.unknown")
 @pytest.mark.parametrize("body", ["null", "true", "0", "1.5", '"x"', "{}", '{"method":"ping"}'])
 def test_body_that_is_no_message_is_refused(sender: MCPClient, body: str) -> None:
     refused(send(sender, body), 400, -32600)
 
 
+@pytest.mark.requirement("request.id-type", "request.id-null")
 @pytest.mark.parametrize(
     "value",
     ["null", "true", "false", "1.0", "1.5", "-0.0", "1e2", "[]", "[1]", "{}", '{"a":1}']
@@ -133,6 +137,7 @@ def test_illegal_id_is_refused_and_not_repeated(sender: MCPClient, value: str) -
     refused(send(sender, changed(sender, '"id":1', f'"id":{value}')), 400, -32600)
 
 
+@pytest.mark.requirement("request.id-type", "response.same-id")
 @pytest.mark.parametrize(
     "value", [0, -1, 2**63 - 1, -(2**63), "", "1", "null", "é", "\x00", "x" * 256, '"]}']
 )
@@ -143,6 +148,7 @@ def test_legal_id_is_echoed_as_it_is(sender: MCPClient, value: Any) -> None:
     refused(send(sender, text, Mcp_Name="none"), 200, -32602, id=value)
 
 
+@pytest.mark.requirement("message.json-rpc", "error.same-id", "error.members")
 @pytest.mark.parametrize("value", [None, '"1.0"', '"2"', '"2.00"', "2.0", "2", "null", "[]", "{}"])
 def test_message_of_no_json_rpc_2_is_refused_under_its_id(
     sender: MCPClient, value: str | None
@@ -171,13 +177,14 @@ def test_params_that_are_no_object_are_invalid(sender: MCPClient, value: str) ->
     refused(send(sender, text), 400 if sender.revision.modern else 200, -32602, id=1)
 
 
+@pytest.mark.requirement("http.unknown-method")
 @pytest.mark.parametrize(
     "method",
     ["__class__", "system.listMethods", "add", "tools.call", "Tools/Call", "tools/call ", "tools/"]
     + ["rpc.discover", "prompts/list", "resources/list", "logging/setLevel", "completion/complete"]
     + ["tasks/get", "subscriptions/listen", "roots/list", "sampling/createMessage", "../../etc"]
     + ["notifications/initialized", "handle", "begin", "x" * 10**5, "é\x00\r\n"],
-    ids=lambda method: method[:24],
+    ids=lambda method: label(method[:24]),
 )
 def test_unknown_method_is_not_found(sender: MCPClient, method: str) -> None:
     text = changed(sender, '"tools/call"', json.dumps(method))
@@ -190,12 +197,13 @@ def test_unknown_method_is_not_found(sender: MCPClient, method: str) -> None:
         refused(send(sender, text, Mcp_Method=method), status, -32601, id=1)
 
 
+@pytest.mark.requirement("tools.unknown")
 @pytest.mark.parametrize(
     "name",
     ["", " ", "Add", "ADD", "add ", " add", "add\n", "add\x00", "аdd", "add,add", "__class__"]
     + ["system.listMethods", "system_listMethods", "unmarked", "unexposed", "outdated", "xml_only"]
     + ["shop.orders.find", "../add", "add()", "%61dd", "*", "add?", "x" * 10**5, "\N{PILE OF POO}"],
-    ids=lambda name: repr(name[:20]),
+    ids=lambda name: label(repr(name[:20])),
 )
 def test_unknown_tool_is_invalid_params_at_status_200(sender: MCPClient, name: str) -> None:
     text = changed(sender, '"add"', json.dumps(name))
@@ -203,6 +211,7 @@ def test_unknown_tool_is_invalid_params_at_status_200(sender: MCPClient, name: s
     assert error["message"].startswith("Unknown tool: " + name[:64])
 
 
+@pytest.mark.requirement("tools.unknown")
 @pytest.mark.parametrize("value", [None, "null", "1", "true", "[]", '["add"]', "{}", '{"a":1}'])
 def test_name_that_is_no_string_is_invalid(sender: MCPClient, value: str | None) -> None:
     member = "" if value is None else f'"name":{value},'
@@ -215,6 +224,7 @@ def test_arguments_that_are_no_object_are_invalid(sender: MCPClient, value: str)
     refused(send(sender, text), 200, -32602, id=1)
 
 
+@pytest.mark.requirement("tools.input-errors")
 @pytest.mark.parametrize(
     "arguments",
     ["null", "{}", '{"a":null}', '{"a":"1"}', '{"a":true}', '{"a":1.5}', '{"a":[1]}', '{"A":1}']

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -235,8 +236,10 @@ def test_nothing_is_received_of_a_body_that_says_to_be_too_large(
     assert (answer.status in (400, 413), answer.received) == (True, 0)
 
 
-def test_a_client_that_goes_in_its_body_is_not_answered() -> None:
-    assert exchange(direct(), scope_with(JSON), PING[:9], leaves=True).sent == []
+def test_a_body_that_breaks_off_is_refused() -> None:
+    """Servers say of chunks that they cannot read, too, that the client has gone."""
+    answer = exchange(direct(), scope_with(JSON), PING[:9], leaves=True)
+    assert (answer.status, json.loads(answer.body)["error"]["code"]) == (400, -32600)
 
 
 # Lifespan.
@@ -301,11 +304,13 @@ def wait_for_threads(application: MCPApplication) -> None:
         thread.submit(int).result(10)
 
 
-def acts(tool: Callable[..., Any], settings: Any, hops: list[str], **options: Any) -> int:
+def acts(
+    tool: Callable[..., Any], settings: Any, hops: list[str], sent: Any = (), **options: Any
+) -> int:
     """How many threads a call needs once the administrators' settings are known."""
     serve(settings, tool, **options)
     application = direct()
-    scope, body = scope_of(tool.__name__)
+    scope, body = scope_of(tool.__name__, **dict(sent))
 
     async def main() -> int:
         assert (await Exchange(scope, body).run(application)).status == 200
@@ -322,6 +327,21 @@ NO_RECORDS = {"AUDIT": None, "STATE_MAX_AGE": 3600}
 def test_an_open_coroutine_needs_no_thread(settings: Any, hops: list[str]) -> None:
     settings.MCP_BRIDGE = NO_RECORDS
     assert acts(awhere, settings, hops, public=True, read_only=True) == 0
+
+
+async def alength(text: str) -> int:
+    """Tell the length of a text, on the event loop."""
+    asyncio.get_running_loop()
+    return len(text)
+
+
+@pytest.mark.parametrize(("length", "count"), [(60_000, 0), (70_000, 1)])
+def test_a_large_body_is_read_in_a_thread(
+    length: int, count: int, settings: Any, hops: list[str]
+) -> None:
+    settings.MCP_BRIDGE = NO_RECORDS
+    sent = {"text": "x" * length}
+    assert acts(alength, settings, hops, sent, public=True, read_only=True) == count
 
 
 def test_a_function_needs_one_thread_once(settings: Any, hops: list[str]) -> None:
@@ -540,6 +560,7 @@ def address(settings: Any) -> Iterator[tuple[str, int]]:
     assert not thread.is_alive()
 
 
+@pytest.mark.requirement("state.none-of-connections")
 def test_a_server_answers_one_request_after_another(address: tuple[str, int]) -> None:
     connection = HTTPConnection(*address, timeout=10)
     sent = {"Content-Type": "application/json"}

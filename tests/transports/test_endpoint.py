@@ -31,6 +31,7 @@ def send(client: MCPClient, **more: str | None) -> Any:
 # Verbs and addresses.
 
 
+@pytest.mark.requirement("http.other-verbs", "legacy.get")
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(
     "verb", ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "post"]
@@ -44,6 +45,7 @@ def test_other_verb_is_not_allowed(verb: str, path: str, quiet: None) -> None:
     assert not any(name.startswith("Access-Control") for name in response.headers)
 
 
+@pytest.mark.requirement("http.one-endpoint")
 @pytest.mark.parametrize("append", [True, False])
 @pytest.mark.parametrize("path", PATHS)
 def test_endpoint_answers_at_both_addresses_without_a_redirect(
@@ -167,14 +169,16 @@ class Stream(io.BytesIO):
 
 
 class Broken(io.BytesIO):
+    error: Exception = ConnectionResetError("gone")
+
     def read(self, size: int | None = -1, /) -> bytes:
-        raise ConnectionResetError("gone")
+        raise self.error
 
 
-def raw(client: MCPClient, stream: io.BytesIO, length: str | None) -> Any:
+def raw(client: MCPClient, stream: io.BytesIO, length: str | None, **more: Any) -> Any:
     """Post what a stream holds, under a Content-Length that need not be true."""
-    client.http.credentials(**{"wsgi.input": stream, "CONTENT_LENGTH": length})
-    return client.send(b"{}", headers(client))
+    client.http.credentials(**{"wsgi.input": stream, "CONTENT_LENGTH": length, **more})
+    return client.send(b"{}", headers(client, name="echo" if more else "add"))
 
 
 def test_body_that_says_it_is_too_long_is_not_read(sender: MCPClient, quiet: None) -> None:
@@ -208,6 +212,33 @@ def test_body_that_breaks_off_is_refused(sender: MCPClient, quiet: None) -> None
     refused(raw(sender, Broken(), "100"), 400, -32600)
 
 
+def in_chunks(client: MCPClient, stream: io.BytesIO, **more: Any) -> Any:
+    """Post a body without a length, as a WSGI server hands over what came in chunks."""
+    return raw(client, stream, None, HTTP_TRANSFER_ENCODING="chunked", **more)
+
+
+def test_body_in_chunks_is_read_to_its_limit(sender: MCPClient) -> None:
+    stream, ended = Stream(padded(sender, 2**20)), {"wsgi.input_terminated": True}
+    assert "result" in in_chunks(sender, stream, **ended).json()
+    stream = Stream(padded(sender, 2**21))
+    refused(in_chunks(sender, stream, **ended), 413, -32600)
+    assert stream.taken == 2**20 + 1
+
+
+def test_chunks_that_the_server_cannot_read_are_refused(sender: MCPClient, quiet: None) -> None:
+    stream = Broken()
+    # gunicorn has exceptions of its own for these.
+    stream.error = ValueError("Invalid chunk size: zz")
+    refused(in_chunks(sender, stream, **{"wsgi.input_terminated": True}), 400, -32600)
+
+
+def test_body_in_chunks_that_the_server_does_not_join_is_refused_for_that(
+    sender: MCPClient, quiet: None
+) -> None:
+    error = refused(in_chunks(sender, Stream(good(sender).encode())), 400, -32600)
+    assert "Content-Length" in error["message"]
+
+
 # What every answer carries.
 
 
@@ -222,6 +253,7 @@ def test_headers_for_other_things_are_ignored(sender: MCPClient) -> None:
     assert answered(send(sender, **more))["isError"] is False
 
 
+@pytest.mark.requirement("header.matches")
 @pytest.mark.parametrize(
     "sent",
     [{"Mcp-Name": "add,add"}, {"Mcp-Name": "add, other"}, {"Mcp-Method": "tools/call,tools/call"}]
@@ -232,6 +264,7 @@ def test_header_that_was_sent_twice_or_is_no_ascii_is_a_mismatch(sent: Any, quie
     refused(client.send(good(client).encode(), {**headers(client), **sent}), 400, -32020, id=1)
 
 
+@pytest.mark.requirement("header.decoded")
 @pytest.mark.parametrize("name", ["add", " add", "\tadd\t ", wire.sentinel("add")])
 def test_name_in_the_header_may_have_blanks_around_it_or_be_base64(name: str) -> None:
     assert answered(send(caller(), Mcp_Name=name))["isError"] is False

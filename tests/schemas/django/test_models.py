@@ -177,7 +177,7 @@ def test_instances_are_received(
         (Group, 2**70, [("/value", "not_found")]),
         (list[Group], [2**70], [("/value/0", "not_found")]),
         (Named, "Readers", [("/value", "not_found")]),
-        (Named, "a\0b", [("/value", "not_found")]),
+        (Named, "a\0b", [("/value", "nul")]),
         (Named, "a" * 151, [("/value", "string_too_long")]),
         (list[Named], ["x", "readers", "y"], BOTH),
         (dict[str, list[Named]], {"a": ["readers", "x"]}, [("/value/a/1", "not_found")]),

@@ -84,7 +84,7 @@ def keywords(inner: Any) -> Any:
 SCHEMAS = st.recursive(st.fixed_dictionaries({"type": TYPES}), keywords, max_leaves=8)
 
 
-@settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 200)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(SCHEMAS, st.lists(VALUES, min_size=3, max_size=6))
 def test_same_values_are_accepted_as_by_jsonschema(schema: Any, values: list[Any]) -> None:
     whole = {"type": "object", "properties": {"value": schema}, "$defs": DEFINITIONS}
@@ -93,7 +93,7 @@ def test_same_values_are_accepted_as_by_jsonschema(schema: Any, values: list[Any
     check(whole, values)
 
 
-@settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 200)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(SCHEMAS, st.lists(VALUES, min_size=3, max_size=6))
 def test_patterns_of_names_mean_the_same_as_in_jsonschema(schema: Any, values: list[Any]) -> None:
     assume(not any(word in str(schema) for word in ("unevaluated", "$ref", "$dynamicRef")))

@@ -88,6 +88,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.requirement("schema.unresolved", "schema.bounds")
 @pytest.mark.parametrize(("schema", "why"), REFUSED.values(), ids=REFUSED)
 def test_schema_is_refused_with_the_reason(schema: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match="^its input_schema ") as raised:
@@ -114,6 +115,7 @@ def test_schema_within_the_bounds_is_taken(schema: dict[str, Any]) -> None:
     assert SchemaValidator({"type": "object", **schema}, "input_schema").errors({}) == []
 
 
+@pytest.mark.requirement("schema.other-dialect")
 def test_refusal_is_a_system_check_that_names_the_dialect(settings: Any) -> None:
     draft = "http://json-schema.org/draft-04/schema#"
     serve(settings, taking(int), output_schema={"type": "object", "$schema": draft})
@@ -121,6 +123,7 @@ def test_refusal_is_a_system_check_that_names_the_dialect(settings: Any) -> None
     assert f"its output_schema is of the dialect {draft}" in message
 
 
+@pytest.mark.requirement("schema.no-fetching")
 def test_nothing_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     def reached(*arguments: Any, **options: Any) -> None:
         raise AssertionError("something was fetched")

@@ -17,6 +17,7 @@ from mcp_bridge.schemas.validation.validator import SchemaValidator
 from mcp_bridge.sources.grpc.descriptors import Descriptors
 from mcp_bridge.sources.grpc.requests import request_checker, result_encoder
 from mcp_bridge.sources.grpc.schemas import input_schema, output_schema
+from tests.schemas.drawing import texts
 from tests.support.protobuf import compiled, proto3
 
 EVERY = proto3("""
@@ -76,8 +77,8 @@ LOOSER |= {"by_truth", "moment", "length", "mask", "any", "struct", "value", "li
 # Each is what a field holds, and how ProtoJSON writes it: None for what is not written.
 WHOLE = st.integers(-(2**63), 2**63 - 1)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.text(max_size=5) | st.integers(-9, 9),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    st.none() | st.booleans() | texts(max_size=5) | st.integers(-9, 9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts(max_size=3), inner),
     max_leaves=5,
 )
 STAMP = st.datetimes().map(lambda each: each.isoformat(timespec="microseconds") + "Z")
@@ -89,22 +90,22 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "f32": st.floats(width=32, allow_nan=False, allow_infinity=False),
     "f64": st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**60), 2**60),
     "truth": st.booleans(),
-    **dict.fromkeys(("text", "left"), st.text(max_size=9)),
+    **dict.fromkeys(("text", "left"), texts(max_size=9)),
     "data": st.sampled_from(["", "AA==", "AAA=", "AAAA", "+/+/"]),
     "kind": st.sampled_from(["SMALL", "LARGE"]),
     "kinds": st.lists(st.sampled_from(["SMALL", "LARGE"]), max_size=3),
-    "by_number": st.dictionaries(st.integers(-(2**31), 2**31 - 1).map(str), st.text(max_size=3)),
+    "by_number": st.dictionaries(st.integers(-(2**31), 2**31 - 1).map(str), texts(max_size=3)),
     "by_truth": st.dictionaries(st.sampled_from(["true", "false"]), WHOLE),
-    "by_name": st.dictionaries(st.text(max_size=3), st.just({"i32": 1}), max_size=2),
+    "by_name": st.dictionaries(texts(max_size=3), st.just({"i32": 1}), max_size=2),
     "many": st.lists(WHOLE | WHOLE.map(str), max_size=3),
     "children": st.lists(st.just({"children": [{"text": "a"}]}), max_size=2),
     "moment": STAMP,
     "length": st.sampled_from(["0s", "3.5s", "-1.000000001s", "315576000000s"]),
     "mask": st.sampled_from(["", "displayName", "a,b.cD"]),
-    "struct": st.dictionaries(st.text(max_size=3), JSON, max_size=3),
+    "struct": st.dictionaries(texts(max_size=3), JSON, max_size=3),
     "value": JSON,
     "list": st.lists(JSON, max_size=3),
-    "text_or_null": st.none() | st.text(max_size=3),
+    "text_or_null": st.none() | texts(max_size=3),
     "number_or_null": st.none() | WHOLE,
     "empty": st.just({}),
     "nothing": st.none(),

@@ -13,6 +13,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.core import checks
 from django.core.management import call_command
+from django.utils import timezone
 
 from mcp_bridge.models import PendingCall
 from mcp_bridge.testing import MCPClient, text_of
@@ -72,7 +73,7 @@ def test_what_is_to_be_confirmed_is_told_and_sent_once_it_is(
     arguments = {"path_number": "7", "sku": "lamp", "number": 2}
     assert "approval" in text_of(caller.call_tool("billing_addLine", arguments))
     assert at_the_other_end.received == []
-    PendingCall.objects.update(status="approved")
+    PendingCall.objects.update(status="approved", decided_at=timezone.now())
     caller.call_tool("billing_addLine", arguments)
     [sent] = at_the_other_end.received
     assert (sent.target, json.loads(sent.body)) == (

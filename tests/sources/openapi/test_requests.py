@@ -111,6 +111,7 @@ def test_wrong_arguments_never_leave_the_site(offer: Offer, caller: MCPClient) -
 # Who asks
 
 
+@pytest.mark.requirement("auth.no-passthrough")
 def test_the_hook_says_who_asks_and_the_credential_of_the_call_stays_here(
     offer: Offer, user: Any
 ) -> None:

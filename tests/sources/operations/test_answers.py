@@ -11,6 +11,7 @@ from mcp_bridge.exceptions import InvalidArguments, ToolError
 from mcp_bridge.protocol.content import EmbeddedResource, ImageContent, TextContent
 from mcp_bridge.sources.operations.answers import MAYBE, Answer, read_answer
 from tests.sources.operations.documents import STRING, json_body, mapped, of_object, parameter
+from tests.support.values import UNREADABLE
 
 TOOL = mapped(
     {
@@ -90,6 +91,36 @@ def test_other_answers_become_text_pictures_and_resources() -> None:
         TOOL,
     ).content
     assert file == EmbeddedResource("attachment:///a.pdf", b"%PDF", "application/pdf")
+
+
+@pytest.mark.parametrize(
+    "charset",
+    [
+        *("utf-8", "unknown", "hex", "", "5\x00", "idna", "punycode", "undefined"),
+        *("unicode_escape", "raw-unicode-escape", "utf-7"),
+    ],
+)
+def test_text_in_a_character_set_that_is_none_is_read_as_utf_8(charset: str) -> None:
+    # Of Python's own codecs some raise, some take minutes, and some give what is no character.
+    body = "é a\\ud800 +2AA-".encode()
+    kind = f"text/plain; charset={charset}"
+    assert texts(read_answer(answer(body, 200, kind), TOOL)) == [body.decode()]
+    assert failed(body, 400, kind) == body.decode()
+
+
+@pytest.mark.parametrize(
+    "parameters", ["charset*; charset*1", "charset*=UTF\0-8''latin-1", "a*" + "9" * 5000 + "=b"]
+)
+def test_a_character_set_that_cannot_be_read_is_utf_8(parameters: str) -> None:
+    found = read_answer(answer("é".encode(), 200, f"text/plain; {parameters}"), TOOL)
+    assert texts(found) == ["é"]
+
+
+@pytest.mark.parametrize("named", UNREADABLE)
+def test_a_file_whose_name_cannot_be_read_has_none(named: str) -> None:
+    sent = answer(b"%PDF", 200, "application/pdf", content_disposition=f"attachment; {named}")
+    [file] = read_answer(sent, TOOL).content
+    assert file == EmbeddedResource("attachment:///result-1.pdf", b"%PDF", "application/pdf")
 
 
 @pytest.mark.parametrize("body", [b"{", b'{"a": NaN}', b'{"a": 1, "a": 2}', b"\xff", b"[" * 5000])

@@ -1,0 +1,309 @@
+"""Calls at once: so many of one caller, so many of all, and a place is free however a call ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.checks import run_checks
+
+from mcp_bridge import Context, ToolError
+from mcp_bridge.calls import slots
+from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.protocol.content import CallToolResult
+from mcp_bridge.testing import MCPClient, MCPError
+from mcp_bridge.testing.checked import CheckedClient
+from tests.support import lane
+from tests.support.asgi import Departing, posted
+from tests.support.values import dumps
+
+REFUSED: list[MCPClient] = []
+
+
+def again(names: list[str]) -> int:
+    """Call this tool once more from inside, as each of these users; tell how many calls ran."""
+    name, *rest = names or [""]
+    client = MCPClient(user=user_named(name) if name else None)
+    try:
+        result = client.call_tool("again", {"names": rest}) if names else {}
+    except MCPError:
+        REFUSED.append(client)
+        return 1
+    return 1 + int(result.get("structuredContent", {"result": 0})["result"])
+
+
+def user_named(name: str) -> Any:
+    return get_user_model().objects.get_or_create(username=name)[0]
+
+
+@pytest.fixture(autouse=True)
+def none_runs() -> Any:
+    """No test begins with a place taken, and none leaves one."""
+    assert (slots._running, slots._all) == ({}, 0)
+    REFUSED.clear()
+    yield
+    assert (slots._running, slots._all) == ({}, 0)
+
+
+@pytest.mark.parametrize("kind", ["", "ada"], ids=["address", "user"])
+def test_one_caller_has_so_many_calls_at_once(kind: str, revision: str, limit: Any) -> None:
+    limit(again, MAX_CONCURRENT_CALLS=3)
+    client = CheckedClient(user=user_named(kind) if kind else None, revision=revision)
+    names = [kind] * 5
+    # A call with the last name runs none inside.
+    result = client.call_tool("again", {"names": names})
+    assert result["isError"] is False
+    (refused,) = REFUSED
+    assert refused.response.status_code == 429
+    assert refused.response["Retry-After"] == "1"
+    error = refused.response.json()["error"]
+    assert error == {
+        "code": 429,
+        "message": "Too many calls at once: 3 of yours run. Retry after 1 second.",
+    }
+    # Those that were running have ended.
+    assert client.call_tool("again", {"names": names[:2]})["isError"] is False
+    assert len(REFUSED) == 1
+
+
+def test_a_client_of_any_revision_reads_the_status(revision: str, user: Any, limit: Any) -> None:
+    client = CheckedClient(user=user, revision=revision)
+
+    def inside() -> int:
+        """Call this tool from inside."""
+        with pytest.raises(MCPError):
+            client.call_tool("inside")
+        return int(client.response.status_code)
+
+    limit(inside, MAX_CONCURRENT_CALLS=1)
+    outer = CheckedClient(user=user, revision=revision)
+    assert outer.call_tool("inside")["content"][0]["text"] == "429"
+
+
+def test_what_one_caller_has_is_not_taken_from_another(limit: Any) -> None:
+    limit(again, MAX_CONCURRENT_CALLS=2, MAX_PROCESS_CALLS=None)
+    names = ["ada", "eve", "ada", "eve", "", ""]
+    assert MCPClient().call_tool("again", {"names": names})["structuredContent"] == {"result": 6}
+    assert len(REFUSED) == 1
+
+
+def test_all_callers_together_have_so_many_calls(limit: Any) -> None:
+    limit(again, MAX_CONCURRENT_CALLS=None, MAX_PROCESS_CALLS=3)
+    names = ["ada", "eve", "bob", "tom"]
+    assert MCPClient().call_tool("again", {"names": names})["structuredContent"] == {"result": 3}
+    (refused,) = REFUSED
+    assert (refused.response.status_code, refused.response["Retry-After"]) == (503, "1")
+    assert refused.response.json()["error"] == {
+        "code": 503,
+        "message": "The server is busy: it runs 3 calls at once. Retry after 1 second.",
+    }
+
+
+def test_refusals_of_one_caller_leave_one_record(user: Any, limit: Any) -> None:
+    def thrice(context: Context) -> list[int]:
+        """Call this tool three times from inside."""
+        client, statuses = MCPClient(user=context.user), []
+        for _ in range(3):
+            with pytest.raises(MCPError):
+                client.call_tool("thrice")
+            statuses.append(client.response.status_code)
+        return statuses
+
+    limit(thrice, MAX_CONCURRENT_CALLS=1)
+    called = MCPClient(user=user).call_tool("thrice")
+    assert called["structuredContent"] == {"result": [429, 429, 429]}
+    (row,) = ToolCallRecord.objects.filter(outcome="refused")
+    assert (row.tool, row.error_code, row.user) == ("thrice", "throttled", user)
+
+
+def test_an_unknown_tool_is_unknown_at_the_limit_too(limit: Any) -> None:
+    def ask() -> str:
+        """Call a tool that is not there."""
+        with pytest.raises(MCPError) as raised:
+            MCPClient().call_tool("nothing")
+        return str(raised.value)
+
+    limit(ask, MAX_CONCURRENT_CALLS=1)
+    assert "Unknown tool: nothing" in MCPClient().call_tool("ask")["content"][0]["text"]
+
+
+def test_each_message_of_a_batch_has_a_place_of_its_own(user: Any, limit: Any) -> None:
+    client = CheckedClient(user=user, revision="2025-03-26")
+    limit(again, MAX_CONCURRENT_CALLS=1)
+    calls = [
+        client.message("tools/call", name="again", arguments={"names": names})
+        for names in ([], ["ada"], [])
+    ]
+    answers = client.send(dumps(calls)).json()
+    found = [each["result"]["content"][0]["text"] for each in answers]
+    # One after another each has the place; what the second makes inside is one too many.
+    assert (found, len(REFUSED)) == (["1", "1", "1"], 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, []),
+        ({"MAX_CONCURRENT_CALLS": None, "MAX_PROCESS_CALLS": None}, []),
+        ({"MAX_PROCESS_CALLS": 1}, []),
+        ({"MAX_PROCESS_CALLS": 20}, ["W024"]),
+        ({"MAX_CONCURRENT_CALLS": None}, ["W024"]),
+        ({"MAX_CONCURRENT_CALLS": 0}, ["E002"]),
+        ({"MAX_CONCURRENT_CALLS": "20"}, ["E002"]),
+        ({"MAX_PROCESS_CALLS": 2.5}, ["E002"]),
+        ({"MAX_PROCESS_REQUESTS": None}, []),
+        ({"MAX_PROCESS_REQUESTS": 0}, ["E002"]),
+        ({"BATCH_SECONDS": -1}, ["E002"]),
+        ({"BATCHES": 1}, ["E002"]),
+        ({"MAX_CONCURENT_CALLS": 5}, ["E001"]),
+    ],
+)
+def test_wrong_limits_are_found_by_the_checks(
+    options: dict[str, Any], expected: list[str], settings: Any
+) -> None:
+    settings.MCP_BRIDGE = options
+    found = [each for each in run_checks(tags=["mcp_bridge"]) if "MCP_BRIDGE" in each.msg]
+    assert [each.id for each in found] == [f"mcp_bridge.{each}" for each in expected]
+    assert all(each.hint for each in found)
+
+
+class GoneError(BaseException):
+    """Ends more than a tool."""
+
+
+def end(how: str) -> Any:
+    """End in some way."""
+    match how:
+        case "tool":
+            raise ToolError("no")
+        case "bug":
+            raise RuntimeError("no")
+        case "exit":
+            raise SystemExit(3)
+        case "gone":
+            raise GoneError
+        case "cancelled":
+            raise asyncio.CancelledError
+        case "stop":
+            raise StopIteration
+        case "error":
+            return CallToolResult.error("no")
+        case "rubbish":
+            return float("nan")
+    return how
+
+
+async def aend(how: str) -> Any:
+    """End in some way, in a coroutine."""
+    await asyncio.sleep(0)
+    return end(how)
+
+
+ENDS = ["tool", "bug", "exit", "gone", "cancelled", "stop", "error", "rubbish", "well"]
+
+
+# A record may be written by another thread's connection.
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["wsgi", "asgi"])
+@pytest.mark.parametrize("how", [*ENDS, 5])
+@pytest.mark.parametrize("function", [end, aend])
+def test_a_place_is_free_however_a_call_ends(
+    function: Any, how: Any, asynchronous: bool, limit: Any
+) -> None:
+    limit(function, asynchronous=asynchronous, MAX_CONCURRENT_CALLS=1)
+    client = CheckedClient()
+    try:
+        client.call_tool(function.__name__, {"how": how})
+    except GoneError:
+        assert how == "gone"
+    assert not slots._running
+    assert client.call_tool(function.__name__, {"how": "well"})["isError"] is False
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("application")
+def test_calls_that_wait_on_an_event_loop_are_counted(limit: Any) -> None:
+    waiting: list[int] = []
+    go_on = asyncio.Event()
+
+    async def wait() -> str:
+        """Wait until told to go on."""
+        waiting.append(1)
+        await go_on.wait()
+        return "waited"
+
+    limit(wait, asynchronous=True, MAX_CONCURRENT_CALLS=3)
+
+    async def main() -> tuple[list[bytes], bytes]:
+        calls = [asyncio.ensure_future(posted("wait")) for _ in range(3)]
+        while len(waiting) < 3:
+            await asyncio.sleep(0)
+        refused = await posted("wait", status=429)
+        go_on.set()
+        return await asyncio.gather(*calls), refused
+
+    answers, refused = asyncio.run(asyncio.wait_for(main(), 20))
+    assert all(b'"isError":false' in each for each in answers)
+    assert b"Too many calls at once: 3 of yours run." in refused
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({}, 20),
+        ({"MAX_CONCURRENT_CALLS": None}, 80),
+        ({"MAX_CONCURRENT_CALLS": None, "MAX_PROCESS_CALLS": None}, 90),
+    ],
+)
+def test_so_many_run_with_the_defaults_and_without_a_limit(
+    limits: dict[str, None], expected: int, limit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lane, "IS_ON", True)
+    go_on = asyncio.Event()
+
+    async def wait() -> str:
+        """Wait until told to go on."""
+        await go_on.wait()
+        return "waited"
+
+    limit(wait, asynchronous=True, **limits)
+
+    async def main() -> None:
+        calls = [asyncio.ensure_future(posted("wait", status=None)) for _ in range(90)]
+        while slots._all + sum(each.done() for each in calls) < 90:
+            await asyncio.sleep(0)
+        assert list(slots._running.values()) == [expected]
+        go_on.set()
+        bodies = await asyncio.gather(*calls)
+        assert sum(b'"isError":false' in each for each in bodies) == expected
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("application")
+def test_a_place_is_free_once_its_client_has_gone(limit: Any) -> None:
+    waiting: list[int] = []
+
+    async def wait() -> str:
+        """Wait for long."""
+        waiting.append(1)
+        await asyncio.Event().wait()
+        return "waited"
+
+    limit(wait, asynchronous=True, MAX_CONCURRENT_CALLS=1)
+
+    async def main() -> None:
+        for number in (1, 2):
+            call = Departing("wait")
+            while len(waiting) < number:
+                await asyncio.sleep(0)
+            assert list(slots._running.values()) == [1]
+            await call.go()
+            await call.end()
+            assert not slots._running
+
+    asyncio.run(asyncio.wait_for(main(), 20))

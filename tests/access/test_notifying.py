@@ -1,0 +1,215 @@
+"""The signal and the mails when a call begins to wait for a person."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, Permission
+from django.core import mail
+from django.core.cache import cache
+
+from mcp_bridge.checks.settings import check_settings
+from mcp_bridge.models import PendingCall
+from mcp_bridge.signals import tool_call_held
+from mcp_bridge.testing import MCPClient, text_of
+from tests.support.administrator import serve_tools
+
+pytestmark = [
+    pytest.mark.django_db,
+    # Django 6.1 says it to the site, whose settings name the mailer.
+    pytest.mark.filterwarnings("ignore:Django 2028 will not have a default mailer"),
+    pytest.mark.filterwarnings("ignore:The EMAIL_BACKEND setting is deprecated"),
+]
+SECRET = "hunter2-of-ada"
+
+
+def wipe(word: str) -> str:
+    """Wipe a word."""
+    raise AssertionError
+
+
+@pytest.fixture
+def hold(settings: Any, django_capture_on_commit_callbacks: Any) -> Callable[..., None]:
+    """Have ada make a call that waits, as a committed request does."""
+    cache.clear()
+    serve_tools(settings, wipe, confirm=True)
+    ada = get_user_model().objects.create_user("ada", email="ada@example.com")
+
+    def hold(word: str = SECRET, **options: Any) -> None:
+        settings.MCP_BRIDGE = {"NOTIFY_HELD": ["Editors"], **options}
+        with django_capture_on_commit_callbacks(execute=True):
+            ada.refresh_from_db()
+            assert "waits" in text_of(MCPClient(user=ada).call_tool("wipe", {"word": word}))
+
+    return hold
+
+
+def person(name: str, *groups: str, **values: Any) -> Any:
+    """A member of the staff who may decide, unless ``decides`` is False."""
+    decides = values.pop("decides", True)
+    given = {"email": f"{name}@example.com", "is_staff": True, **values}
+    user = get_user_model().objects.create_user(name, **given)
+    user.groups.set([Group.objects.get_or_create(name=each)[0] for each in groups])
+    if decides:
+        user.user_permissions.add(Permission.objects.get(codename="change_pendingcall"))
+    return user
+
+
+def mailed() -> list[str]:
+    """Everybody who was mailed since this was last asked, in the order of their names."""
+    found = sorted(address for each in mail.outbox for address in each.recipients())
+    mail.outbox.clear()
+    return found
+
+
+def test_a_call_that_begins_to_wait_is_signalled_once(hold: Any) -> None:
+    received = []
+
+    def receive(**values: Any) -> None:
+        received.append((values["call"].tool.name, values["pending"]))
+        raise RuntimeError
+
+    tool_call_held.connect(receive)
+    try:
+        hold()
+        hold()
+    finally:
+        tool_call_held.disconnect(receive)
+    assert received == [("wipe", PendingCall.objects.get())]
+
+
+def test_nobody_is_mailed_unless_the_site_asks_for_it(hold: Any) -> None:
+    person("bea", "Editors")
+    hold(NOTIFY_HELD=[])
+    assert mailed() == []
+
+
+def test_the_members_of_a_group_who_may_decide_are_mailed(hold: Any) -> None:
+    person("bea", "Editors")
+    person("carl", "Authors")
+    person("dora", "Editors", "Authors")
+    person("without permission", "Editors", decides=False)
+    person("gone", "Editors", is_active=False)
+    person("not of the staff", "Editors", is_staff=False)
+    person("without address", "Editors", email="")
+    hold()
+    assert mailed() == ["bea@example.com", "dora@example.com"]
+    hold("more", NOTIFY_HELD=["Editors", "Authors", "Nobody"])
+    # The others have had theirs.
+    assert mailed() == ["carl@example.com"]
+
+
+def test_addresses_are_mailed_but_for_those_of_people_who_may_not_decide(hold: Any) -> None:
+    person("bea")
+    person("gone", is_active=False)
+    addresses = ["team@example.com", "BEA@example.com", "gone@example.com", "bea@example.com"]
+    hold(NOTIFY_HELD=addresses)
+    assert mailed() == ["bea@example.com", "team@example.com"]
+
+
+def test_nobody_reads_who_else_is_mailed(hold: Any) -> None:
+    person("bea", "Editors")
+    person("carl", "Editors")
+    hold()
+    (message,) = mail.outbox
+    assert (message.to, len(message.bcc)) == ([], 2)
+
+
+def test_a_person_gets_one_mail_a_minute(hold: Any) -> None:
+    person("bea", "Editors")
+    hold("a")
+    hold("b")
+    hold("a")
+    assert mailed() == ["bea@example.com"]
+    cache.clear()
+    # One that waits already is no news.
+    hold("b")
+    assert mailed() == []
+    hold("c")
+    assert "3 calls wait in all." in mail.outbox[0].body
+
+
+def test_a_mail_says_who_and_what_and_where_but_no_arguments(hold: Any) -> None:
+    person("bea", "Editors")
+    hold()
+    (message,) = mail.outbox
+    key = PendingCall.objects.get().pk
+    assert message.subject == "django-mcp-bridge: a call of wipe waits for a decision"
+    assert f"http://testserver/admin/mcp_bridge/pendingcall/{key}/change/" in message.body
+    assert "'ada' has called wipe, which runs only after a person has agreed." in message.body
+    assert "1 call waits in all." in message.body
+    assert SECRET not in message.subject + message.body
+
+
+def test_a_name_makes_no_line_of_its_own(hold: Any) -> None:
+    person("bea", "Editors")
+    get_user_model().objects.filter(username="ada").update(username="ada\n\nhttp://evil.example")
+    hold(SERVER_INFO={"name": "x", "version": "1", "title": "News\nBcc: all@example.com"})
+    (message,) = mail.outbox
+    assert message.subject.startswith("News Bcc: all@example.com: ")
+    assert "'ada\\n\\nhttp://evil.example' has called" in message.body
+
+
+def test_a_mail_leads_to_the_address_of_the_settings(hold: Any) -> None:
+    person("bea", "Editors")
+    hold(RESOURCE="https://news.example/mcp")
+    assert "https://news.example/admin/mcp_bridge/pendingcall/" in mail.outbox[0].body
+
+
+def test_a_mail_leads_to_no_host_that_the_caller_could_choose(hold: Any, settings: Any) -> None:
+    person("bea", "Editors")
+    settings.ALLOWED_HOSTS = ["*"]
+    hold()
+    assert "http" not in mail.outbox[0].body
+    number = PendingCall.objects.get().pk
+    assert f"manage.py mcp_pending list {number}" in mail.outbox[0].body
+
+
+def test_a_mail_leads_to_no_page_where_there_is_none(hold: Any, settings: Any) -> None:
+    person("bea", "Editors")
+    del settings.ROOT_URLCONF.urlpatterns[0]
+    hold()
+    assert "mcp_pending list" in mail.outbox[0].body
+
+
+def test_mails_are_in_the_language_of_the_site(hold: Any, settings: Any) -> None:
+    settings.LANGUAGE_CODE = "de"
+    person("bea", "Editors")
+    hold()
+    assert mailed() == ["bea@example.com"]
+
+
+def test_who_makes_a_call_is_not_mailed_where_another_has_to_decide(hold: Any) -> None:
+    ada = get_user_model().objects.get(username="ada")
+    ada.is_staff = True
+    ada.save()
+    ada.groups.add(Group.objects.create(name="Editors"))
+    ada.user_permissions.add(Permission.objects.get(codename="change_pendingcall"))
+    person("bea", "Editors")
+    hold("a", FOUR_EYES=True)
+    assert mailed() == ["bea@example.com"]
+    hold("b")
+    assert mailed() == ["ada@example.com"]
+
+
+def test_a_mail_that_fails_is_logged_and_the_call_waits_all_the_same(
+    hold: Any, settings: Any, caplog: Any
+) -> None:
+    person("bea", "Editors")
+    settings.EMAIL_BACKEND = "tests.nowhere.Backend"
+    with caplog.at_level(logging.ERROR, "mcp_bridge"):
+        hold()
+    (record,) = caplog.records
+    assert "No mail was sent" in record.message
+    assert SECRET not in caplog.text
+    assert PendingCall.objects.get().status == "waiting"
+
+
+@pytest.mark.parametrize("given", ["Editors", [""], [1], None])
+def test_wrong_values_are_told(given: Any, settings: Any) -> None:
+    settings.MCP_BRIDGE = {"NOTIFY_HELD": given}
+    assert [message.id for message in check_settings()] == ["mcp_bridge.E002"]

@@ -1,0 +1,324 @@
+"""Requests at once under ASGI: so many have a thread, and the others wait in line without one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from rest_framework.authentication import BaseAuthentication
+
+from mcp_bridge.calls import slots
+from mcp_bridge.testing import MCPClient
+from tests.support import lane
+from tests.support.asgi import Departing, Exchange, posted, scope_of, scope_with
+from tests.support.values import dumps
+
+pytestmark = [
+    # What is in a thread has a connection of its own.
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("application"),
+]
+SLOW = {"AUTHENTICATION_CLASSES": [f"{__name__}.SlowAuthentication"]}
+
+
+class SlowAuthentication(BaseAuthentication):
+    """Knows nobody, which it finds out when it is told to."""
+
+    # The header X-Number of each request, in order, and their threads.
+    asked: list[str]
+    threads: set[threading.Thread]
+    go_on: threading.Event
+
+    def authenticate(self, request: Any) -> None:
+        self.asked.append(request.META.get("HTTP_X_NUMBER", ""))
+        self.threads.add(threading.current_thread())
+        assert self.go_on.wait(20)
+
+
+@pytest.fixture(autouse=True)
+def none_waits() -> Iterator[None]:
+    """No test begins with a slot taken, and none leaves one."""
+    assert (slots._requests, len(slots.waiting)) == (0, 0)
+    SlowAuthentication.asked, SlowAuthentication.threads = [], set()
+    SlowAuthentication.go_on = threading.Event()
+    yield
+    assert (slots._requests, len(slots.waiting)) == (0, 0)
+
+
+def look() -> str:
+    """Look."""
+    return "looked"
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+def run(main: Awaitable[None]) -> None:
+    asyncio.run(asyncio.wait_for(main, 30))
+
+
+def in_line(wanted: int) -> Callable[[], bool]:
+    return lambda: len(slots.waiting) == wanted
+
+
+async def refused(scope: dict[str, Any], body: bytes) -> tuple[int, bytes, str]:
+    """The status, Retry-After and text of an answer that is an error."""
+    answer = await Exchange(scope, body).run(lane.application())
+    headers = {name.lower(): value for name, value in answer.sent[0]["headers"]}
+    return answer.status, headers[b"retry-after"], answer.body.decode()
+
+
+def test_so_many_requests_have_a_thread(limit: Any) -> None:
+    limit(look, asynchronous=True, MAX_PROCESS_REQUESTS=2, **SLOW)
+
+    async def main() -> None:
+        calls = [asyncio.ensure_future(posted("look")) for _ in range(5)]
+        await until(in_line(3))
+        await asyncio.sleep(0.05)
+        assert (len(SlowAuthentication.asked), len(SlowAuthentication.threads)) == (2, 2)
+        SlowAuthentication.go_on.set()
+        assert all(b"looked" in each for each in await asyncio.gather(*calls))
+        assert len(SlowAuthentication.asked) == 5
+
+    run(main())
+
+
+def test_without_a_limit_each_request_has_a_thread(limit: Any) -> None:
+    limit(look, asynchronous=True, MAX_PROCESS_REQUESTS=None, **SLOW)
+
+    async def main() -> None:
+        calls = [asyncio.ensure_future(posted("look")) for _ in range(12)]
+        await until(lambda: len(SlowAuthentication.asked) == 12)
+        SlowAuthentication.go_on.set()
+        await asyncio.gather(*calls)
+
+    run(main())
+
+
+def test_the_first_in_line_is_the_next(limit: Any) -> None:
+    limit(look, asynchronous=True, MAX_PROCESS_REQUESTS=1, **SLOW)
+
+    async def main() -> None:
+        calls = []
+        for number in range(6):
+            scope, body = scope_of("look")
+            scope["headers"].append((b"x-number", b"%d" % number))
+            work = Exchange(scope, body).run(lane.application())
+            calls.append(asyncio.ensure_future(work))
+            await until(lambda: len(slots.waiting) + len(SlowAuthentication.asked) == len(calls))
+        SlowAuthentication.go_on.set()
+        assert [each.status for each in await asyncio.gather(*calls)] == [200] * 6
+
+    run(main())
+    assert SlowAuthentication.asked == [*"012345"]
+
+
+@pytest.mark.parametrize("way", ["call", "page"])
+def test_a_line_that_is_too_long_is_left_at_once(way: str, limit: Any) -> None:
+    limit(look, asynchronous=True, MAX_PROCESS_REQUESTS=1, **SLOW)
+    page = {**scope_with([(b"host", b"testserver")]), "method": "GET", "path": "/mcp/tools/list"}
+    scope, body = scope_of("look") if way == "call" else (page, b"")
+
+    async def main() -> None:
+        calls = [asyncio.ensure_future(posted("look")) for _ in range(21)]
+        await until(in_line(20))
+        status, retry_after, text = await refused(scope, body)
+        assert (status, retry_after) == (503, b"5")
+        assert "The server is busy: 20 requests wait already. Retry after 5 seconds." in text
+        SlowAuthentication.go_on.set()
+        await asyncio.gather(*calls)
+        assert b"looked" in await posted("look")
+
+    run(main())
+    # Nobody was asked who it is.
+    assert len(SlowAuthentication.asked) == 22
+
+
+@pytest.mark.parametrize("way", ["call", "page"])
+def test_nobody_waits_for_long(way: str, limit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "PATIENCE", 0.05)
+    limit(look, asynchronous=True, MAX_PROCESS_REQUESTS=1, **SLOW)
+    page = {**scope_with([(b"host", b"testserver")]), "method": "GET", "path": "/mcp/tools/list"}
+    scope, body = scope_of("look") if way == "call" else (page, b"")
+
+    async def main() -> None:
+        first = asyncio.ensure_future(posted("look"))
+        await until(lambda: len(SlowAuthentication.asked) == 1)
+        status, retry_after, text = await refused(scope, body)
+        assert (status, retry_after) == (503, b"5")
+        advice = "The server is busy: the request has waited 0.05 seconds. Retry after 5 seconds."
+        assert advice in text
+        SlowAuthentication.go_on.set()
+        await first
+
+    run(main())
+
+
+def test_pages_of_tools_wait_in_the_same_line(limit: Any) -> None:
+    limit(look, asynchronous=True, MAX_PROCESS_REQUESTS=1, **SLOW)
+    page = {**scope_with([(b"host", b"testserver")]), "method": "GET", "path": "/mcp/tools/list"}
+
+    async def main() -> None:
+        first = asyncio.ensure_future(posted("look"))
+        await until(lambda: len(SlowAuthentication.asked) == 1)
+        second = asyncio.ensure_future(Exchange(page, b"").run(lane.application()))
+        await until(in_line(1))
+        SlowAuthentication.go_on.set()
+        await first
+        answer = await second
+        assert (answer.status, b'"name":"look"' in answer.body) == (200, True)
+
+    run(main())
+
+
+def test_a_client_that_goes_leaves_the_line(limit: Any) -> None:
+    limit(look, asynchronous=True, MAX_PROCESS_REQUESTS=1, **SLOW)
+
+    async def main() -> None:
+        first = asyncio.ensure_future(posted("look"))
+        await until(lambda: len(SlowAuthentication.asked) == 1)
+        gone, stays = Departing("look"), asyncio.ensure_future(posted("look"))
+        await until(in_line(2))
+        await gone.go()
+        await gone.end()
+        assert in_line(1)()
+        SlowAuthentication.go_on.set()
+        await asyncio.gather(first, stays)
+
+    run(main())
+    assert len(SlowAuthentication.asked) == 2
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["function", "coroutine"])
+def test_a_call_that_runs_long_leaves_its_slot_to_others(asynchronous: bool, limit: Any) -> None:
+    running: list[int] = []
+    go_on = threading.Event()
+    SlowAuthentication.go_on.set()
+
+    def stay() -> str:
+        """Stay until told to go on."""
+        running.append(1)
+        assert go_on.wait(20)
+        return "stayed"
+
+    async def astay() -> str:
+        """Stay until told to go on."""
+        running.append(1)
+        await until(go_on.is_set)
+        return "stayed"
+
+    tool = astay if asynchronous else stay
+    limit(tool, look, asynchronous=True, MAX_PROCESS_REQUESTS=1, **SLOW)
+
+    async def main() -> None:
+        calls = [asyncio.ensure_future(posted(tool.__name__)) for _ in range(3)]
+        await until(lambda: len(running) == 3)
+        assert b"looked" in await posted("look")
+        go_on.set()
+        assert all(b"stayed" in each for each in await asyncio.gather(*calls))
+
+    run(main())
+
+
+def test_a_batch_that_has_begun_does_not_wait_again(limit: Any) -> None:
+    waiting = asyncio.Event()
+    go_on = asyncio.Event()
+    SlowAuthentication.go_on.set()
+
+    async def wait() -> str:
+        """Wait until told to go on."""
+        waiting.set()
+        await go_on.wait()
+        return "waited"
+
+    limit(wait, look, asynchronous=True, MAX_PROCESS_REQUESTS=1, **SLOW)
+    client = MCPClient(revision="2025-03-26")
+    names = ["look", "wait", "look", "look"]
+    messages = [client.message("tools/call", name=name, arguments={}) for name in names]
+    headers = [(b"host", b"testserver"), (b"content-type", b"application/json")]
+
+    async def main() -> None:
+        batch = asyncio.ensure_future(
+            Exchange(scope_with(headers), dumps(messages)).run(lane.application())
+        )
+        await waiting.wait()
+        # While another one has the only slot.
+        SlowAuthentication.go_on.clear()
+        other = asyncio.ensure_future(posted("look"))
+        await until(lambda: len(SlowAuthentication.asked) == 2)
+        go_on.set()
+        answer = await batch
+        assert answer.body.count(b"looked") == 3
+        assert b"waited" in answer.body
+        assert not other.done()
+        SlowAuthentication.go_on.set()
+        await other
+
+    run(main())
+
+
+def test_requests_of_two_event_loops_stand_in_one_line(limit: Any) -> None:
+    limit(look, asynchronous=True, MAX_PROCESS_REQUESTS=1, **SLOW)
+    answers: list[bytes] = []
+
+    def elsewhere() -> None:
+        answers.append(asyncio.run(posted("look")))
+
+    async def main() -> None:
+        first = asyncio.ensure_future(posted("look"))
+        await until(lambda: len(SlowAuthentication.asked) == 1)
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        await until(in_line(1))
+        last = asyncio.ensure_future(posted("look"))
+        await until(in_line(2))
+        SlowAuthentication.go_on.set()
+        answers.extend(await asyncio.gather(first, last))
+        await asyncio.to_thread(thread.join, 20)
+
+    run(main())
+    assert [b"looked" in each for each in answers] == [True] * 3
+
+
+@pytest.mark.parametrize("moments", range(4))
+def test_a_turn_that_comes_as_its_client_goes_is_given_on(moments: int, limit: Any) -> None:
+    limit(look, asynchronous=True, MAX_PROCESS_REQUESTS=1, **SLOW)
+    first, second, third = slots.RequestSlot(), slots.RequestSlot(), slots.RequestSlot()
+
+    async def main() -> None:
+        await first.take()
+        going, staying = asyncio.ensure_future(second.take()), asyncio.ensure_future(third.take())
+        await until(in_line(2))
+        first.free()
+        for _ in range(moments):
+            await asyncio.sleep(0)
+        going.cancel()
+        await asyncio.wait([going])
+        second.free()
+        await staying
+        third.free()
+
+    run(main())
+
+
+def test_the_turn_of_an_event_loop_that_has_ended_is_given_on(limit: Any) -> None:
+    limit(look, asynchronous=True, MAX_PROCESS_REQUESTS=1, **SLOW)
+    ended = asyncio.new_event_loop()
+
+    async def main() -> None:
+        first = asyncio.ensure_future(posted("look"))
+        await until(lambda: len(SlowAuthentication.asked) == 1)
+        # Of a server that was stopped in the middle of a request.
+        slots.waiting.append(ended.create_future())
+        ended.close()
+        second = asyncio.ensure_future(posted("look"))
+        await until(in_line(2))
+        SlowAuthentication.go_on.set()
+        assert all(b"looked" in each for each in await asyncio.gather(first, second))
+
+    run(main())

@@ -1,0 +1,261 @@
+"""Records that could not be written: their lines in the log, and how they come back."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.utils import OperationalError
+from pydantic import SecretStr
+
+from mcp_bridge.audit.rows import flush
+from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.testing import MCPError
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from tests.support.processes import ROOT, try_python
+from tests.support.recording import look, record, write
+
+TABLE = ToolCallRecord._meta.db_table
+POSTGRESQL = connection.vendor == "postgresql"
+MARKER = "SECRET-MARKER"
+VALUES = [each.attname for each in ToolCallRecord._meta.concrete_fields if not each.primary_key]
+
+
+def sign(key: SecretStr, word: str) -> str:
+    """Sign a word."""
+    return word
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The lines in which the log has lost records, as a file of a site would have them."""
+    found = [each for each in caplog.records if each.name == "mcp_bridge.audit.lost"]
+    assert {each.levelname for each in found} <= {"ERROR"}
+    return [f"2026-07-28 {each.levelname} {each.getMessage()}\n" for each in found]
+
+
+def refuse(verb: str, *tables: str) -> Callable[..., Any]:
+    """Lets no statement of that kind on a table through."""
+
+    def execute(run: Callable[..., Any], sql: str, *args: Any) -> Any:
+        if sql.startswith(verb) and any(f'"{each}"' in sql for each in tables):
+            raise DatabaseError("no space is left")
+        return run(sql, *args)
+
+    return execute
+
+
+def restore(text: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Give lines to the command; what it prints."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    out = io.StringIO()
+    call_command("mcp_audit", "restore", stdout=out)
+    return out.getvalue()
+
+
+def test_a_lost_record_is_in_the_log_whole_and_without_secrets_and_comes_back(
+    modern: CheckedClient,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "redacted"}}
+    arguments = {"key": MARKER, "word": "a\u2028\n\u202eb"}
+    serve(settings, sign)
+    assert modern.call_tool("sign", arguments)["isError"] is False
+    kept = record()
+    kept.delete()
+    with connection.execute_wrapper(refuse("INSERT", TABLE)):
+        assert modern.call_tool("sign", arguments)["isError"] is False
+        flush()
+    assert not ToolCallRecord.objects.exists()
+    (line,) = lines(caplog)
+    assert line.isascii()
+    assert MARKER not in caplog.text
+    # Once and for all: what is there is not written twice.
+    for _ in range(2):
+        assert restore(f"another line\n{line}", monkeypatch).startswith("1 records restored; 1 ")
+    found = record()
+    differ = {name for name in VALUES if getattr(found, name) != getattr(kept, name)}
+    assert differ <= {"started_at", "duration_ms"}
+    assert (found.outcome, found.user_name) == ("succeeded", "ada")
+    assert "[redacted]" in found.arguments
+
+
+@pytest.mark.parametrize(("then", "outcome"), [("done", "succeeded"), ("refuse", "failed")])
+def test_the_lost_end_of_a_call_comes_back_to_its_row(
+    then: str,
+    outcome: str,
+    modern: CheckedClient,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    serve(settings, write)
+    with connection.execute_wrapper(refuse("UPDATE", TABLE)):
+        modern.call_tool("write", {"then": then})
+    assert record().outcome == "started"
+    restore("".join(lines(caplog)), monkeypatch)
+    assert (record().outcome, record().tool) == (outcome, "write")
+
+
+def test_lost_refusals_come_back_with_their_number(
+    modern: CheckedClient,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    serve(settings, look)
+
+    def refused() -> None:
+        with pytest.raises(MCPError):
+            modern.call_tool("nothing")
+
+    refused()
+    with connection.execute_wrapper(refuse("UPDATE", TABLE)):
+        refused()
+    assert record().times == 1
+    (line,) = lines(caplog)
+    assert json.loads(line[line.index("{") :])["times"] == 1
+    restore(line, monkeypatch)
+    assert sum(ToolCallRecord.objects.values_list("times", flat=True)) == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "The database is away",
+        '{"tool": 1}',
+        '{"tool": "look"}',
+        '{"tool": "look", "started_at": "soon", "remote_address": ""}',
+        '{"tool": "look", "started_at": "2026-07-28 12:00:00Z", "remote_address": "", "more": 1}',
+        '{"id": 1, "tool": "look", "outcome": "succeeded"',
+        '{"tool": ' * 100_000,
+    ],
+)
+def test_a_line_without_a_record_is_left_out(
+    line: str, db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert restore(f"{line}\n", monkeypatch) == "0 records restored; 1 lines have none.\n"
+    assert not ToolCallRecord.objects.exists()
+
+
+def test_a_record_that_cannot_be_restored_is_named(db: None, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text('\n{"id": 7, "tool": "look", "outcome": "failed"}\n')
+    errors = io.StringIO()
+    with pytest.raises(CommandError, match="1 records could not be written"):
+        call_command("mcp_audit", "restore", str(tmp_path / "log"), stderr=errors)
+    assert errors.getvalue() == "Line 2: The record is not there any more.\n"
+    with pytest.raises(CommandError, match="The log cannot be read: .*No such file"):
+        call_command("mcp_audit", "restore", str(tmp_path / "none"))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_commit_that_was_made_though_its_answer_was_lost_is_on_record_as_made(
+    modern: CheckedClient, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = BaseDatabaseWrapper._commit
+
+    def commit_and_fail(wrapper: BaseDatabaseWrapper) -> None:
+        commit(wrapper)
+        raise OperationalError("server closed the connection unexpectedly")
+
+    def write_and_lose() -> None:
+        """Write a group, whose commit is not answered."""
+        write("done")
+        monkeypatch.setattr(BaseDatabaseWrapper, "_commit", commit_and_fail)
+
+    serve(settings, write_and_lose)
+    result = modern.call_tool("write_and_lose")
+    monkeypatch.undo()
+    assert result["isError"] is True
+    assert record().outcome == "succeeded"
+
+
+@pytest.mark.skipif(not POSTGRESQL, reason="SQLite has no sessions to end")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_record_whose_session_dies_once_it_is_written_is_there_once(
+    read_only: bool, modern: CheckedClient, settings: Any
+) -> None:
+    settings.MCP_BRIDGE = {"AUDIT": {"WRITE": "now"}}
+    serve(settings, look, read_only=read_only)
+    died: list[str] = []
+
+    def execute(run: Callable[..., Any], sql: str, *args: Any) -> Any:
+        found = run(sql, *args)
+        if sql.startswith("INSERT") and TABLE in sql and not died:
+            died.append(sql)
+            connection.connection.close()
+            raise OperationalError("server closed the connection unexpectedly")
+        return found
+
+    with connection.execute_wrapper(execute):
+        assert modern.call_tool("look")["isError"] is False
+    assert (len(died), record().outcome) == (1, "succeeded")
+
+
+@pytest.mark.skipif(not POSTGRESQL, reason="SQLite's says so in other words")
+@pytest.mark.django_db(transaction=True)
+def test_a_record_waits_for_a_database_that_is_only_read(
+    modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.MCP_BRIDGE = {"AUDIT": {"WRITE": "now"}}
+    serve(settings, look, read_only=True)
+
+    def only_read(is_so: bool) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SET default_transaction_read_only = %s", ["on" if is_so else "off"])
+
+    only_read(True)
+    assert modern.call_tool("look")["isError"] is False
+    only_read(False)
+    assert (record().outcome, lines(caplog)) == ("succeeded", [])
+
+
+# Given the seconds for which a statement waits for the lock.
+ENDING = """
+import logging, os, sqlite3, sys
+import django
+django.setup()
+from django.db import connections
+from mcp_bridge.audit import writer
+from mcp_bridge.models import ToolCallRecord
+from tests.support.recording import call_in_script
+
+writer.PATIENCE = 1.0
+logging.basicConfig(level=logging.ERROR, format="%(name)s: %(message)s")
+connections.settings["default"]["OPTIONS"]["timeout"] = float(sys.argv[1])
+with connections["default"].schema_editor() as editor:
+    editor.create_model(ToolCallRecord)
+connections.close_all()
+other = sqlite3.connect(os.environ["SERVED_DATABASE"], isolation_level=None)
+other.execute("BEGIN IMMEDIATE")
+call_in_script(5)
+"""
+
+
+@pytest.mark.parametrize("seconds", ["0.2", "60"], ids=["it waits", "it is being written"])
+def test_what_a_lock_keeps_out_when_the_process_ends_is_in_the_log(
+    seconds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "locked.sqlite3"
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "tests.processes.served_settings")
+    monkeypatch.setenv("SERVED_DATABASE", str(place))
+    status, _, errors = try_python("-c", ENDING, seconds, cwd=ROOT)
+    assert status == 0
+    with closing(sqlite3.connect(place)) as other:
+        assert other.execute(f"SELECT count(*) FROM {TABLE}").fetchone() == (0,)
+    found = [each for each in errors.splitlines() if each.startswith("mcp_bridge.audit.lost: ")]
+    assert [json.loads(each.partition(": ")[2])["tool"] for each in found] == ["look"] * 5

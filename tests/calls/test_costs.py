@@ -1,0 +1,337 @@
+"""
+What one call may cost, however its arguments were chosen.
+
+Bounds are ratios of processor time to a harmless call of the same size, so generous that only what
+grows with the square of the size, or faster, is beyond them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import time
+import uuid
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+
+import pytest
+from django import forms
+from django.db import models
+from django.test.utils import isolate_apps
+from pydantic import BaseModel, Field, create_model
+from typing_extensions import TypedDict
+
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from testproject.newsroom.models import Section
+from tests.calls.test_arguments import errors_of
+from tests.support.serving import served, taking
+
+# The modulus of the hashes of all of Python's numbers.
+PRIME = 2**61 - 1
+MANY = 9000
+COLLIDING = [number * PRIME for number in range(1, MANY + 1)]
+RANDOM = [number * 1_234_567 + 10**18 for number in range(MANY)]
+LARGE = [{}] * 150_000
+
+
+@dataclass(frozen=True)
+class Place:
+    x: int
+    y: int
+
+
+class Pair(NamedTuple):
+    first: int
+    second: str
+
+
+def identifier(number: int) -> str:
+    return str(uuid.UUID(int=number))
+
+
+def keys(make: Callable[[int], Any]) -> Callable[[list[int]], Any]:
+    return lambda numbers: {str(make(each)): 1 for each in numbers}
+
+
+def items(make: Callable[[int], Any]) -> Callable[[list[int]], Any]:
+    return lambda numbers: [make(each) for each in numbers]
+
+
+def wide(*, count: int = 20) -> Any:
+    """A model with many members that have to be sent."""
+    members: dict[str, Any] = {f"m{number}": (int, ...) for number in range(count)}
+    return create_model("Wide", __config__={"extra": "forbid"}, **members)
+
+
+class One(BaseModel):
+    a: int
+    b: int
+
+
+class Two(BaseModel):
+    c: int
+    d: int
+
+
+class Three(BaseModel):
+    e: int
+
+
+class Node(BaseModel):
+    name: str
+    child: Node | list[Any] | None = None
+
+
+class Left(BaseModel, extra="forbid"):
+    child: Left | Right | None = None
+
+
+class Right(BaseModel, extra="forbid"):
+    child: Left | Right | None = None
+
+
+class LeftDict(TypedDict, total=False):
+    children: list[LeftDict | RightDict]
+
+
+class RightDict(TypedDict, total=False):
+    children: list[LeftDict | RightDict]
+
+
+def nested(depth: int, value: Any, **others: Any) -> Any:
+    for _ in range(depth):
+        value = {"child": value, **others}
+    return value
+
+
+def listed(depth: int, value: Any) -> Any:
+    for _ in range(depth):
+        value = {"children": [value]}
+    return value
+
+
+def cost(client: CheckedClient, value: Any) -> tuple[float, dict[str, Any]]:
+    """The processor time of a call, and its result."""
+    before = time.process_time()
+    result = client.call_tool("take", {"value": value})
+    return time.process_time() - before, result
+
+
+def affordable(client: CheckedClient, value: Any, harmless: Any) -> dict[str, Any]:
+    """The result of a call that takes no more than some times what a harmless one takes."""
+    spent, _ = cost(client, harmless)
+    more, result = cost(client, value)
+    assert more < 8 * spent + 0.2
+    return result
+
+
+HASHED: list[Any] = [
+    (set[int], items(int)),
+    (frozenset[int | None], items(int)),
+    (set[Any], items(int)),
+    (set[uuid.UUID], items(identifier)),
+    (set[decimal.Decimal], items(str)),
+    (set[tuple[int, ...]], items(lambda number: [number])),
+    (frozenset[Pair], items(lambda number: [number, "a"])),
+    (set[Place], items(lambda number: {"x": number, "y": 0})),
+    (dict[int, int], keys(int)),
+    (dict[uuid.UUID, int], keys(identifier)),
+    (OrderedDict[int, int], keys(int)),
+    (Counter[int], keys(int)),
+    (list[set[int]], lambda numbers: [numbers]),
+]
+
+
+@pytest.mark.parametrize(("hint", "make"), HASHED, ids=[str(hint) for hint, _ in HASHED])
+def test_values_with_one_hash_are_refused(
+    hint: Any, make: Any, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(hint))
+    assert not cost(modern, make(RANDOM))[1]["isError"]
+    result = affordable(modern, make(COLLIDING), make(RANDOM))
+    assert [kind for _, kind in errors_of(result)] == ["hashes_alike"]
+
+
+def test_values_that_share_a_hash_by_chance_are_taken(modern: CheckedClient, settings: Any) -> None:
+    serve(settings, taking(set[tuple[int, int, int]]))
+    pairs = [[a, b, c] for a in (-1, -2) for b in (-1, -2) for c in (-1, -2)]
+    assert not cost(modern, pairs)[1]["isError"]
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "keyword"),
+    [
+        (set[int], list(range(10_001)), "maxItems"),
+        (frozenset[tuple[str, int]], [["a", n] for n in range(10_001)], "maxItems"),
+        (dict[int, int], {str(n): n for n in range(10_001)}, "maxProperties"),
+    ],
+)
+def test_the_bound_of_what_is_hashed_is_advertised_and_enforced(
+    hint: Any, value: Any, keyword: str, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(hint))
+    assert served("take").input_schema["properties"]["value"][keyword] == 10_000
+    assert errors_of(cost(modern, value)[1]) == [("/value", "too_long")]
+    value.popitem() if isinstance(value, dict) else value.pop()
+    assert not cost(modern, value)[1]["isError"]
+
+
+@pytest.mark.parametrize(
+    ("hint", "bound"),
+    [
+        (set[str], None),
+        (dict[str, int], None),
+        (dict[Any, Any], None),
+        (set[datetime.date | None], None),
+        (Annotated[set[int], Field(max_length=20_000)], 20_000),
+        (Annotated[set[int], Field(max_length=2)], 2),
+    ],
+    ids=str,
+)
+def test_texts_and_what_has_a_bound_of_its_own_get_no_other(
+    hint: Any, bound: int | None, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(hint))
+    schema = served("take").input_schema["properties"]["value"]
+    assert schema.get("maxItems", schema.get("maxProperties")) == bound
+
+
+class SectionsForm(forms.Form):
+    sections = forms.ModelMultipleChoiceField(Section.objects.all())
+
+
+def test_keys_of_rows_with_one_hash_are_refused(modern: CheckedClient, settings: Any) -> None:
+    serve(settings, taking(SectionsForm))
+    result = affordable(modern, {"sections": COLLIDING}, {"sections": [1] * MANY})
+    assert errors_of(result) == [("/value/sections", "hashes_alike")]
+
+
+def test_keys_of_instances_with_one_hash_are_refused(modern: CheckedClient, settings: Any) -> None:
+    with isolate_apps("testproject.newsroom"):
+
+        class Numbered(models.Model):
+            id = models.UUIDField(primary_key=True)
+
+            class Meta:
+                app_label = "newsroom"
+
+        serve(settings, taking(list[Numbered]))
+        result = cost(modern, [identifier(number) for number in COLLIDING])[1]
+    assert errors_of(result) == [("/value", "hashes_alike")]
+
+
+def test_the_same_key_may_be_sent_many_times(modern: CheckedClient, settings: Any) -> None:
+    section = Section.objects.create(name="Sport", slug="sport")
+    serve(settings, taking(list[Section]))
+    assert not cost(modern, [section.pk] * 1000)[1]["isError"]
+
+
+WRONG: dict[str, Any] = {
+    "list of a union": (list[One | Two | Three], LARGE, "/value/0"),
+    "tuple of a union": (tuple[One | Two | Three, ...], LARGE, "/value/0"),
+    "list in a list": (list[list[One | Two]], [LARGE], "/value/0/0"),
+    "dict of a union": (
+        dict[str, One | Two | Three],
+        {str(number): {} for number in range(40_000)},
+        "/value/0",
+    ),
+    "a large value where another is wanted": (One | Two | Three | int, LARGE, "/value"),
+    "many members beside a large value": (wide(), {"z": LARGE}, "/value/m0"),
+    "members at every depth around it": (Node, nested(50, LARGE), "/value/child"),
+}
+
+
+@pytest.mark.parametrize(("hint", "value", "path"), WRONG.values(), ids=WRONG)
+def test_large_wrong_values_cost_what_right_ones_do(
+    hint: Any, value: Any, path: str, modern: CheckedClient, settings: Any
+) -> None:
+    def other(value: Any) -> None:
+        """Take anything."""
+
+    serve(settings, taking(hint), other)
+    before = time.process_time()
+    modern.call_tool("other", {"value": value})
+    spent = time.process_time() - before
+    more, result = cost(modern, value)
+    assert errors_of(result)[0][0].startswith(path)
+    assert more < 8 * spent + 0.2
+
+
+def test_a_small_value_is_told_all_its_errors(modern: CheckedClient, settings: Any) -> None:
+    serve(settings, taking(list[One]))
+    wrong = [{"a": 1, "b": "x"}, {"a": 1, "b": 2}, {"b": 2}]
+    paths = [path for path, _ in errors_of(cost(modern, wrong)[1])]
+    assert paths == ["/value/0/b", "/value/2/a"]
+
+
+def test_a_large_value_is_told_the_first_error_of_each_array(
+    modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(tuple[list[int], dict[str, int]]))
+    wrong = [[1.0, *range(400), "x", "y"], {"a": 1, "b": "x", "c": "y"}]
+    assert errors_of(cost(modern, wrong)[1]) == [("/value/0/401", "int_type")]
+
+
+TREES: dict[str, Any] = {
+    "models": (Left, lambda depth: nested(depth, None), lambda: nested(30, 1)),
+    "typed dicts": (LeftDict, lambda depth: listed(depth, {}), lambda: listed(28, {"x": 1})),
+}
+
+
+@pytest.mark.parametrize(("hint", "right", "wrong"), TREES.values(), ids=TREES)
+def test_a_union_that_contains_itself_is_read_within_bounds(
+    hint: Any, right: Any, wrong: Any, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(hint))
+    assert not cost(modern, right(8))[1]["isError"]
+    for value in (right(28), wrong()):
+        result = affordable(modern, value, right(8))
+        assert errors_of(result) == [("", "uncheckable")]
+        assert text_of(result).endswith("cannot be checked: it is too large or too deep; send less")
+
+
+def test_many_values_of_such_a_union_are_taken(modern: CheckedClient, settings: Any) -> None:
+    serve(settings, taking(list[Left | Right]))
+    assert not cost(modern, [nested(2, None)] * 10_000)[1]["isError"]
+
+
+@pytest.mark.parametrize("digits", [1000, 1001, 500_000])
+def test_a_decimal_has_a_bound_to_its_digits(
+    digits: int, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(decimal.Decimal))
+    schema = served("take").input_schema["properties"]["value"]
+    assert schema["anyOf"][1]["maxLength"] == 1000
+    result = cost(modern, "9" * digits)[1]
+    assert result["isError"] is (digits > 1000)
+
+
+NUL: list[Any] = [
+    ({"value": "a\0b"}, ["/value"]),
+    ({"value": ["a", {"b": ["\0"]}]}, ["/value/1/b/0"]),
+    ({"value": {"a\0": {"b": "\0"}}}, ["/value"]),
+    ({"value\0": 1}, [""]),
+]
+
+
+@pytest.mark.parametrize(("arguments", "paths"), NUL)
+@pytest.mark.parametrize("given", [None, {"type": "object", "additionalProperties": True}])
+def test_a_nul_is_refused_at_its_place(
+    given: Any, arguments: Any, paths: list[str], modern: CheckedClient, settings: Any
+) -> None:
+    options = {} if given is None else {"input_schema": given}
+    serve(settings, taking(Any), **options)
+    result = modern.call_tool("take", arguments)
+    assert errors_of(result) == [(path, "nul") for path in paths]
+    assert "U+0000" in text_of(result)
+
+
+def test_what_only_looks_like_a_nul_is_taken(modern: CheckedClient, settings: Any) -> None:
+    serve(settings, taking(str))
+    result = modern.call_tool("take", {"value": r"\u0000"})
+    assert text_of(result) == json.dumps(repr(r"\u0000"))[1:-1].replace("\\\\\\\\", "\\\\")

@@ -1,0 +1,207 @@
+"""A tool that keeps others from writing to SQLite is named, and no note of a use waits for one."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.core import checks
+from django.db import OperationalError, connections, transaction
+from django.utils import timezone
+
+from mcp_bridge import Context
+from mcp_bridge.access.locks import atomic_without_waiting
+from mcp_bridge.calls import running
+from mcp_bridge.checks import locks
+from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.protocol import CallToolResult
+from mcp_bridge.server.calls import acall, call
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from mcp_bridge.tokens.models import Token
+from testproject.newsroom.procedures.archive import recount_archive
+from tests.support.serving import served
+
+pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "filed"])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A database of SQLite in a file, in which each call has a transaction."""
+    place = tmp_path_factory.mktemp("filed") / "filed.sqlite3"
+    config = {**connections.settings["default"], "ENGINE": "django.db.backends.sqlite3"}
+    config |= {"NAME": place, "OPTIONS": {}, "ATOMIC_REQUESTS": True}
+    connections.settings["filed"] = config
+    running._databases.cache_clear()
+    yield place
+    connections["filed"].close()
+    del connections["filed"]
+    del connections.settings["filed"]
+    running._databases.cache_clear()
+
+
+def named(caplog: pytest.LogCaptureFixture) -> list[str]:
+    messages = [each.getMessage() for each in caplog.records]
+    return [each for each in messages if "locked" in each and "'filed'" in each]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize(
+    ("mode", "writes", "fails", "expected"),
+    [
+        (None, True, False, True),
+        (None, True, True, True),
+        (None, False, False, False),
+        ("IMMEDIATE", False, False, True),
+    ],
+)
+def test_a_tool_that_keeps_the_lock_is_named_in_the_log(
+    mode: str | None,
+    writes: bool,
+    fails: bool,
+    expected: bool,
+    asynchronous: bool,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = {} if mode is None else {"transaction_mode": mode}
+    monkeypatch.setitem(connections.settings["filed"], "OPTIONS", options)
+    connections["filed"].close()
+    del connections["filed"]
+
+    def slowly() -> str:
+        """Take a while."""
+        with connections["filed"].cursor() as cursor:
+            if writes:
+                cursor.execute("CREATE TABLE IF NOT EXISTS t (x)")
+                cursor.execute("INSERT INTO t VALUES (1)")
+            else:
+                cursor.execute("SELECT 1")
+        if fails:
+            raise RuntimeError("whatever")
+        return "done"
+
+    serve(settings, slowly, asynchronous=asynchronous)
+
+    def make() -> bool:
+        # In no transaction of a view, which did not know of this database when it was made.
+        make_call = async_to_sync(acall) if asynchronous else call
+        result = make_call(served("slowly"), {}, Context(user=None))
+        assert isinstance(result, CallToolResult)
+        return result.is_error
+
+    assert make() is fails
+    assert named(caplog) == []
+    monkeypatch.setattr(running, "LONG", 0.0)
+    make()
+    (text,) = named(caplog) if expected else [""]
+    assert ("The tool 'slowly' has kept the SQLite database 'filed' locked" in text) is expected
+    assert ("non_atomic_requests" in text) is expected
+    connections["filed"].close()
+
+
+def test_the_recount_of_the_newsroom_keeps_no_lock() -> None:
+    assert recount_archive._non_atomic_requests == {"default"}  # type: ignore[attr-defined]
+
+
+def test_a_write_that_waits_for_nobody_leaves_the_connection_as_it_was(place: Path) -> None:
+    connection = connections["filed"]
+    connection.ensure_connection()
+    waits = connection.connection.execute("PRAGMA busy_timeout").fetchone()
+    assert waits != (0,)
+    with closing(sqlite3.connect(place, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        with (
+            pytest.raises(OperationalError, match="locked"),
+            atomic_without_waiting("filed"),
+            connection.cursor() as cursor,
+        ):
+            cursor.execute("CREATE TABLE never (x)")
+        assert time.monotonic() - began < waits[0] / 2000
+        other.execute("COMMIT")
+    assert connection.connection.execute("PRAGMA busy_timeout").fetchone() == waits
+    with transaction.atomic(using="filed"), atomic_without_waiting("filed"):
+        assert connection.in_atomic_block
+    connection.close()
+
+
+def test_a_token_is_used_though_its_use_cannot_be_noted(
+    user: Any, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever the database, somebody else may be changing the token's row."""
+    token, secret = Token.objects.issue(user=user, name="laptop")
+
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    serve(settings, look, read_only=True)
+    client = CheckedClient(token=secret)
+
+    def locked(execute: Any, sql: str, *rest: Any) -> Any:
+        if sql.startswith("UPDATE") and "token" in sql:
+            raise OperationalError("database is locked")
+        return execute(sql, *rest)
+
+    with connections["default"].execute_wrapper(locked):
+        assert client.call_tool("look")["isError"] is False
+    assert Token.objects.get().last_used_at is None
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+    assert client.call_tool("look")["isError"] is False
+    assert Token.objects.get().last_used_at is not None
+
+
+def test_w016_a_tool_that_kept_sqlite_locked_of_late(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def act() -> None:
+        """Act."""
+
+    def read() -> None:
+        """Read."""
+
+    @transaction.non_atomic_requests
+    def apart() -> None:
+        """Act in short transactions."""
+
+    serve(settings, act, apart)
+    now = timezone.now()
+    for tool, duration, ago in [
+        ("act", 4200, 1),
+        ("act", 1300, 2),
+        ("act", 200, 1),
+        ("act", 9000, 8),
+        ("apart", 9000, 1),
+        ("gone", 9000, 1),
+    ]:
+        at = now - timedelta(days=ago)
+        ToolCallRecord.objects.create(tool=tool, duration_ms=duration, started_at=at)
+
+    def found(**options: Any) -> list[str]:
+        messages = checks.run_checks(tags=["mcp_bridge"], **options)
+        return [each.msg for each in messages if each.id == "mcp_bridge.W016"]
+
+    monkeypatch.setattr(locks, "is_sqlite_file", lambda connection: True)
+    (text,) = found(databases=["default"])
+    assert "'act'" in text
+    assert "up to 4.2 s" in text
+    assert "(2 of its calls" in text
+    # No database is asked by a command that names none.
+    assert found(databases=[]) == []
+    monkeypatch.undo()
+    if (
+        connections["default"].is_in_memory_db()
+        if hasattr(connections["default"], "is_in_memory_db")
+        else True
+    ):
+        assert found(databases=["default"]) == []

@@ -1,0 +1,29 @@
+"""A process that is killed at any point of a call: what the tool wrote and its record agree."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.faults.servers import Database
+from tests.faults.serving import run, variables
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql", "mariadb"], indirect=True)
+def test_what_a_killed_process_wrote_agrees_with_its_record(database: Database) -> None:
+    printed = run("-m", "tests.faults.killed", **variables(database.settings))
+    found: dict[str, list[dict[str, Any]]] = json.loads(printed)
+    for kind, points in found.items():
+        seen = set()
+        for point in points:
+            assert not point["survived"]
+            # A question is on record as well.
+            outcomes = [each for each in point["outcomes"] if each != "refused"]
+            seen.add((point["groups"], *outcomes))
+            after = point["next"]
+            assert after["good"] is True, (kind, point)
+            assert after["groups"] == 1
+        # Before its record; while it ran; and when all was committed at once.
+        assert seen == {(0,), (0, "started"), (1, "succeeded")}, (kind, points)

@@ -1,0 +1,139 @@
+"""Tools to be called with mutated arguments; each says that it has run."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from django.urls import path
+from modernrpc.server import RpcServer
+from pydantic import BaseModel, Field
+
+from mcp_bridge import Context, mcp_tool
+from mcp_bridge.elicitation import elicit
+from mcp_bridge.schemas import McpHeader
+from mcp_bridge.testing.serving import addresses
+
+# The names of the tools that have run since the list was last emptied.
+RUNS: list[str] = []
+
+
+@dataclass
+class Node:
+    value: int
+    children: list[Node]
+
+
+class Order(BaseModel):
+    number: Annotated[str, Field(pattern=r"^[A-Z]{2}-\d+$", max_length=12)]
+    lines: Annotated[list[int], Field(min_length=1, max_length=5)]
+    note: str | None = None
+
+
+class Name(BaseModel):
+    name: str
+
+
+@mcp_tool(public=True, read_only=True)
+def add(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    RUNS.append("add")
+    return a + b
+
+
+@mcp_tool
+def echo(text: str) -> str:
+    """Return the text."""
+    RUNS.append("echo")
+    return text
+
+
+@mcp_tool
+async def later(value: Any) -> Any:
+    """Return the value, in a coroutine."""
+    RUNS.append("later")
+    return value
+
+
+@mcp_tool
+def tree(root: Node) -> Node:
+    """Return a tree."""
+    RUNS.append("tree")
+    return root
+
+
+@mcp_tool
+def book(
+    order: Order | int,
+    day: datetime.date,
+    at: datetime.datetime | None = None,
+    price: Annotated[Decimal, Field(ge=0, le=1000)] = Decimal(1),
+    key: uuid.UUID | None = None,
+    kinds: frozenset[Literal["a", "b"]] = frozenset(),
+    data: bytes = b"",
+    named: dict[str, float] | None = None,
+) -> str:
+    """Book something."""
+    RUNS.append("book")
+    return "booked"
+
+
+@mcp_tool
+def routed(
+    region: Annotated[str, McpHeader("Region")] = "",
+    zone: Annotated[int, McpHeader("Zone-Id")] = 0,
+) -> str:
+    """Take what a proxy may route by."""
+    RUNS.append("routed")
+    return f"{region} {zone}"
+
+
+@mcp_tool(
+    input_schema={
+        "type": "object",
+        "properties": {
+            "code": {"type": "string", "pattern": "^(a+)+$", "maxLength": 2000},
+            "tags": {"type": "array", "uniqueItems": True, "items": {"type": ["string", "object"]}},
+            "either": {"oneOf": [{"type": "integer"}, {"multipleOf": 0.5}, {"format": "email"}]},
+        },
+        "required": ["code"],
+        "additionalProperties": False,
+    }
+)
+def by_hand(code: str, tags: list[Any] | None = None, either: Any = None) -> str:
+    """Its schema is written by hand."""
+    RUNS.append("by_hand")
+    return code
+
+
+@mcp_tool(confirm=True)
+def wipe(name: str, count: int = 1) -> str:
+    """Run after a person has agreed."""
+    RUNS.append("wipe")
+    return "wiped"
+
+
+@mcp_tool
+def ask(context: Context, train: str) -> str:
+    """Ask the client in the middle of the call."""
+    who = elicit(context, "For whom?", Name)
+    RUNS.append("ask")
+    return who.name
+
+
+@mcp_tool(permissions="auth.add_group")
+def hidden() -> str:
+    """Nobody here may call it."""
+    RUNS.append("hidden")
+    return "hidden"
+
+
+def urlconf(*, asynchronous: bool) -> Any:
+    """The addresses of the site."""
+    server = RpcServer(register_system_procedures=False)
+    for each in (add, echo, later, tree, book, routed, by_hand, wipe, ask, hidden):
+        server.register_procedure(each)
+    return addresses(path("rpc", server.view), asynchronous=asynchronous)

@@ -1,0 +1,61 @@
+"""What a case is: a title, the changes that make a bad request, and what must come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.hostile.drafts import LEGACY, MODERN, Change
+from tests.hostile.wanted import Wanted
+
+BOTH: Final = (MODERN, LEGACY)
+
+
+@dataclass(frozen=True)
+class Case:
+    """
+    One row of a theme: ``wanted`` by era where the eras differ, else for both of them.
+
+    ``sites``, ``servers`` and ``callers`` are those that it is sent to and by; empty is all.
+    """
+
+    title: str
+    changes: tuple[Change, ...]
+    wanted: Wanted | Mapping[str, Wanted]
+    eras: tuple[str, ...] = BOTH
+    sites: tuple[str, ...] = ()
+    callers: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+
+    def inputs(self) -> Iterator[tuple[str, Wanted]]:
+        """The eras in which it is sent, and what is wanted in each."""
+        if isinstance(self.wanted, Wanted):
+            for era in self.eras:
+                yield era, self.wanted
+        else:
+            yield from self.wanted.items()
+
+
+@dataclass
+class Theme:
+    """Cases of one kind, in the order in which they are sent."""
+
+    name: str
+    cases: list[Case] = field(default_factory=list)
+
+    def add(
+        self,
+        wanted: Wanted | Mapping[str, Wanted],
+        rows: Mapping[str, Change | tuple[Change, ...]],
+        *also: Change,
+        eras: tuple[str, ...] = BOTH,
+        sites: tuple[str, ...] = (),
+        callers: tuple[str, ...] = (),
+        servers: tuple[str, ...] = (),
+    ) -> None:
+        """Add a case for each row: its title, and its changes, before which come those of all."""
+        for title, changes in rows.items():
+            own = changes if isinstance(changes, tuple) else (changes,)
+            every = (*also, *own)
+            self.cases.append(Case(title, every, wanted, eras, sites, callers, servers))

@@ -1,0 +1,13 @@
+"""Settings of a site on PostgreSQL whose tools last until they are told to end."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from testproject.settings import *  # noqa: F403
+from testproject.settings import DATABASES
+
+ROOT_URLCONF = "tests.processes.crowded_site"
+DATABASES["default"]["NAME"] = os.environ["CROWDED_DATABASE"]
+MCP_BRIDGE = json.loads(os.environ["CROWDED_OPTIONS"])

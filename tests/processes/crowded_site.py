@@ -1,0 +1,55 @@
+"""A site whose tools last until a file is there, under ASGI: by Django and on the direct lane."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.processes.crowded_settings")
+django.setup()
+
+from django.contrib.auth.models import Group  # noqa: E402
+from django.core.handlers.asgi import ASGIHandler  # noqa: E402
+from django.urls import include, path  # noqa: E402
+from modernrpc.server import RpcServer  # noqa: E402
+
+from mcp_bridge import mcp_tool  # noqa: E402
+from mcp_bridge.asgi import MCPApplication  # noqa: E402
+
+server = RpcServer(register_system_procedures=False)
+END = Path(os.environ["CROWDED_END"])
+
+
+@server.register_procedure
+@mcp_tool
+def occupy() -> int:
+    """Count groups in a transaction, until told to end."""
+    found = Group.objects.count()
+    while not END.exists():
+        time.sleep(0.05)
+    return found
+
+
+@server.register_procedure
+@mcp_tool
+async def wait() -> int:
+    """Wait for something else than the database until told to end, and count groups then."""
+    while not END.exists():
+        await asyncio.sleep(0.05)
+    return await Group.objects.acount()
+
+
+@server.register_procedure
+@mcp_tool(read_only=True)
+def look() -> int:
+    """Count groups."""
+    return Group.objects.count()
+
+
+urlpatterns = [path("rpc", server.view), path("", include("mcp_bridge.urls_async"))]
+django_application = ASGIHandler()
+direct_lane = MCPApplication(django_application)

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_bridge.protocol.text import cut, nul_places, pointer, quoted, storable
+
+
+@pytest.mark.parametrize(("length", "kept"), [(63, 63), (64, 64), (65, 64), (10**5, 64)])
+def test_text_is_cut_where_it_is_too_long(length: int, kept: int) -> None:
+    assert cut("x" * length) == "x" * kept + "…" * (length > 64)
+    assert cut("x" * 5, 4) == "xxxx…"
+
+
+def test_text_is_quoted_in_one_printable_line() -> None:
+    assert quoted("a\r\n\x1b") == r"'a\r\n\x1b'"
+    assert quoted("x" * 65) == f"'{'x' * 64}…'"
+    # Escapes are longer than what they stand for.
+    assert quoted("\0" * 64) == "'" + r"\x00" * 19 + r"\x0" + "…"
+
+
+@pytest.mark.parametrize(
+    ("value", "length", "stored"),
+    [
+        ("a\0b", None, "a\ufffdb"),
+        ("a\ud800", None, "a?"),
+        ("abc", 2, "ab"),
+        ("é", 1, "é"),
+        (None, None, ""),
+        (5, 9, ""),
+    ],
+)
+def test_text_is_made_such_that_every_database_takes_it(
+    value: Any, length: int | None, stored: str
+) -> None:
+    assert storable(value, length) == stored
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ([], ""),
+        (["a", 0, "b"], "/a/0/b"),
+        (["a/b", "~", "~1", ""], "/a~1b/~0/~01/"),
+        (["x" * 256], "/" + "x" * 256),
+        (["x" * 257, 1], "/" + "x" * 64 + "…/1"),
+    ],
+)
+def test_place_is_a_json_pointer(place: list[str | int], text: str) -> None:
+    assert pointer(place) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "places"),
+    [
+        ("a", []),
+        ("a\0", [()]),
+        ({"a": ["b", "\0", {"c": "\0d"}], "e": 1}, [("a", 1), ("a", 2, "c")]),
+        # An object with such a name is named itself, whatever else is in it.
+        ({"a": {"\0": "\0"}, "b": None}, [("a",)]),
+        ([["\0"], True, 1.5], [(0, 0)]),
+    ],
+)
+def test_each_text_with_a_nul_is_found(value: Any, places: list[Any]) -> None:
+    assert [tuple(place) for place in nul_places(value)] == places

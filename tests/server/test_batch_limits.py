@@ -1,0 +1,181 @@
+"""A batch may do no more than as many requests would, nor more than one in bytes and time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.core.cache import cache
+from rest_framework.throttling import SimpleRateThrottle
+
+from mcp_bridge import mcp_tool
+from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from tests.support.values import dumps
+
+RAN: list[str] = []
+NOTIFICATION = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+@pytest.fixture(autouse=True)
+def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No count, and a clock of the throttles that stands still."""
+    monkeypatch.setattr(SimpleRateThrottle, "timer", lambda throttle: 1_000_000_020.0)
+    cache.clear()
+    RAN.clear()
+    yield
+    cache.clear()
+
+
+def write(size: int) -> str:
+    """Write a group, and return a text."""
+    Group.objects.create(name=str(len(RAN)))
+    RAN.append("write")
+    return "x" * size
+
+
+@mcp_tool(read_only=True)
+async def wait(size: int) -> str:
+    """Return a text, in a coroutine."""
+    RAN.append("wait")
+    return "x" * size
+
+
+@pytest.fixture(params=[False, True], ids=["wsgi", "asgi"])
+def site(request: pytest.FixtureRequest, settings: Any, user: Any) -> Callable[..., CheckedClient]:
+    """Serves the tools with settings; a client that may send batches."""
+
+    def served(**options: Any) -> CheckedClient:
+        settings.MCP_BRIDGE = options
+        serve(settings, write, wait, asynchronous=request.param)
+        return CheckedClient(user=user, revision="2025-03-26")
+
+    return served
+
+
+def call(id: Any, tool: str = "write", size: int = 1) -> dict[str, Any]:
+    params = {"name": tool, "arguments": {"size": size}}
+    return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+
+
+def listing(id: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "method": "tools/list"}
+
+
+def send(client: CheckedClient, *messages: dict[str, Any]) -> list[dict[str, Any]]:
+    """The answers to a batch, in their order."""
+    response = client.send(dumps(list(messages)))
+    assert response.status_code == 200
+    answers: list[dict[str, Any]] = response.json()
+    assert [each["id"] for each in answers] == [each["id"] for each in messages if "id" in each]
+    return answers
+
+
+def codes(answers: list[dict[str, Any]]) -> list[int | None]:
+    return [each.get("error", {}).get("code") for each in answers]
+
+
+def limited(rate: str) -> dict[str, Any]:
+    kinds = ["rest_framework.throttling.UserRateThrottle"]
+    return {"THROTTLE_CLASSES": kinds, "THROTTLE_RATES": {"user": rate}}
+
+
+@pytest.mark.parametrize("tool", ["write", "wait"])
+def test_each_request_of_a_batch_counts_against_the_endpoint(tool: str, site: Any) -> None:
+    client = site(**limited("10/min"))
+    answers = send(client, *(call(each, tool) for each in range(13)))
+    assert codes(answers) == [None] * 10 + [429] * 3
+    assert answers[10]["error"]["message"] == "Too many requests. Retry after 60 seconds."
+    assert len(RAN) == 10
+    # What comes after it has nothing left either, and one row says it of them all.
+    assert client.send(dumps(call(1))).status_code == 429
+    assert ToolCallRecord.objects.filter(error_code="throttled").count() == 1
+
+
+def test_several_batches_have_one_count(site: Any) -> None:
+    client = site(**limited("5/min"))
+    assert codes(send(client, call(1), listing(2), call(3))) == [None] * 3
+    assert codes(send(client, listing(1), call(2), listing(3))) == [None, None, 429]
+
+
+def test_what_asks_nothing_is_not_counted(site: Any) -> None:
+    client = site(**limited("2/min"))
+    assert codes(send(client, call(1), *[NOTIFICATION] * 5, call(2))) == [None, None]
+
+
+def test_the_results_of_a_batch_have_the_bytes_of_one(site: Any) -> None:
+    client = site(MAX_RESULT_BYTES=10_000)
+    answers = send(client, *(call(each, size=2900) for each in range(6)))
+    errors = [each for each in answers if "error" in each or each["result"]["isError"]]
+    assert len(errors) == 3
+    assert sum(len(dumps(each["result"])) for each in answers if "result" in each) <= 10_000
+    # What did not fit has left nothing behind.
+    assert Group.objects.count() == 3
+    text = answers[3]["result"]["content"][0]["text"]
+    assert "left for the results of this batch" in text
+    assert "in a POST of its own" in text
+
+
+def test_nothing_runs_once_no_bytes_are_left(site: Any) -> None:
+    client = site(MAX_RESULT_BYTES=6_200)
+    answers = send(client, call(1, size=3000), call(2, size=3000), call(3), listing(4), call(5))
+    assert codes(answers)[:2] == [None, None]
+    assert codes(answers)[-1] == 429
+    assert "was not run" in answers[-1]["error"]["message"]
+    ran = len(RAN)
+    assert ran < 5
+    assert Group.objects.count() == 2
+    # By itself it has all the bytes that there are.
+    assert client.call_tool("write", {"size": 3000})["isError"] is False
+
+
+def test_a_list_that_does_not_fit_is_left_out(user: Any, settings: Any) -> None:
+    settings.MCP_BRIDGE = {"MAX_RESULT_BYTES": 3_000}
+    client = CheckedClient(user=user, revision="2025-03-26")
+    ping = {"jsonrpc": "2.0", "id": 3, "method": "ping"}
+    answers = send(client, listing(1), listing(2), ping)
+    assert codes(answers) == [429, 429, None]
+    assert "The result is left out" in answers[0]["error"]["message"]
+    assert len(client.list_tools()) > 10
+
+
+def test_no_message_is_begun_after_the_time_of_a_batch(site: Any) -> None:
+    client = site(BATCH_SECONDS=0)
+    answers = send(client, call(1), call(2), listing(3))
+    assert codes(answers) == [None, 429, 429]
+    assert answers[1]["error"]["message"] == (
+        "This request was not run: its batch has taken the 0 seconds that it may take. Send it in "
+        "another POST."
+    )
+    assert RAN == ["write"]
+    assert ToolCallRecord.objects.filter(error_code="throttled").count() == 1
+
+
+def test_a_site_may_refuse_batches(site: Any) -> None:
+    client = site(BATCHES=False)
+    response = client.send(dumps([call(1)]))
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert (error["code"], RAN) == (-32600, [])
+    assert error["message"] == (
+        "Invalid request: this server takes no batch (a JSON array); send one message per POST."
+    )
+    assert client.call_tool("write", {"size": 1})["isError"] is False
+
+
+def test_the_text_of_an_error_is_no_longer_than_what_can_be_sent(
+    settings: Any, modern: CheckedClient
+) -> None:
+    def complain() -> str:
+        """Say what is wrong, at length."""
+        from mcp_bridge import ToolError
+
+        raise ToolError("\0" * 50_000)
+
+    settings.MCP_BRIDGE = {"MAX_RESULT_BYTES": 10_000}
+    serve(settings, complain)
+    assert modern.call_tool("complain")["isError"] is True
+    assert len(modern.response.content) < 11_000
