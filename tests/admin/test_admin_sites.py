@@ -71,7 +71,8 @@ def test_tools_alone_have_all_their_pages(settings: Any, name: str, default: boo
     site = Site(settings, name, default=default and name != "admin")
     key = row("wipe").pk
     ToolSetting.objects.update(fingerprint="another")
-    for page, args in {"changelist": (), "change": (key,), "try": (key,), "sees": ()}.items():
+    pages = {"changelist": (), "change": (key,), "try": (key,), "sees": (), "waiting": ()}
+    for page, args in pages.items():
         text = site.get(f"toolsetting_{page}", *args)
         assert "/own/mcp_bridge/toolsetting/" in text
         assert "pendingcall" not in text

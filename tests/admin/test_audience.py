@@ -25,7 +25,7 @@ def alpha() -> str:
 
 def audience(administrator: Administrator) -> str:
     """Return the words of the list on who can see the only tool."""
-    (found,) = re.findall(r'field-who_can_see_it">([^<]*)<', administrator.get("changelist"))
+    (found,) = re.findall(r'field-who_can_use_it">([^<]*)<', administrator.get("changelist"))
     return str(found)
 
 
@@ -55,15 +55,15 @@ def test_audiences_are_those_of_the_access_policy(settings: Any) -> None:
     def seeing() -> list[str]:
         return [each.username for each in people if visible(each)]
 
-    assert audience(administrator) == "3 users, 1 group"
+    assert audience(administrator) == "both; 3 people"
     assert sorted(seeing()) == ["administrator", "by_group", "mixed"]
     row("alpha").groups.add(one)
     member.groups.add(one)
-    assert audience(administrator) == "1 user"
+    assert audience(administrator) == "1 person"
     assert seeing() == ["mixed"]
     row("alpha").groups.add(both)
     found = administrator.get("change", row("alpha").pk)
-    assert "2 users, 1 group" in found
+    assert "both; 2 people" in found
     assert "Groups whose members all may: both" in found
     assert sorted(seeing()) == ["by_group", "mixed"]
 
@@ -73,9 +73,9 @@ def test_audiences_are_those_of_the_access_policy(settings: Any) -> None:
     [
         (AccessRule(public=True), "everybody, signed in or not"),
         (AccessRule(public=True, predicate=bool), "at most everybody, signed in or not"),
-        (AccessRule(predicate=bool), "at most every user (0 users)"),
-        (AccessRule(groups=frozenset()), "0 users"),
-        (AccessRule(permissions=("auth.nothing",)), "0 users"),
+        (AccessRule(predicate=bool), "at most every user (0 people)"),
+        (AccessRule(groups=frozenset()), "0 people"),
+        (AccessRule(permissions=("auth.nothing",)), "0 people"),
     ],
 )
 def test_an_audience_is_described_in_words(rule: AccessRule, words: str) -> None:
@@ -90,4 +90,4 @@ def test_without_permissions_of_users_nobody_is_counted(settings: Any) -> None:
 
 def test_an_access_policy_of_ones_own_decides_further(settings: Any) -> None:
     settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.access.test_access.OfficeHours"}
-    assert str(Audiences([AccessRule()]).of(AccessRule())) == "at most every user (0 users)"
+    assert str(Audiences([AccessRule()]).of(AccessRule())) == "at most every user (0 people)"

@@ -6,10 +6,12 @@ import csv
 import io
 import json
 import os
+import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.core.management import call_command
 from django.db import connection
@@ -19,6 +21,7 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+from oauth2_provider.models import get_application_model
 
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.testing import MCPClient
@@ -43,12 +46,17 @@ def take(value: Any) -> str:
     raise RuntimeError("whatever it was")
 
 
+def keep(password: Any) -> str:
+    """Keep anything, and fail."""
+    raise RuntimeError("whatever it was")
+
+
 def at(page: str, *args: Any) -> str:
     return reverse(f"admin:mcp_bridge_toolcallrecord_{page}", args=args)
 
 
 def read(response: Any) -> str:
-    return b"".join(response.streaming_content).decode()
+    return b"".join(response.streaming_content).decode("utf-8-sig")
 
 
 @pytest.fixture
@@ -73,13 +81,25 @@ def administrator(settings: Any) -> Administrator:
         ({}, 4),
         ({"outcome__exact": "failed"}, 1),
         ({"error_code__exact": "invalid"}, 1),
-        ({"era": "modern"}, 3),
-        ({"era": "legacy"}, 1),
+        ({"outcome": "failed"}, 1),
+        ({"outcome": "refused"}, 1),
+        ({"outcome": "ran"}, 3),
+        ({"outcome": "waits"}, 0),
+        ({"user_name": "administrator"}, 3),
+        ({"user_name": "admin"}, 0),
+        ({"when": "hour"}, 4),
+        ({"when": "today"}, 4),
+        ({"when": "yesterday"}, 0),
+        ({"when": "week", "tool": "alpha"}, 4),
+        ({"since": "1999-01-01", "until": "1999-12-31"}, 0),
+        ({"since": "1999-01-01", "until": ""}, 4),
+        ({"since": "", "until": "1999-12-31T10:00"}, 0),
         ({"revision": "2025-06-18"}, 1),
         ({"tool": "alpha"}, 4),
         ({"tool": "beta"}, 0),
-        ({"q": "HYPERLINK"}, 1),
-        ({"started_at__year": "1999"}, 0),
+        ({"q": "HYPERLINK"}, 2),
+        ({"q": "reference"}, 1),
+        ({"q": "/word"}, 1),
     ],
 )
 def test_list_and_exports_show_what_is_filtered(
@@ -96,15 +116,68 @@ def test_list_and_exports_show_what_is_filtered(
 
 def test_exports_are_whole_and_no_formula(administrator: Administrator) -> None:
     response = administrator.browser.get(at("csv"))
-    assert response["Content-Disposition"] == 'attachment; filename="calls.csv"'
+    today = timezone.localdate()
+    assert response["Content-Disposition"] == f'attachment; filename="calls-all-{today}.csv"'
     rows = list(csv.reader(io.StringIO(read(response))))
-    assert [len(each) for each in rows] == [17] * 5
+    assert [len(each) for each in rows] == [21] * 5
     cells = [cell for each in rows for cell in each]
     assert f"'{FORMULA}" in cells
     assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))]
     records = json.loads(read(administrator.browser.get(at("json"))))
     assert [each["arguments"]["word"] for each in records] == [1, "fail", FORMULA, MARKER]
     assert records[1]["user_name"] == FORMULA
+
+
+def test_no_divider_of_cells_makes_a_formula(administrator: Administrator) -> None:
+    # What some spreadsheet begins a cell with, and what stands before a formula there.
+    dividers = ["", ";", "\t", ",", "|", "\n", "\r\n", "; ", ';"', '\t""', " "]
+    signs = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+    texts = [f"said{each}{sign}1+1" for each in dividers[1:-1] for sign in signs]
+    texts += [f"{each}{sign}1+1" for each in dividers for sign in signs]
+    ToolCallRecord.objects.all().delete()
+    ToolCallRecord.objects.bulk_create(
+        ToolCallRecord(user_name=text, credential="a;b, c|d\te-f", client_name="\ta")
+        for text in texts
+    )
+    rows = read(administrator.browser.get(at("csv")))
+    found = list(csv.DictReader(io.StringIO(rows)))
+    assert sorted(each["user_name"].replace("'", "") for each in found) == sorted(texts)
+    assert {each["credential"] for each in found} == {"a;b, c|d\te-f"}
+    assert {each["client_name"] for each in found} == {"'\ta"}
+    for lines in (rows, *(each["user_name"] for each in found)):
+        for cell in re.split(r"[;,|\t\r\n]", lines):
+            assert not cell.strip('" ').startswith(signs)
+
+
+def test_no_page_takes_a_nul_in_its_address(administrator: Administrator) -> None:
+    pending = PendingCall.objects.create(tool="alpha", arguments="{}", user=administrator.user)
+    ours = [each for each in admin.site._registry if "mcp_bridge" in each.__module__]
+    models = [*ours, get_application_model()]
+    assert len(models) >= 6
+    addresses = [
+        at("csv"),
+        at("json"),
+        reverse("admin:mcp_bridge_pendingcall_change", args=[pending.pk]),
+    ]
+    for model in models:
+        page = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        addresses += [reverse(f"{page}_changelist"), reverse(f"{page}_change", args=["1"])]
+        addresses += [
+            reverse(f"{page}_{name}")
+            for name in getattr(admin.site._registry[model], "pages", {})
+            if "<" not in admin.site._registry[model].pages[name]
+        ]
+    administrator.browser.raise_request_exception = False
+    names = ["q", "p", "o", "tool", "outcome__exact", "error_code", "user__id__exact", "_to_field"]
+    names += ["started_at__gte", "client_type__exact", "status", "revision", "user", "x%00"]
+    for page in addresses:
+        for name in names:
+            assert administrator.browser.get(f"{page}?{name}=a%00b").status_code == 400, (
+                page,
+                name,
+            )
+        kept = administrator.browser.get(f"{page.replace('/1/', '/%00/')}")
+        assert kept.status_code < 500
 
 
 def test_a_record_is_shown_and_cannot_be_changed(administrator: Administrator) -> None:
@@ -133,23 +206,35 @@ def test_only_who_may_see_them_does(
         assert "Its latest calls" not in other.get("change", row("alpha").pk)
 
 
+def test_a_row_of_many_refusals_says_how_many(administrator: Administrator) -> None:
+    ToolCallRecord.objects.create(tool="guessed", outcome="refused", times=1234)
+    page = administrator.browser.get(at("changelist"))
+    assert "refused × 1234</span>" in page.content.decode()
+    assert page.context["chart"].columns[-1].counts["refusals"] == 1235
+    (newest, *_) = csv.DictReader(io.StringIO(read(administrator.browser.get(at("csv")))))
+    assert newest["times"] == "1234"
+    assert json.loads(read(administrator.browser.get(at("json"))))[0]["times"] == 1234
+
+
 def test_the_chart_counts_calls_failures_and_refusals(administrator: Administrator) -> None:
     days = [timezone.now() - timedelta(days=each) for each in (0, 5, 13, 20)]
     for day in days[1:]:
         ToolCallRecord.objects.create(tool="old", outcome="unknown", started_at=day)
     page = administrator.browser.get(at("changelist"))
     chart = page.context["chart"]
-    assert len(chart.days) == 14
-    today = chart.days[-1]
-    assert (today.calls, today.failures, today.refusals) == (3, 1, 1)
-    assert sum(day.calls for day in chart.days) == 5
-    for _, _, bars in chart.columns:
+    assert len(chart.columns) == 14
+    today = chart.columns[-1]
+    assert today.counts == {"calls": 3, "failures": 1, "waits": 0, "refusals": 1}
+    assert sum(each.counts["calls"] for each in chart.columns) == 5
+    for _, _, _, _, bars in chart.drawn:
         for bar in bars:
             assert bar.y >= 0
             assert bar.y + bar.height == chart.height
-    slowest, failing = page.context["slowest"], page.context["failing"]
-    assert [each["tool"] for each in slowest] == ["alpha"]
-    assert [(each["tool"], each["failures"]) for each in failing] == [("alpha", 1), ("old", 1)]
+    tools = page.context["tools_used"]
+    assert [(each.tool, each.calls, each.failures) for each in tools] == [
+        ("alpha", 3, 1),
+        ("old", 1, 1),
+    ]
     assert "style=" not in page.content.decode().split('class="mcp-chart"')[1].split("</svg>")[0]
 
 
@@ -158,7 +243,7 @@ def test_tools_say_when_they_were_called(administrator: Administrator) -> None:
     ToolCallRecord.objects.create(tool="alpha", outcome="failed", started_at=old)
     with CaptureQueriesContext(connection) as queries:
         page = administrator.get("changelist")
-    assert "3 calls, 1 failed" in page
+    assert '3 calls in 7 days, <span class="mcp-warning">1 failed</span>' in page
     assert len([each for each in queries if '"mcp_bridge_toolcallrecord"' in each["sql"]]) == 1
     page = administrator.get("change", row("alpha").pk)
     assert "Its latest calls" in page
@@ -206,9 +291,10 @@ def test_a_secret_is_nowhere(
     ToolCallRecord.objects.all().delete()
     administrator = Administrator(username=f"administrator-{timezone.now().timestamp()}")
     client = MCPClient(user=administrator.user)
-    for value in values:
+    for number, value in enumerate(values):
         # One is accepted, one refused for its arguments, and one for its tool.
-        for name, arguments in [("take", {"value": value}), ("take", {"x": value}), ("no", value)]:
+        unknown = (f"no{number}", value)
+        for name, arguments in [("take", {"value": value}), ("take", {"x": value}), unknown]:
             message = client.message("tools/call", name=name, arguments=arguments)
             client.send(json.dumps(message).encode(), client.mirrored(message))
     assert ToolCallRecord.objects.count() == 3 * len(values)
@@ -225,23 +311,23 @@ def test_a_secret_is_in_no_question_and_in_nothing_that_waits(
     caplog.set_level("DEBUG")
     caplog.clear()
     settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "redacted"}}
-    serve_tools(settings, take, confirm=True)
+    serve_tools(settings, keep, confirm=True)
     for model in (ToolCallRecord, PendingCall, LogEntry):
         model.objects.all().delete()
     administrator = Administrator(username=f"administrator-{timezone.now().timestamp()}")
     asked = MCPClient(user=administrator.user, capabilities={"elicitation": {}})
     waiting = MCPClient(user=administrator.user, revision="2025-11-25")
     for number, value in enumerate(values):
-        arguments = {"value": [number, value]}
-        assert asked.call_tool("take", arguments)["resultType"] == "input_required"
+        arguments = {"password": [number, value]}
+        assert asked.call_tool("keep", arguments)["resultType"] == "input_required"
         assert SECRET not in asked.response.content.decode()
-        assert "needs the approval" in waiting.call_tool("take", arguments)["content"][0]["text"]
+        assert "needs the approval" in waiting.call_tool("keep", arguments)["content"][0]["text"]
         pending = PendingCall.objects.latest("pk")
         decision = {"_refuse": "1", "reason": "No."} if number else {"_approve": "1"}
         administrator.browser.post(
             reverse("admin:mcp_bridge_pendingcall_change", args=[pending.pk]), decision
         )
-        assert waiting.call_tool("take", arguments)["isError"]
+        assert waiting.call_tool("keep", arguments)["isError"]
     assert (PendingCall.objects.count(), LogEntry.objects.count()) == (len(values), len(values))
     assert ToolCallRecord.objects.filter(outcome="failed").count() == 1
     assert [page for page in everywhere(administrator, caplog) if SECRET in page] == []

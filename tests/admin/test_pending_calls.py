@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.urls import reverse
 from django.utils import timezone
+from pydantic import Field
 
 from mcp_bridge.models import PendingCall
 from mcp_bridge.testing import text_of
@@ -76,7 +77,9 @@ def test_what_waits_is_listed_read_and_approved(
     assert CALLS == [MARKER]
     assert "has been run" in page(administrator, pending)
     assert "0 pending calls" in page(administrator)
-    assert "somebody has decided" in page(administrator, pending, _approve="1")
+    assert "administrator has decided before (has been run)" in page(
+        administrator, pending, _approve="1"
+    )
     assert caller.call_tool("shout", {"word": MARKER})["isError"]
 
 
@@ -221,6 +224,19 @@ def test_a_trial_waits_for_another_person_where_the_site_wants_it(
     data = {"arguments-word": "a", "_confirmed": "1"}
     assert "The call waits for it at" in administrator.post("try", row("shout").pk, **data)
     assert (CALLS, PendingCall.objects.get().status) == ([], "waiting")
+
+
+def test_a_trial_with_wrong_arguments_leaves_nothing_to_approve(settings: Any) -> None:
+    def whisper(word: Annotated[str, Field(max_length=3)]) -> str:
+        """Whisper a word."""
+        raise AssertionError
+
+    serve_tools(settings, whisper, confirm=True)
+    administrator = Administrator()
+    administrator.get("changelist")
+    data = {"arguments-word": "hallo", "_confirmed": "1"}
+    assert "at most 3" in administrator.post("try", row("whisper").pk, **data)
+    assert not PendingCall.objects.exists()
 
 
 def test_a_refusal_holds_in_a_trial(caller: CheckedClient, pending: PendingCall) -> None:

@@ -72,15 +72,15 @@ def in_one_line(text: str) -> str:
 def test_a_tools_page_adds_scopes_to_those_of_the_code(administrator: Administrator) -> None:
     before = in_one_line(administrator.get("change", row("alpha").pk))
     assert "The code asks for: read." in before
-    assert "Scopes that a client connected by OAuth needs read What the code" in before
+    assert "Scopes that a client connected by OAuth needs read Rate" in before
     generation = Generation.current()
     text = in_one_line(administrator.save("alpha", enabled="on", scopes="write"))
-    assert "was changed successfully" in text
+    assert "“alpha” was changed (Scopes: none → “write”)." in text
     assert Generation.current() != generation
     text = in_one_line(administrator.get("change", row("alpha").pk))
-    assert "Scopes that a client connected by OAuth needs read, write What the code" in text
+    assert "Scopes that a client connected by OAuth needs read, write Rate" in text
     (entry,) = LogEntry.objects.all()
-    assert entry.get_change_message() == "Changed Scopes."
+    assert entry.get_change_message() == "Scopes: none → “write”"
     assert tools_of(administrator.user, "read") == ["beta"]
     assert tools_of(administrator.user, "read", "write") == ["alpha", "beta"]
 
@@ -144,8 +144,17 @@ def test_scopes_of_several_tools_are_set_at_once(
     assert (row("alpha").scopes, row("beta").scopes) == (alpha_has, beta_has)
     assert f"The scopes of {changed} tool{'s' * (changed != 1)} changed." in page
     assert (Generation.current() != generation) is (changed > 0)
-    logged = [entry.get_change_message() for entry in LogEntry.objects.all()]
-    assert logged == ["Changed Scopes."] * changed
+    logged = {entry.object_repr: entry.get_change_message() for entry in LogEntry.objects.all()}
+    expected = {
+        "alpha": ("none", f"“{alpha_has}”" if alpha_has else "none"),
+        "beta": ("“own”", f"“{beta_has}”" if beta_has else "none"),
+    }
+    assert logged == {
+        name: f"Scopes: {before} → {now}"
+        for name, (before, now) in expected.items()
+        if before != now
+    }
+    assert len(logged) == changed
 
 
 def test_an_unknown_scope_sets_nothing(administrator: Administrator) -> None:

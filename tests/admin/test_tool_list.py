@@ -56,7 +56,9 @@ def administrator(site: Any) -> Administrator:
 
 def cells(page: str, name: str) -> dict[str, str]:
     """The columns of a tool's row, as they are read."""
-    (line,) = [part for part in page.split("<tr>") if f">{name}</a></th>" in part]
+    (line,) = [
+        part for part in page.split("<tr>") if re.search(rf">{name}(</span>)?</a></th>", part)
+    ]
     found = re.findall(r'<t[dh] class="(?:field-|)([\w-]+)[^"]*">(.*?)</t[dh]>', line)
     return {column: re.sub(r"<[^>]*>", "", text) for column, text in found}
 
@@ -70,19 +72,18 @@ def test_opening_the_list_writes_the_rows(administrator: Administrator) -> None:
     page = administrator.get("changelist")
     assert [each.name for each in ToolSetting.objects.all()] == ["alpha", "beta", "gamma"]
     found = cells(page, "alpha")
-    title, source = found.pop("served_title").split("tests/", 1)
-    assert title == "&lt;script&gt;alert(1)&lt;/script&gt;"
+    about, source = found.pop("what_it_does").split("tests/", 1)
+    assert about == "Say &lt;script&gt;alert(1)&lt;/script&gt;.nothing said"
     assert source.startswith("admin/test_tool_list.py:")
     assert found.pop("action-checkbox") == ""
     assert found.pop("tokens") == str(tokens_of(served("alpha").definition(LATEST)))
     assert found == {
-        "name": "alpha",
+        "tool": "&lt;script&gt;alert(1)&lt;/script&gt; alpha",
         "enabled": "",
         "status": "on",
-        "who_can_see_it": "every user (1 user)",
-        "last_called": "-",
-        "calls_in_a_week": "0 calls",
-        "hints": "-",
+        "who_can_use_it": "every user (1 person)",
+        "last_called": "not called yet",
+        "calls_in_a_week": "0 calls in 7 days",
     }
     assert MARKER not in page
     assert 'aria-label="alpha is enabled"' in page
@@ -112,11 +113,10 @@ def test_each_status_is_said_and_filtered(settings: Any) -> None:
         "gamma": "off",
     }
     assert cells(page, "was_here")["status"] == "no longer in the code"
-    assert cells(page, "was_here")["who_can_see_it"] == "nobody"
-    assert (
-        cells(page, "gamma")["who_can_see_it"] == "nobody now; when it is on: every user (1 user)"
-    )
-    assert cells(page, "gamma")["hints"] == "read-only, asks first"
+    assert cells(page, "was_here")["who_can_use_it"] == "nobody"
+    off = "nobody now; when it is on: every user (1 person)"
+    assert cells(page, "gamma")["who_can_use_it"] == off
+    assert cells(page, "gamma")["what_it_does"].startswith("Wipe everything.reads asks first")
     for wanted, names in {
         "waiting": ["alpha", "beta"],
         "new": ["alpha"],
@@ -162,7 +162,8 @@ def test_a_cleared_tick_switches_off_and_is_logged(administrator: Administrator)
     page = administrator.tick(alpha=False)
     assert "1 tool was changed successfully." in page
     assert [tool["name"] for tool in client.list_tools()] == ["beta", "gamma"]
-    assert logged() == [("alpha", "Changed Enabled.")]
+    assert "“alpha” is off: 1 person can no longer use it." in page
+    assert logged() == [("alpha", "Enabled: on → off")]
     assert cells(page, "alpha")["status"] == "off"
     administrator.tick(alpha=True)
     assert len(client.list_tools()) == 3
@@ -172,7 +173,8 @@ def test_several_are_switched_at_once(administrator: Administrator) -> None:
     administrator.get("changelist")
     page = administrator.act("switch_off", "alpha", "beta")
     assert "2 tools are switched off." in page
-    assert logged() == [("alpha", "Changed Enabled."), ("beta", "Changed Enabled.")]
+    assert "“beta” is off: 1 person can no longer use it." in page
+    assert logged() == [("alpha", "Enabled: on → off"), ("beta", "Enabled: on → off")]
     assert "1 tool is switched off. 1 was so before." in administrator.act(
         "switch_off", "beta", "gamma"
     )
@@ -255,7 +257,7 @@ def test_the_list_costs_the_same_however_many_tools_there_are(settings: Any) -> 
         assert administrator.response.context["cl"].result_count == count
         return len(queries)
 
-    assert cost(2) == cost(40) <= 25
+    assert cost(2) == cost(40) <= 15
 
 
 def named(name: str) -> Any:
@@ -265,3 +267,169 @@ def named(name: str) -> Any:
 
     function.__name__ = name
     return function
+
+
+def switch(administrator: Administrator, name: str, on: bool, expected: int = 200) -> Any:
+    """What a script is told that switches a tool."""
+    data = {"enabled": "on"} if on else {}
+    administrator.post("switch", row(name).pk, expected=expected, **data)
+    return administrator.response.json() if expected == 200 else None  # type: ignore[attr-defined]
+
+
+def test_a_switch_works_at_once_and_says_for_whom(administrator: Administrator) -> None:
+    client = MCPClient(user=administrator.user)
+    page = administrator.get("changelist")
+    assert f'data-mcp-switch="{row("alpha").pk}/switch/"' in page
+    told = switch(administrator, "alpha", on=False)
+    assert told["message"] == "“alpha” is off: 1 person can no longer use it."
+    assert told["cells"]["status"] == '<span class="mcp-status-disabled">off</span>'
+    assert MARKER not in str(told)
+    assert [tool["name"] for tool in client.list_tools()] == ["beta", "gamma"]
+    assert switch(administrator, "alpha", on=False)["message"] == "“alpha” is off."
+    assert logged() == [("alpha", "Enabled: on → off")]
+    told = switch(administrator, "alpha", on=True)
+    assert told["message"] == "“alpha” is on: 1 person can use it."
+    assert len(client.list_tools()) == 3
+
+
+def test_what_is_switched_on_and_has_no_users_is_said(administrator: Administrator) -> None:
+    administrator.get("changelist")
+    ToolSetting.objects.filter(name="alpha").update(restricted=True)
+    told = switch(administrator, "alpha", on=True)
+    sentence = "Nobody can use it: it is only for groups, and no group is chosen."
+    assert told["message"] == f"“alpha” is on. {sentence}"
+    assert sentence in told["cells"]["who_can_use_it"]
+    assert sentence in cells(administrator.get("changelist"), "alpha")["who_can_use_it"]
+    ToolSetting.objects.create(name="was_here", enabled=False)
+    told = switch(administrator, "was_here", on=True)
+    assert told["message"] == "“was_here” is on: nobody can use it yet (no longer in the code)."
+
+
+def test_switching_takes_a_post_the_permission_and_a_csrf_token(site: Any) -> None:
+    administrator = Administrator(username="root")
+    administrator.get("changelist")
+    key = row("alpha").pk
+    administrator.get("switch", key, expected=405)
+    administrator.post("switch", "nothing", expected=404)
+    switch(Administrator(VIEW, username="reader"), "alpha", on=False, expected=403)
+    switch(Administrator("view_group", username="other"), "alpha", on=False, expected=403)
+    switch(Administrator(CHANGE, username="chief"), "alpha", on=False)
+    administrator.browser.handler.enforce_csrf_checks = True
+    switch(administrator, "alpha", on=True, expected=403)
+    assert not row("alpha").enabled
+    assert [entry.user.username for entry in LogEntry.objects.all()] == ["chief"]
+
+
+def alpha_too() -> str:
+    """Say it again."""
+    return ""
+
+
+def beta_too() -> str:
+    """Shout as well."""
+    return ""
+
+
+def test_tools_stand_in_groups_unless_a_column_is_chosen(
+    administrator: Administrator, settings: Any
+) -> None:
+    def groups(**query: Any) -> list[tuple[str, list[str]]]:
+        administrator.get("changelist", **query)
+        changelist = administrator.response.context["cl"]  # type: ignore[attr-defined]
+        names = [each.name for each in changelist.result_list]
+        found = []
+        for group in changelist.row_groups:
+            begin, _, end = group.part.partition(":")
+            found.append((group.name, names[int(begin or 0) : int(end) if end else None]))
+        return found
+
+    ToolSetting.objects.create(name="a_was_here")
+    flat = ["a_was_here", "alpha", "beta", "gamma"]
+    rest = ("Without a tool at present", ["a_was_here"])
+    assert groups(group="prefix") == [(name, [name]) for name in flat[1:]] + [rest]
+    # Three groups of three tools would only be in the way, and all are of the same app.
+    assert groups() == groups(group="app") == [("", flat)]
+    serve_tools(settings, alpha, alpha_too, beta, beta_too)
+    ToolSetting.objects.filter(name="gamma").delete()
+    prefixes = [("alpha", ["alpha", "alpha_too"]), ("beta", ["beta", "beta_too"]), rest]
+    assert groups() == groups(group="nonsense") == prefixes
+    assert groups(group="prefix", o="-1") == [(name, each[::-1]) for name, each in prefixes]
+    assert groups(o="-1")[0][1][0] == "beta_too"
+    assert groups(o="-1")[0][0] == ""
+    page = administrator.get("changelist", _facets="True")
+    assert "<summary>beta " in page
+    assert page.count('<tr class="mcp-group">') == 3
+
+
+def test_the_list_is_sorted_by_calls(administrator: Administrator) -> None:
+    administrator.get("changelist")
+    client = MCPClient(user=administrator.user)
+    for name in ("beta", "beta", "alpha"):
+        client.call_tool(name, {"word": "x"})
+    for column, names in {"-6": "beta alpha gamma", "7": "gamma beta alpha"}.items():
+        administrator.get("changelist", o=column)
+        found = administrator.response.context["cl"].result_list  # type: ignore[attr-defined]
+        assert [each.name for each in found] == names.split()
+    assert cells(administrator.get("changelist"), "beta")["calls_in_a_week"] == "2 calls in 7 days"
+
+
+def test_what_administrators_have_limited_is_said(administrator: Administrator) -> None:
+    administrator.get("changelist")
+    editors, authors = (Group.objects.create(name=name) for name in ("Editors", "Authors"))
+    administrator.user.groups.add(editors)
+    row("alpha").groups.set([editors, authors])
+    values = {"rate": "5/min", "confirm": True, "scopes": "a:read", "description": "Said."}
+    ToolSetting.objects.filter(name="alpha").update(**values)
+    found = cells(administrator.get("changelist"), "alpha")
+    assert found["who_can_use_it"] == (
+        "Authors, Editors; 1 person"
+        "only for: Authors, Editors; 5/min; asks first; scopes: a:read; other words"
+    )
+    assert "asks first" in found["what_it_does"]
+
+
+@pytest.mark.parametrize(
+    ("options", "badges"),
+    [
+        ({}, "nothing said"),
+        ({"read_only": True}, "reads"),
+        ({"read_only": False}, "writes"),
+        ({"destructive": False}, "writes"),
+        ({"destructive": True, "confirm": True}, "deletes asks first"),
+        ({"read_only": True, "public": True}, "reads public"),
+    ],
+)
+def test_badges_say_how_a_tool_acts(settings: Any, options: Any, badges: str) -> None:
+    ToolSetting.objects.all().delete()
+    serve_tools(settings, gamma, **options)
+    page = Administrator().get("changelist")
+    about = cells(page, "gamma")["what_it_does"]
+    assert about.partition("tests/")[0] == f"Wipe everything.{badges}"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"public": True}, "Everybody can use it, signed in or not, and it may change data."),
+        ({"public": True, "read_only": True}, ""),
+        ({"destructive": True}, "Every user of the site can use it, and it may delete"),
+        ({"read_only": False}, ""),
+        (
+            {"permissions": "auth.nothing", "superusers": False},
+            "Nobody can use it: no active user has the permissions that it needs.",
+        ),
+    ],
+)
+def test_a_tool_of_everybody_or_nobody_has_a_warning(
+    settings: Any, options: dict[str, Any], sentence: str
+) -> None:
+    ToolSetting.objects.all().delete()
+    superusers = options.pop("superusers", True)
+    serve_tools(settings, gamma, **options)
+    administrator = Administrator() if superusers else Administrator(VIEW, CHANGE)
+    page = administrator.get("changelist")
+    assert ('<div class="mcp-warning">' in page) == bool(sentence)
+    assert sentence in page
+    page = administrator.get("change", row("gamma").pk)
+    assert ('<p class="mcp-warning">' in page) == bool(sentence)
+    assert sentence in page

@@ -74,7 +74,7 @@ def test_the_page_shows_what_a_model_sees(administrator: Administrator) -> None:
     assert f"Wipe a folder {ESCAPED}.\n\nAsk first.</pre>" in text
     assert MARKER not in text
     assert "string, at most 20 characters" in text
-    assert "<strong>destructive</strong>: It may delete or overwrite." in text
+    assert "<strong>deletes</strong>: It may delete or overwrite." in text
     assert "tests/admin/test_tool_page.py:" in text
     assert "without a person" in text
     assert "sees/?user=" in text
@@ -85,7 +85,7 @@ def test_the_page_shows_what_a_model_sees(administrator: Administrator) -> None:
 def test_who_may_not_view_users_reads_no_names(administrator: Administrator) -> None:
     reader = Administrator(VIEW, username="reader")
     text = page(reader)
-    assert "every user (2 users)" in text
+    assert "every user (2 people)" in text
     assert "Users:" not in text
     assert 'name="_save"' not in text
 
@@ -100,7 +100,9 @@ def test_a_tool_is_limited_to_groups(administrator: Administrator) -> None:
     administrator.user.groups.add(group)
     assert len(listed(administrator)) == 1
     (entry,) = LogEntry.objects.all()
-    assert entry.get_change_message() == "Changed Only for groups, Groups and Note."
+    assert entry.get_change_message() == (
+        "Only for groups: off → on; Groups: none → “press”; Note: none → “For now.”"
+    )
 
 
 def test_other_words_are_what_models_read(administrator: Administrator) -> None:
@@ -209,7 +211,7 @@ def test_a_tool_that_is_gone_has_a_page(administrator: Administrator) -> None:
     text = administrator.get("change", gone.pk)
     assert "no longer in the code" in text
     assert "Try it" not in text
-    assert "Who can see it" not in text
+    assert "Who can use it" not in text
     administrator.get("try", gone.pk)
     administrator.post("approve", gone.pk, fingerprint="")
     for nothing in (0, "x"):
@@ -292,7 +294,7 @@ def types_changed(old: Any, new: Any) -> list[Change]:
         (["outputSchema", "required"], "result: which are required"),
         (["inputSchema", "additionalProperties", "type"], "parameter .*: type"),
         (["_meta", "a"], "data for clients: a"),
-        (["annotations", "readOnlyHint"], "hint: read-only"),
+        (["annotations", "readOnlyHint"], "hint: reads"),
     ],
 )
 def test_a_place_is_described_in_words(path: list[str], what: str) -> None:
@@ -334,4 +336,129 @@ def test_a_rate_is_set_and_must_be_one(administrator: Administrator) -> None:
     administrator.save("wipe", enabled="on", rate="5/min")
     assert row("wipe").rate == "5/min"
     (entry,) = LogEntry.objects.all()
-    assert entry.get_change_message() == "Changed Rate."
+    assert entry.get_change_message() == "Rate: none → “5/min”"
+
+
+def test_the_page_begins_with_what_the_tool_does_and_who_can_use_it(
+    administrator: Administrator,
+) -> None:
+    text = page(administrator)
+    parts = [
+        "What it does, and who can use it",
+        "What you decide",
+        "Other words for models",
+        "What models read",
+        "Its latest calls",
+    ]
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    about = re.sub("<[^>]*>", "", text[places[0] : places[1]])
+    assert f"Wipe a folder {ESCAPED}. deletes asks first" in re.sub(r"\s+", " ", about)
+    assert "Rate no limit" in re.sub(r"\s+", " ", about)
+
+
+def test_what_the_code_asks_first_is_ticked_and_locked(
+    administrator: Administrator, settings: Any
+) -> None:
+    def tick() -> str:
+        (found,) = re.findall(r'<input type="checkbox" name="confirm"[^>]*>', page(administrator))
+        return str(found)
+
+    assert "checked" in tick()
+    assert "disabled" in tick()
+    assert "The code marks it so" in page(administrator)
+    for given in ({}, {"confirm": "on"}):
+        administrator.save("wipe", enabled="on", note=f"Saved with {given}.", **given)
+        assert not row("wipe").confirm
+    logged = [each.get_change_message() for each in LogEntry.objects.all()]
+    assert [each.partition(":")[0] for each in logged] == ["Note", "Note"]
+    serve_tools(settings, wipe_none, name="wipe")
+    ToolSetting.objects.update(fingerprint="", guarded=False)
+    administrator.get("changelist")
+    assert "checked" not in tick()
+    assert "disabled" not in tick()
+    administrator.save("wipe", enabled="on", confirm="on")
+    assert row("wipe").confirm
+
+
+def test_the_rate_that_holds_is_said(administrator: Administrator, settings: Any) -> None:
+    def rate() -> str:
+        (found,) = re.findall(r"<dt>Rate</dt> <dd>(.*?)</dd>", page(administrator))
+        return str(found)
+
+    assert rate() == "no limit"
+    settings.MCP_BRIDGE = {"THROTTLE_RATES": {"wipe": "9/hour"}}
+    assert rate() == "9/hour for each caller, as the code or the settings say"
+    administrator.save("wipe", enabled="on", rate="5/min")
+    assert rate() == "5/min for each caller, set here"
+    serve_tools(settings, wipe, **CONFIRMED, throttle="nothing")
+    ToolSetting.objects.update(rate="")
+    settings.MCP_BRIDGE = {}
+    assert rate() == "none: every call fails, since the code names a rate that is not set"
+
+
+def test_a_decision_that_leaves_nobody_has_a_warning(administrator: Administrator) -> None:
+    text = administrator.save("wipe", enabled="on", restricted="on")
+    sentence = "Nobody can use it: it is only for groups, and no group is chosen."
+    assert f'<li class="warning">“wipe” was changed (Only for groups: off → on). {sentence}' in text
+    group = Group.objects.create(name="press")
+    text = administrator.save("wipe", enabled="on", restricted="on", groups=[group.pk])
+    assert "Nobody can use it: no active user is in its groups and has the" in text
+    administrator.user.groups.add(group)
+    text = administrator.save("wipe", enabled="on", restricted="on", groups=[group.pk], note="x")
+    assert "Nobody can use it" not in text
+
+
+def test_a_changed_hint_is_a_sentence() -> None:
+    old, new = (
+        json.dumps({"annotations": {"readOnlyHint": each, "destructiveHint": not each}})
+        for each in (True, False)
+    )
+    deletes, reads = changes(old, new)
+    assert (deletes.what, reads.what) == ("hint: deletes", "hint: reads")
+    assert shown_texts(reads) == ["It only reads: it changes nothing.", "It may change data."]
+    assert shown_texts(deletes)[1] == "It may delete or overwrite."
+    assert deletes.raw == reads.raw == (None, None)
+    (added,) = changes("{}", json.dumps({"annotations": {"readOnlyHint": True}}))
+    assert shown_texts(added) == [None, "It only reads: it changes nothing."]
+
+
+def test_a_parameter_is_shown_in_words_and_as_json() -> None:
+    author = {
+        "type": "object",
+        "description": "Who wrote it.",
+        "properties": {"name": {"$ref": "#/$defs/Name"}},
+        "required": ["name"],
+    }
+    old: Any = {"properties": {}, "$defs": {"Name": {"type": "string", "maxLength": 9}}}
+    new = {**old, "properties": {"author": author, "-": {"type": "null"}}}
+    _, change = changes(*(json.dumps({"inputSchema": each}) for each in (old, new)))
+    assert shown_texts(change) == [
+        None,
+        "object. Who wrote it.\nname: string, at most 9 characters; required",
+    ]
+    assert change.raw[0] is None
+    assert json.loads("".join(piece.text for piece in change.raw[1] or ())) == author
+    assert not change.is_only_raw
+
+
+def test_what_the_words_do_not_tell_apart_is_unfolded(administrator: Administrator) -> None:
+    approved = json.loads(canonical_definition(served("wipe")))
+    approved["inputSchema"]["properties"]["folder"] = {
+        "anyOf": [{"type": "string", "x-own": 1}, {"type": "integer"}]
+    }
+    now = json.loads(json.dumps(approved).replace('"x-own": 1', '"x-own": 2'))
+    (change,) = changes(json.dumps(approved), json.dumps(now))
+    assert shown_texts(change) == ["string\ninteger"] * 2
+    assert change.is_only_raw
+    ToolSetting.objects.update(approved=json.dumps(approved), fingerprint="another")
+    text = page(administrator)
+    assert "<summary>As JSON</summary>" in text
+    assert '"x-own": 1' in text.replace("&quot;", '"')
+
+
+def shown_texts(change: Change) -> list[str | None]:
+    return [
+        None if each is None else "".join(piece.text for piece in each)
+        for each in (change.before, change.now)
+    ]

@@ -140,7 +140,7 @@ def test_the_tools_are_seen_as_somebody(settings: Any) -> None:
     assert f"toolsetting/{row('shout').pk}/change/" in text
     assert ESCAPED in text
     assert MARKER not in text
-    assert "No user has such a name." in administrator.get("sees", q="nobody")
+    assert "No user and no group has such a name." in administrator.get("sees", q="nobody")
     for key in ("0", "x", MARKER):
         assert " sees " not in administrator.get("sees", user=key).partition("content-main")[2]
 
@@ -163,7 +163,7 @@ def test_many_users_are_not_all_named(settings: Any) -> None:
     users.bulk_create(users.model(username=f"user{number:02}") for number in range(25))
     assert "There are more" in administrator.get("sees", q="user")
     text = administrator.get("change", row("shout").pk)
-    assert "every user (26 users)" in text
+    assert "every user (26 people)" in text
     assert text.count("sees/?user=") == 20
     assert "and more" in text
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -8,6 +9,7 @@ from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
+from django.contrib.sessions.models import Session
 from django.test import Client
 from django.urls import path, reverse
 from django.utils import timezone
@@ -40,15 +42,21 @@ def staff(*codenames: str) -> Client:
 
 
 def add(browser: Client, user: Any, **values: Any) -> Any:
-    data = {"user": user.pk, "name": "Laptop", "expires_at_0": "", "expires_at_1": "", **values}
+    """Issue a token for a user: the person, or what is sent for one."""
+    data = {
+        "user": getattr(user, "pk", user),
+        "name": "Laptop",
+        "expires_at_0": "",
+        "expires_at_1": "",
+        **values,
+    }
     return browser.post(reverse("admin:mcp_bridge_tokens_token_add"), data, follow=True)
 
 
 def secret_in(page: Any) -> str:
     """The secret that the page of a new token shows."""
-    words = " ".join(str(message) for message in page.context["messages"]).split()
-    (secret,) = [word for word in words if word.startswith("mcp_") and len(word) > 40]
-    return secret
+    (secret,) = set(re.findall(r"mcp_[\w-]{43}", page.content.decode()))
+    return str(secret)
 
 
 def test_adding_shows_the_secret_once(user: Any) -> None:
@@ -56,9 +64,13 @@ def test_adding_shows_the_secret_once(user: Any) -> None:
     page = add(browser, user)
     secret = secret_in(page)
     assert Token.objects.find(secret) == Token.objects.get(user=user)
-    assert page.content.decode().count(secret) == 1
+    assert "no-store" in page.headers["Cache-Control"]
     for address in (reverse(LIST), reverse("admin:index"), page.request["PATH_INFO"]):
         assert secret not in browser.get(address).content.decode()
+    # Nor does it travel, or stay, elsewhere.
+    kept = [session.get_decoded() for session in Session.objects.all()]
+    assert secret not in f"{page.redirect_chain} {kept}"
+    assert "messages" not in browser.cookies
 
 
 def test_adding_keeps_what_was_given(user: Any) -> None:
@@ -106,7 +118,7 @@ def test_changing_shows_no_secret_and_keeps_the_token(user: Any) -> None:
     assert secret[12:] not in page.content.decode()
 
 
-OTHERS = ["add_token", "issue_for_others"]
+OTHERS = ["add_token", "issue_for_others", "view_user"]
 NOT_YOURS = "A token for this user would give rights that you do not have."
 
 
@@ -307,8 +319,89 @@ def test_list_needs_no_query_for_each_token(user: Any, django_assert_num_queries
         return len(queries)
 
     Token.objects.issue(user=user, name="one")
+    # The first page reads the tools, which its menu counts.
+    count()
     few = count()
     for number in range(10):
         other = get_user_model().objects.create_user(f"user{number}")
         Token.objects.issue(user=other, name="more")
     assert count() == few
+
+
+def address(name: str, token: Token) -> str:
+    return reverse(f"admin:mcp_bridge_tokens_token_{name}", args=[token.pk])
+
+
+def test_the_page_of_a_new_token_says_how_clients_are_connected(user: Any) -> None:
+    page = add(staff("everything"), user)
+    text = page.content.decode()
+    assert f"Authorization: Bearer {secret_in(page)}" in text.replace("&quot;", '"')
+    assert "http://testserver/mcp" in text
+    assert "<script>" not in text
+
+
+def test_how_clients_are_connected_can_be_read_later_without_the_secret(user: Any) -> None:
+    token, secret = Token.objects.issue(user=user, name="Laptop")
+    text = staff("view_token").get(address("connect", token)).content.decode()
+    assert "Bearer TOKEN" in text
+    assert secret[12:] not in text
+    get_user_model().objects.all().delete()
+    token, _ = Token.objects.issue(user=get_user_model().objects.create(username="x"), name="x")
+    assert staff("add_token").get(address("connect", token)).status_code == 403
+
+
+def test_a_token_is_proposed_to_expire(user: Any) -> None:
+    form = staff("add_token").get(reverse("admin:mcp_bridge_tokens_token_add")).context
+    proposed = form["adminform"].form.initial["expires_at"] - timezone.now()
+    assert timedelta(days=89) < proposed < timedelta(days=91)
+
+
+def test_a_token_is_revoked_on_a_page_of_its_own(user: Any) -> None:
+    token, _ = Token.objects.issue(user=user, name="Laptop")
+    browser = staff("view_token", "change_token")
+    assert address("revoke", token) in browser.get(reverse(LIST)).content.decode()
+    assert address("revoke", token) in browser.get(address("change", token)).content.decode()
+    assert "It was never used." in browser.get(address("revoke", token)).content.decode()
+    token.refresh_from_db()
+    assert token.is_valid
+    page = browser.post(address("revoke", token), follow=True).content.decode()
+    assert "is revoked: what used it is refused from now on." in page
+    token.refresh_from_db()
+    assert not token.is_valid
+    browser.post(address("revoke", token))
+    assert LogEntry.objects.count() == 1
+    assert "opens nothing" in browser.get(address("revoke", token)).content.decode()
+
+
+@pytest.mark.parametrize("permissions", [["view_token"], ["view_token", "add_token"]])
+def test_revoking_on_a_page_takes_the_permission_to_change(
+    permissions: list[str], user: Any
+) -> None:
+    token, _ = Token.objects.issue(user=user, name="Laptop")
+    browser = staff(*permissions)
+    assert address("revoke", token) not in browser.get(address("change", token)).content.decode()
+    assert browser.get(address("revoke", token)).status_code == 403
+    assert browser.post(address("revoke", token)).status_code == 403
+    token.refresh_from_db()
+    assert token.is_valid
+
+
+def test_only_superusers_delete_tokens(user: Any) -> None:
+    token, _ = Token.objects.issue(user=user, name="Laptop")
+    browser = staff("view_token", "change_token", "delete_token")
+    assert browser.post(address("delete", token), {"post": "yes"}).status_code == 403
+    assert staff("everything").post(address("delete", token), {"post": "yes"}).status_code == 302
+    assert not Token.objects.exists()
+
+
+def test_who_may_not_view_users_types_the_name_of_one(user: Any) -> None:
+    browser = staff("add_token", "issue_for_others")
+    page = browser.get(reverse("admin:mcp_bridge_tokens_token_add"))
+    assert '<input type="text" name="user"' in page.content.decode()
+    root = get_user_model().objects.create_superuser("root")
+    for name in (root.username, "nobody-of-this-name", str(user.pk)):
+        text = add(browser, name).content.decode()
+        assert "There is no such user, or none for whom you may issue a token." in text
+    assert not Token.objects.exists()
+    add(browser, user.username)
+    assert Token.objects.get().user == user

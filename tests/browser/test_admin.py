@@ -47,11 +47,11 @@ def test_a_tool_is_switched_off_and_on_in_its_row(visit: Visit) -> None:
     page = visit(LIST)
     switch = page.get_by_label("articles_delete is enabled")
     switch.uncheck()
-    page.get_by_role("button", name="Save").click()
+    page.get_by_text("“articles_delete” is off").wait_for()
     assert "articles_delete" not in seen_by("admin")
     assert LogEntry.objects.filter(object_repr="articles_delete").count() == 1
-    switch.check()
-    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_text("“articles_delete” is on").wait_for()
     assert "articles_delete" in seen_by("admin")
 
 
@@ -72,7 +72,7 @@ def test_a_tool_is_limited_to_a_group(visit: Visit) -> None:
     page.get_by_label("Only for groups").check()
     page.get_by_label("editor").first.check()
     page.get_by_role("button", name="Save", exact=True).click()
-    page.get_by_text("was changed successfully").wait_for()
+    page.get_by_text("“sections_list” was changed").wait_for()
     assert before - seen_by("author") == {"sections_list"}
     assert "sections_list" in seen_by("editor")
 
@@ -130,9 +130,32 @@ def test_a_token_is_limited_when_it_is_issued(visit: Visit) -> None:
     page.get_by_role("option", name="admin", exact=True).click()
     page.screenshot(path=PICTURES / "admin-token.png")
     page.get_by_role("button", name="Save", exact=True).click()
-    page.get_by_text("copy it now").wait_for()
+    page.get_by_text("Copy it now").wait_for()
     token = Token.objects.get()
     assert (token.scope, token.tools) == ("articles:read", "articles_get")
+
+
+def test_a_client_is_connected_with_a_new_token(visit: Visit) -> None:
+    page = visit("/mcp/tokens/", "author")
+    page.get_by_label("Name").fill("Laptop")
+    page.get_by_role("button", name="Issue").click()
+    page.get_by_role("heading", name="Connect a client with it").wait_for()
+    assert page.get_by_role("tab").all_inner_texts()[:2] == ["Claude Code", "Claude Desktop"]
+    assert page.locator("section[role=tabpanel]:visible").count() == 1
+    page.get_by_role("tab", name="Claude Code").focus()
+    page.keyboard.press("ArrowLeft")
+    code = page.locator("section[role=tabpanel]:visible pre")
+    assert code.inner_text().startswith("curl http://")
+    page.get_by_role("button", name="Copy: curl").click()
+    page.get_by_text("Copied").wait_for()
+    page.get_by_label("Name").focus()
+    page.evaluate("getSelection().removeAllRanges()")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    assert page.evaluate("navigator.clipboard.readText()") == code.inner_text()
+    check(page, "tokens-issued")
+    page.get_by_role("button", name="Revoke Laptop").click()
+    page.get_by_text("is revoked").wait_for()
+    assert not Token.objects.get().is_valid
 
 
 def test_a_destructive_tool_asks_first(visit: Visit) -> None:
@@ -148,10 +171,25 @@ def test_a_destructive_tool_asks_first(visit: Visit) -> None:
 def test_the_tools_of_another_user_are_seen(visit: Visit) -> None:
     author = get_user_model().objects.get(username="author")
     page = visit(f"{LIST}sees/?user={author.pk}")
-    links = page.locator("#content-main a").all_inner_texts()
-    assert seen_by("author") <= set(links)
-    assert "articles_delete" not in links
+    rows = page.locator(".mcp-answers tbody tr")
+    seen = rows.filter(has=page.get_by_role("cell", name="yes", exact=True))
+    assert set(seen.locator("a").all_inner_texts()) == seen_by("author")
+    assert "Lacks “Can delete article”." in rows.filter(has_text="articles_delete").inner_text()
     check(page, "admin-visible")
+
+
+CALLED: list[tuple[str, dict[str, Any]]] = [
+    ("articles_list", {"limit": 3}),
+    ("articles_get", {"slug": "no-such-article"}),
+    ("articles_get", {"slug": 5, "<script>": True}),
+    ("articles_revise", {"slug": "no-such-article", "text": "x"}),
+]
+# What is there to be seen once tools were called.
+FOLLOWED = {
+    "admin-index": "/admin/",
+    "admin-front": "/admin/mcp_bridge/",
+    "admin-calls": "/admin/mcp_bridge/toolcallrecord/",
+}
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -159,11 +197,15 @@ def test_the_tools_of_another_user_are_seen(visit: Visit) -> None:
 def test_pages_are_legible_and_accessible(visit: Visit, width: int, scheme: Any) -> None:
     admin = get_user_model().objects.get(username="admin")
     set_tool("articles_draft", scopes="articles:write")
+    token, _ = Token.objects.issue(user=admin, name="Laptop")
     pages = {
         "admin-list": LIST,
         "admin-tool": tool("articles_draft"),
         "admin-try": tool("statistics_chart") + "try/",
         "admin-words": "/admin/mcp_bridge/scope/",
+        "tokens": "/mcp/tokens/",
+        "admin-tokens": "/admin/mcp_bridge_tokens/token/",
+        "admin-token-connect": f"/admin/mcp_bridge_tokens/token/{token.pk}/connect/",
         "admin-visible": f"{LIST}sees/?user={admin.pk}",
     }
     for name, address in pages.items():
@@ -171,6 +213,12 @@ def test_pages_are_legible_and_accessible(visit: Visit, width: int, scheme: Any)
     change_the_definition_of("articles_delete")
     check(visit(tool("articles_delete"), width=width, scheme=scheme), "admin-change")
     check(visit(LIST, width=width, scheme=scheme), "admin-waiting")
+    check(visit(f"{LIST}waiting/", width=width, scheme=scheme), "admin-approve")
+    client = MCPClient(user=admin)
+    for name, arguments in CALLED:
+        client.call_tool(name, arguments)
+    for name, address in FOLLOWED.items():
+        check(visit(address, width=width, scheme=scheme), name)
 
 
 @pytest.mark.parametrize("address", ["", "articles_draft", "statistics_chart"])

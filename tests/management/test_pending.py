@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from mcp_bridge.models import PendingCall
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
+from tests.support.administrator import serve_tools
 from tests.support.confirming import RUNS, wipe
 from tests.support.serving import set_tool
 
@@ -74,13 +76,22 @@ def test_the_model_names_the_command_that_approves(
     text = text_of(caller.call_tool("wipe", ARGUMENTS))
     assert f"`manage.py mcp_pending approve {number} --user NAME`" in text
     shown = run("approve", number, "--user", "grace")
-    assert "The call is approved: it runs when its caller repeats it." in shown
+    assert "The call is approved: it runs when its caller repeats it, by " in shown
     assert caller.call_tool("wipe", ARGUMENTS)["isError"] is False
     assert [(ARGUMENTS["name"], 2)] == RUNS
     row = PendingCall.objects.get()
     assert (row.decided_by, row.status) == (decider, "done")
     (entry,) = LogEntry.objects.all()
     assert (entry.user, entry.get_change_message()) == (decider, "Approved.")
+
+
+def test_the_address_of_a_call_by_a_command_is_a_path(user: Any, settings: Any) -> None:
+    serve_tools(settings, wipe, confirm=True)
+    out = io.StringIO()
+    with suppress(CommandError):
+        call_command("mcp_call", "wipe", json.dumps(ARGUMENTS), user="ada", stdout=out, stderr=out)
+    address = f"/admin/mcp_bridge/pendingcall/{PendingCall.objects.get().pk}/change/"
+    assert f"The call waits for it at {address}." in out.getvalue()
 
 
 def test_what_waits_is_listed_with_all_that_is_decided_about(number: str) -> None:

@@ -1,0 +1,286 @@
+"""The approval queue in the admin, as it is worked off: one call after the other, or several."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from mcp_bridge.models import PendingCall, ToolSetting
+from mcp_bridge.testing.checked import CheckedClient
+from tests.support.administrator import Administrator, serve_tools
+from tests.support.serving import set_tool
+
+pytestmark = pytest.mark.django_db
+MARKER = "<script>alert(1)</script>"
+SEE, DECIDE = "view_pendingcall", "change_pendingcall"
+
+
+def shout(word: str) -> str:
+    """Shout a word."""
+    return word
+
+
+def wipe() -> str:
+    """Wipe everything."""
+    return "wiped"
+
+
+@pytest.fixture
+def caller(settings: Any) -> CheckedClient:
+    ToolSetting.objects.all().delete()
+    serve_tools(settings, shout, wipe, confirm=True, title=MARKER)
+    return CheckedClient(user=get_user_model().objects.create_user("ada"))
+
+
+def waiting(caller: CheckedClient, *words: str) -> list[PendingCall]:
+    """Have a call wait for each word."""
+    for word in words:
+        assert caller.call_tool("shout", {"word": word})["isError"]
+    return list(PendingCall.objects.order_by("asked_at", "pk"))
+
+
+def address(page: str, *args: Any) -> str:
+    return reverse(f"admin:mcp_bridge_pendingcall_{page}", args=args)
+
+
+def text_at(administrator: Administrator, path: str, expected: int = 200, **data: Any) -> str:
+    """The page at a path, or after a POST there if there is something to send."""
+    browser = administrator.browser
+    response: Any = browser.post(path, data, follow=True) if data else browser.get(path)
+    assert response.status_code == expected, response.status_code
+    return str(response.content.decode())
+
+
+def proofs(page: str) -> list[str]:
+    return re.findall(r'name="call" value="([^"]+)"', page)
+
+
+def statuses() -> list[str]:
+    return list(PendingCall.objects.order_by("asked_at", "pk").values_list("status", flat=True))
+
+
+def test_the_next_waiting_call_follows_after_a_decision(caller: CheckedClient) -> None:
+    first, second, third = waiting(caller, "a", "b", "c")
+    administrator = Administrator(SEE, DECIDE)
+    data = {"_approve": "1"}
+    response = administrator.browser.post(address("change", second.pk), data)
+    assert response.headers["Location"] == address("change", third.pk)
+    page = text_at(administrator, response.headers["Location"])
+    assert f"“shout ({second.pk})”: The call is approved" in page
+    data = {"_refuse": "1", "reason": "No."}
+    response = administrator.browser.post(address("change", third.pk), data)
+    assert response.headers["Location"] == address("change", first.pk)
+    response = administrator.browser.post(address("change", first.pk), {"_approve": "1"})
+    assert response.headers["Location"] == address("change", first.pk)
+    assert statuses() == ["approved", "approved", "refused"]
+
+
+def test_a_call_can_be_passed_over(caller: CheckedClient) -> None:
+    first, second = waiting(caller, "a", "b")
+    administrator = Administrator(SEE, DECIDE)
+    for here, there in ((first, second), (second, first)):
+        page = text_at(administrator, address("change", here.pk))
+        assert f'<a href="{address("change", there.pk)}">Next waiting call' in page
+    assert statuses() == ["waiting", "waiting"]
+
+
+def test_only_calls_that_the_person_may_decide_follow(caller: CheckedClient, settings: Any) -> None:
+    settings.MCP_BRIDGE = {"FOUR_EYES": True}
+    administrator = Administrator(SEE, DECIDE)
+    (first,) = waiting(caller, "a")
+    waiting(CheckedClient(user=administrator.user), "b")
+    gone = waiting(caller, "c")[-1]
+    PendingCall.objects.filter(pk=gone.pk).update(fingerprint="another")
+    response = administrator.browser.post(address("change", first.pk), {"_approve": "1"})
+    assert response.headers["Location"] == address("change", first.pk)
+    page = text_at(administrator, address("changelist"))
+    assert "None of them is for you to approve." in page
+    assert "No call waits that you can decide on." in text_at(administrator, address("decide"))
+
+
+def test_it_is_said_by_when_the_client_must_repeat_the_call(caller: CheckedClient) -> None:
+    (pending,) = waiting(caller, "a")
+    administrator = Administrator(SEE, DECIDE)
+    page = text_at(administrator, address("change", pending.pk), _approve="1")
+    assert re.search(r"when its caller repeats it, by \w.* at the latest", page)
+    assert "The client has to repeat the call by" in page
+    listed = text_at(administrator, address("changelist") + "?status=approved")
+    assert "It has to be repeated by" in listed
+    past = timezone.now() - timedelta(days=1)
+    PendingCall.objects.update(decided_at=past)
+    assert "has to repeat" not in text_at(administrator, address("change", pending.pk))
+    for status, is_there in {"approved": False, "aside": True}.items():
+        listed = text_at(administrator, address("changelist") + f"?status={status}")
+        assert ("It was not repeated in time" in listed) is is_there
+
+
+def test_calls_that_can_no_longer_be_approved_are_set_aside_with_the_reason(
+    caller: CheckedClient,
+) -> None:
+    waiting(caller, "a")
+    caller.call_tool("wipe")
+    PendingCall.objects.create(tool="was_here", arguments="{}", fingerprint="0", key="0")
+    administrator = Administrator(SEE, DECIDE)
+    assert "1 call can no longer be approved." in text_at(administrator, address("changelist"))
+    set_tool("wipe", enabled=False)
+    set_tool("shout", description="Louder.")
+    page = text_at(administrator, address("changelist"))
+    assert "No call waits for a decision." in page
+    assert '<a href="?status=aside">3 calls can no longer be approved.</a>' in page
+    assert "0 pending calls" in page
+    listed = text_at(administrator, address("changelist") + "?status=aside")
+    for reason in ("at present (off)", "at present (no longer in the code)", "another definition"):
+        assert reason in listed
+    keys = [str(each.pk) for each in PendingCall.objects.all()]
+    page = text_at(administrator, address("decide") + "?call=" + "&call=".join(keys))
+    assert proofs(page) == []
+    assert page.count("It cannot be approved") == 3
+
+
+def test_several_calls_are_read_and_decided_on_one_page(caller: CheckedClient) -> None:
+    rows = waiting(caller, "a", MARKER, "c")
+    administrator = Administrator(SEE, DECIDE)
+    page = text_at(administrator, address("decide"))
+    assert MARKER not in page
+    assert page.count("Called by ada") == page.count("Shout a word.") == 3
+    assert "&quot;word&quot;: &quot;&lt;script&gt;" in page
+    assert "checked" not in page
+    given = proofs(page)
+    page = text_at(administrator, address("decide"), call=given[:2], _approve="1")
+    assert statuses() == ["approved", "approved", "waiting"]
+    assert f"“shout ({rows[0].pk})”, “shout ({rows[1].pk})”: The call is approved" in page
+    # The rest follows.
+    assert proofs(page) == given[2:]
+    assert "Say why it is refused" in text_at(
+        administrator, address("decide"), call=given[2:], _refuse="1"
+    )
+    assert statuses() == ["approved", "approved", "waiting"]
+    text_at(administrator, address("decide"), call=given[2:], _refuse="1", reason="No.")
+    assert statuses() == ["approved", "approved", "refused"]
+    assert LogEntry.objects.count() == 3
+    assert caller.call_tool("shout", {"word": "a"})["isError"] is False
+
+
+def test_the_selected_calls_are_read_before_they_are_decided(caller: CheckedClient) -> None:
+    rows = waiting(caller, "a", "b", "c")
+    administrator = Administrator(SEE, DECIDE)
+    chosen = [rows[0].pk, rows[2].pk]
+    data = {"action": "decide_on", "_selected_action": chosen}
+    page = text_at(administrator, address("changelist"), **data)
+    assert [each.partition("-")[0] for each in proofs(page)] == [str(key) for key in chosen]
+    assert statuses() == ["waiting"] * 3
+    assert "1 more call waits." in page
+
+
+def test_what_was_not_shown_is_not_decided(caller: CheckedClient) -> None:
+    first, second = waiting(caller, "a", "b")
+    administrator, other = Administrator(SEE, DECIDE), Administrator(SEE, DECIDE, username="other")
+    shown = proofs(text_at(administrator, address("decide")))
+    of_other = proofs(text_at(other, address("decide")))
+    changed = shown[1].replace(f"{second.pk}-", f"{first.pk}-")
+    forged = [str(second.pk), f"{second.pk}-", "999999-x", "x", "9" * 40, of_other[1], changed]
+    for each in forged:
+        data = {"call": [shown[0], each], "_approve": "1"}
+        assert "were not shown to you, or are gone" in text_at(
+            administrator, address("decide"), **data
+        )
+    assert "tick the calls" in text_at(administrator, address("decide"), _approve="1")
+    assert "approve the call, or refuse it" in text_at(administrator, address("decide"), call=shown)
+    # The arguments of the row are those that were shown.
+    PendingCall.objects.filter(pk=first.pk).update(arguments="{}")
+    text_at(administrator, address("decide"), call=shown, _approve="1")
+    PendingCall.objects.filter(pk=first.pk).delete()
+    text_at(administrator, address("decide"), call=shown, _approve="1")
+    assert statuses() == ["waiting"]
+    assert not LogEntry.objects.exists()
+
+
+def test_a_call_that_another_person_has_decided_stays_as_it_was(caller: CheckedClient) -> None:
+    first, second = waiting(caller, "a", "b")
+    administrator, other = Administrator(SEE, DECIDE), Administrator(SEE, DECIDE, username="other")
+    shown = proofs(text_at(administrator, address("decide")))
+    text_at(other, address("change", first.pk), _refuse="1", reason="Never.")
+    page = text_at(administrator, address("decide"), call=shown, _approve="1")
+    assert f"“shout ({first.pk})”: Nothing was changed: other has decided before (refused)." in page
+    assert statuses() == ["refused", "approved"]
+    page = text_at(administrator, address("change", first.pk), _approve="1")
+    assert "other has decided before (refused)" in page
+    first.refresh_from_db()
+    assert (first.decided_by, first.reason) == (other.user, "Never.")
+    assert LogEntry.objects.filter(object_id=first.pk).count() == 1
+
+
+def test_a_page_shows_no_more_than_somebody_reads(caller: CheckedClient) -> None:
+    waiting(caller, *(letter * 40_000 for letter in "abc"))
+    administrator = Administrator(SEE, DECIDE)
+    page = text_at(administrator, address("decide"))
+    assert len(proofs(page)) == 2
+    assert "read it on its own page" in page
+    assert "1 more call waits." in page
+
+
+def test_who_may_not_decide_is_told_so(caller: CheckedClient) -> None:
+    (pending,) = waiting(caller, "a")
+    viewer = Administrator(SEE, username="viewer")
+    for path in (address("changelist"), address("decide"), address("change", pending.pk)):
+        page = text_at(viewer, path)
+        assert "that takes the permission “Can change pending call”" in page
+        assert "_approve" not in page
+        assert "decide_on" not in page
+    decider = Administrator(SEE, DECIDE, username="decider")
+    proof = proofs(text_at(decider, address("decide")))
+    for data in ({"call": proof, "_approve": "1"}, {"_approve": "1"}):
+        text_at(viewer, address("decide"), expected=403, **data)
+    stranger = Administrator("view_toolsetting", username="stranger")
+    text_at(stranger, address("decide"), expected=403)
+    text_at(stranger, address("decide"), expected=403, call=proof, _approve="1")
+    decider.browser.handler.enforce_csrf_checks = True
+    text_at(decider, address("decide"), expected=403, call=proof, _approve="1")
+    decider.browser.get(address("decide"), {"call": proof, "_approve": "1"})
+    assert statuses() == ["waiting"]
+
+
+def test_a_yes_and_a_no_look_different_without_their_colours(caller: CheckedClient) -> None:
+    (pending,) = waiting(caller, "a")
+    page = text_at(Administrator(SEE, DECIDE), address("change", pending.pk))
+    approve, refuse = re.findall(r"<button.*?</button>", page[page.index("mcp-decide") :])
+    assert ("✓" in approve, "Approve" in approve) == (True, True)
+    assert ("✕" in refuse, "Refuse" in refuse) == (True, True)
+    assert page.index("mcp-yes") < page.index("mcp-no") < page.index("id_reason")
+
+
+def test_pages_of_many_waiting_calls_of_many_tools_have_few_queries(settings: Any) -> None:
+    ToolSetting.objects.all().delete()
+    functions = []
+    for number in range(300):
+
+        def tool() -> str:
+            """Act."""
+            raise AssertionError
+
+        tool.__name__ = f"tool_{number:03}"
+        functions.append(tool)
+    serve_tools(settings, *functions, confirm=True)
+    callers = [get_user_model().objects.create_user(f"user{number}") for number in range(4)]
+    for number in range(300):
+        CheckedClient(user=callers[number // 90]).call_tool(f"tool_{number:03}")
+    administrator = Administrator(SEE, DECIDE)
+    key = PendingCall.objects.earliest("pk").pk
+    for path in (
+        address("changelist"),
+        address("changelist") + "?status=aside",
+        address("decide"),
+        address("change", key),
+    ):
+        with CaptureQueriesContext(connection) as queries:
+            text_at(administrator, path)
+        assert len(queries) <= 15, [each["sql"] for each in queries]

@@ -1,0 +1,413 @@
+"""The list of calls for people: its rows, filters, chart and links, and forged addresses."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import clear_url_caches, path, reverse
+from django.utils import timezone
+
+from mcp_bridge import ToolError
+from mcp_bridge.admin.usage import percentile
+from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
+from mcp_bridge.testing import MCPClient
+from mcp_bridge.tokens.models import Token
+from tests.support.administrator import Administrator, row, serve_tools
+
+pytestmark = pytest.mark.django_db
+RECORDS = "admin:mcp_bridge_toolcallrecord_"
+HOSTILE = "<script>alert(1)</script>\u202e\x07"
+
+
+def archive(slug: str) -> str:
+    """Archive an article."""
+    raise ToolError(f"There is no article “{slug}”.")
+
+
+def wipe() -> str:
+    """Wipe everything."""
+    return "wiped"
+
+
+def listed(administrator: Administrator, **query: Any) -> Any:
+    response = administrator.browser.get(reverse(f"{RECORDS}changelist"), query)
+    assert response.status_code == 200
+    return response
+
+
+def rows_of(response: Any) -> list[str]:
+    """Each row of the list as the text that people read."""
+    table = response.content.decode().split('id="result_list"')[1].split("</table>")[0]
+    body = table.split("<tbody>")[1]
+    return [" ".join(re.sub(r"<[^>]+>", " ", each).split()) for each in body.split("</tr>")[:-1]]
+
+
+def make(**values: Any) -> ToolCallRecord:
+    return ToolCallRecord.objects.create(**{"tool": "archive", "outcome": "succeeded", **values})
+
+
+@pytest.fixture
+def administrator(settings: Any) -> Administrator:
+    ToolSetting.objects.all().delete()
+    settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "redacted"}}
+    serve_tools(settings, archive)
+    administrator = Administrator()
+    administrator.get("changelist")
+    return administrator
+
+
+def test_a_row_says_what_was_called_with_what_and_what_went_wrong(
+    administrator: Administrator,
+) -> None:
+    caller = MCPClient(user=administrator.user)
+    caller.call_tool("archive", {"slug": "mars"})
+    (line,) = rows_of(listed(administrator))
+    record = ToolCallRecord.objects.get()
+    assert f"{timezone.localtime(record.started_at):%H:%M:%S}" in line
+    for part in ("archive administrator mcp_bridge.testing 1", "✗ failed", "There is no article"):
+        assert part in line
+    assert "{&quot;slug&quot;: &quot;mars&quot;}" in line
+    assert line.endswith(" ms")
+
+
+def test_arguments_that_are_not_kept_say_by_which_setting(
+    settings: Any, administrator: Administrator
+) -> None:
+    settings.MCP_BRIDGE = {}
+    MCPClient(user=administrator.user).call_tool("archive", {"slug": "mars"})
+    page = listed(administrator)
+    (line,) = rows_of(page)
+    assert " not kept " in line
+    text = page.content.decode()
+    assert "the setting MCP_BRIDGE[&quot;AUDIT&quot;][&quot;ARGUMENTS&quot;] says so" in text
+    change = reverse(f"{RECORDS}change", args=[ToolCallRecord.objects.get().pk])
+    assert "not kept: the setting MCP_BRIDGE" in administrator.browser.get(change).content.decode()
+
+
+def test_a_call_that_waits_is_not_called_refused(
+    settings: Any, administrator: Administrator
+) -> None:
+    serve_tools(settings, wipe, confirm=True)
+    ToolSetting.objects.update(enabled=True)
+    legacy = MCPClient(user=administrator.user, revision="2025-06-18")
+    legacy.http.defaults["HTTP_USER_AGENT"] = "codex/0.5"
+    legacy.call_tool("wipe")
+    (line,) = rows_of(listed(administrator, outcome="waits"))
+    assert "… waits" in line
+    assert "refused" not in line
+    assert "codex/0.5" in line
+    assert listed(administrator, outcome="refused").context["cl"].result_count == 0
+    assert listed(administrator).context["chart"].columns[-1].counts["waits"] == 1
+    PendingCall.objects.update(status="refused")
+    assert "⊘ refused by a person" in rows_of(listed(administrator))[0]
+    PendingCall.objects.all().delete()
+    assert "… waited" in rows_of(listed(administrator))[0]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"when": "never"},
+        {"since": "yesterday"},
+        {"since": "2026-02-30"},
+        {"until": "9999-12-31"},
+        {"until": "0001-01-01"},
+        {"since": "2026-01-01T00:00+14:00"},
+        {"since": "2026-02-01", "until": "2026-01-01"},
+        {"outcome": "' OR 1=1"},
+        {"revision": "1999"},
+        {"era": "modern"},
+        {"started_at__year": "99999999"},
+        {"tool__regex": "("},
+        {"user__password__startswith": "a"},
+        {"user__id__exact": "x"},
+        {"started_at__gte": "x"},
+        {"q": "x" * 10_000},
+        {"q": "a " * 5_000},
+        {"q": "a " * 13},
+    ],
+)
+def test_a_forged_filter_has_a_clear_answer(
+    query: dict[str, str], administrator: Administrator
+) -> None:
+    make()
+    page = reverse(f"{RECORDS}changelist")
+    for extra in ({}, {"e": "1"}):
+        response = administrator.browser.get(page, query | extra, follow=True)
+        assert response.status_code == 200
+        assert response.context["cl"].result_count == 1
+        text = response.content.decode()
+        assert re.search(r"shown\.</li>", text)
+        assert "Database error" not in text
+    for kind in ("csv", "json"):
+        refused = administrator.browser.get(reverse(f"{RECORDS}{kind}"), query)
+        assert refused.status_code == 400
+        assert refused["Content-Type"].startswith("text/plain")
+
+
+def test_a_page_that_there_is_not_is_said_to_be_none(administrator: Administrator) -> None:
+    for _ in range(60):
+        make()
+    page = reverse(f"{RECORDS}changelist")
+    response = administrator.browser.get(page, {"p": "999"}, follow=True)
+    assert "There is no such page" in response.content.decode()
+
+
+@pytest.mark.parametrize("query", [{"tool": HOSTILE}, {"user_name": HOSTILE}, {"q": HOSTILE}])
+def test_a_name_that_nobody_has_finds_nothing(
+    query: dict[str, str], administrator: Administrator
+) -> None:
+    make()
+    page = listed(administrator, **query)
+    assert page.context["cl"].result_count == 0
+    assert "<script>alert" not in page.content.decode()
+
+
+def test_hostile_values_are_shown_harmlessly(administrator: Administrator) -> None:
+    values = dict.fromkeys(["user_name", "client_name", "error_text", "reference"], HOSTILE[:30])
+    record = make(
+        outcome="failed",
+        arguments='{"a": "<script>alert(1)</script>\u202e"}',
+        invalid_arguments="/<script>alert(1)</script>\n/b",
+        **values,
+    )
+    change = reverse(f"{RECORDS}change", args=[record.pk])
+    for text in (
+        listed(administrator).content.decode(),
+        administrator.browser.get(change).content.decode(),
+    ):
+        assert "<script>alert" not in text
+        assert "&lt;script&gt;alert(1)" in text
+    (line,) = rows_of(listed(administrator))
+    assert "\u202e" not in line.split("ms")[0].replace(HOSTILE[:30], "")
+
+
+def test_bars_lead_to_the_calls_that_they_count(administrator: Administrator) -> None:
+    now = timezone.now()
+    for days in (0, 0, 3, 5):
+        make(outcome="failed", started_at=now - timedelta(days=days), user_name="ada")
+    make(tool="other", user_name="ada")
+    make(started_at=now - timedelta(days=3), outcome="refused", error_code="throttled", times=7)
+    page = listed(administrator, tool="archive", user_name="ada")
+    counted = 0
+    for _, name, _, _, bars in page.context["chart"].drawn:
+        for bar in bars:
+            if bar.number:
+                found = administrator.browser.get(f"{reverse(f'{RECORDS}changelist')}{bar.link}")
+                assert found.context["cl"].result_count == bar.number, (name, bar)
+                counted += bar.number
+    assert counted == 4 * 2
+    assert listed(administrator).context["chart"].most == 7
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ({}, 14),
+        ({"when": "yesterday"}, 24),
+        ({"when": "week"}, 7),
+        ({"since": "2026-01-01", "until": "2026-01-01"}, 24),
+        ({"since": "2026-01-01", "until": "2026-01-31"}, 31),
+        ({"since": "2026-03-29", "until": "2026-03-29"}, 23),
+        ({"since": "2026-10-25", "until": "2026-10-25"}, 25),
+        ({"since": "2026-01-01T10:00", "until": "2026-01-01T11:00"}, 12),
+        ({"until": "2026-01-31"}, 14),
+    ],
+)
+def test_the_chart_has_the_range_of_the_list(
+    query: dict[str, str], columns: int, administrator: Administrator, settings: Any
+) -> None:
+    settings.TIME_ZONE = "Europe/Berlin"
+    chart = listed(administrator, **query).context["chart"]
+    assert len(chart.columns) == columns
+    # A range of many years has no more columns than can be read.
+    years = listed(administrator, since="1970-01-01", until="2026-01-31").context["chart"]
+    assert len(years.columns) <= 31
+
+
+def test_a_range_says_its_days(administrator: Administrator) -> None:
+    for day in (1, 2, 3):
+        make(started_at=timezone.make_aware(datetime(2026, 3, day, 23, 59, 59)))
+    page = listed(administrator, since="2026-03-02", until="2026-03-03", tool="archive")
+    assert page.context["cl"].result_count == 2
+    text = page.content.decode()
+    assert 'name="since" value="2026-03-02"' in text
+    assert 'name="until" value="2026-03-03"' in text
+    # The search and each form of another filter keep it.
+    assert text.count('<input type="hidden" name="tool" value="archive">') == 3
+    response = administrator.browser.get(
+        reverse(f"{RECORDS}csv"), {"since": "2026-03-02", "until": "2026-03-03"}
+    )
+    assert "calls-2026-03-02-to-2026-03-03.csv" in response["Content-Disposition"]
+    sent = b"".join(response.streaming_content)
+    assert sent.startswith(b"\xef\xbb\xbf")
+    assert len(list(csv.DictReader(io.StringIO(sent.decode("utf-8-sig"))))) == 2
+
+
+def test_what_fails_stands_first_then_what_is_slow(administrator: Administrator) -> None:
+    for number in range(1, 101):
+        make(tool="slow", duration_ms=number * 10)
+        make(tool="quick", duration_ms=1)
+    make(tool="broken", outcome="failed", duration_ms=2)
+    tools = listed(administrator).context["tools_used"]
+    assert [each.tool for each in tools] == ["broken", "slow", "quick"]
+    assert (tools[1].p50, tools[1].p95, tools[1].longest) == (500, 950, 1000)
+    assert (tools[0].failures, tools[0].rate) == (1, 100)
+    assert [each.tool for each in listed(administrator, tool="quick").context["tools_used"]] == [
+        "quick"
+    ]
+
+
+def test_percentiles_are_values_that_there_were() -> None:
+    assert percentile([], 95) is None
+    assert [percentile([7.0], each) for each in (50, 95)] == [7, 7]
+    assert [percentile([1.0, 2.0], each) for each in (50, 95)] == [1, 2]
+
+
+def links(administrator: Administrator, record: ToolCallRecord) -> dict[str, str]:
+    response = administrator.browser.get(reverse(f"{RECORDS}change", args=[record.pk]))
+    assert response.status_code == 200
+    return dict(response.context["links"])
+
+
+def test_a_record_leads_to_what_it_is_about(administrator: Administrator) -> None:
+    token, _ = Token.objects.issue(user=administrator.user, name="Laptop")
+    pending = PendingCall.objects.create(tool="archive", arguments="{}", user=administrator.user)
+    record = make(
+        user=administrator.user,
+        user_name="administrator",
+        credential="Laptop",
+        pending_call_id=pending.pk,
+    )
+    found = links(administrator, record)
+    assert found["The tool"].endswith(f"/toolsetting/{row('archive').pk}/change/")
+    again = f"/toolsetting/{row('archive').pk}/try/?record={record.pk}"
+    assert found["Try it again"].endswith(again)
+    assert found["The token"].endswith(f"/token/{token.pk}/change/")
+    assert found["The call that waited for a person"].endswith(f"/pendingcall/{pending.pk}/change/")
+    for address in found.values():
+        assert administrator.browser.get(address).status_code == 200
+    mine = administrator.browser.get(found["This user's calls"])
+    assert mine.context["cl"].result_count == 1
+    # A second token of that name may be the one as well.
+    Token.objects.issue(user=administrator.user, name="Laptop")
+    pending.delete()
+    row("archive").delete()
+    assert links(administrator, record).keys() == {
+        *("The user", "This user's calls", "This tool's calls", "This user's calls of this tool")
+    }
+
+
+def test_it_is_tried_again_with_the_same_arguments(
+    settings: Any, administrator: Administrator
+) -> None:
+    def order(
+        dish: str,
+        count: int,
+        spicy: bool,
+        toppings: list[str],
+        door: dict[str, int],
+        note: str = "",
+    ) -> None:
+        """Order something."""
+
+    serve_tools(settings, order)
+    administrator.get("changelist")
+    sent = {
+        "dish": 'Soup "of" <b>',
+        "count": 3,
+        "spicy": True,
+        "toppings": ["a", "b"],
+        "door": {"a": 1},
+        "note": "password=hunter2",
+    }
+    MCPClient(user=administrator.user).call_tool("order", sent)
+    record = ToolCallRecord.objects.get()
+    address = links(administrator, record)["Try it again"]
+    page = administrator.browser.get(address)
+    assert "the arguments of the earlier call" in page.content.decode()
+    assert ToolCallRecord.objects.count() == 1
+    fields = page.context["form"]
+    shown = {each.html_name: each.value() for each in fields if each.value() is not None}
+    assert administrator.browser.post(address, shown).status_code == 200
+    # What was hidden is not sent as if it were the value.
+    del sent["note"]
+    assert json.loads(ToolCallRecord.objects.latest("pk").arguments) == sent
+    for forged in ("x", "9" * 40, "-1", str(record.pk + 100)):
+        page = administrator.get("try", row("order").pk, record=forged)
+        assert "the arguments of the earlier call" not in page
+    # Nor for whoever may not see records.
+    other = Administrator("view_toolsetting", "change_toolsetting", username="other")
+    assert "Soup" not in other.get("try", row("order").pk, record=record.pk)
+
+
+def test_a_viewer_is_led_to_no_page_that_is_not_theirs(administrator: Administrator) -> None:
+    Token.objects.issue(user=administrator.user, name="Laptop")
+    pending = PendingCall.objects.create(tool="archive", arguments="{}", user=administrator.user)
+    record = make(user=administrator.user, credential="Laptop", pending_call_id=pending.pk)
+    viewer = Administrator("view_toolcallrecord", username="viewer")
+    assert links(viewer, record) == {
+        "This tool's calls": f"{reverse(f'{RECORDS}changelist')}?tool=archive"
+    }
+
+
+def test_a_site_that_keeps_no_records_says_so(settings: Any, administrator: Administrator) -> None:
+    make()
+    settings.MCP_BRIDGE = {"AUDIT": None}
+    text = listed(administrator).content.decode()
+    assert 'No calls are recorded: the setting MCP_BRIDGE["AUDIT"] is None.' in text
+    page = administrator.get("change", row("archive").pk)
+    assert "No calls are recorded" in page
+
+
+def test_the_list_takes_few_queries_and_no_words_of_the_code(
+    administrator: Administrator,
+) -> None:
+    for number in range(60):
+        user = get_user_model().objects.create_user(f"user{number}")
+        make(tool=f"tool{number}", user=user, user_name=user.username, outcome="failed")
+    with CaptureQueriesContext(connection) as queries:
+        page = listed(administrator, when="today", q="user")
+    assert len(queries) <= 12
+    text = page.content.decode()
+    assert text.count("/toolcallrecord/") < 250
+    words = re.sub(r"<[^>]+>", " ", text.split('id="content"')[1]).lower()
+    for word in ("era", "revision", "credential", "idempotent"):
+        assert not re.search(rf"\b{word}s?\b", words)
+
+
+@pytest.mark.parametrize("uses", [True, False])
+def test_it_works_without_time_zones(
+    uses: bool, settings: Any, administrator: Administrator
+) -> None:
+    settings.USE_TZ = uses
+    make(started_at=timezone.now())
+    for when in ("hour", "today", "week"):
+        assert listed(administrator, when=when).context["cl"].result_count == 1
+    assert listed(administrator).context["chart"].columns[-1].counts["calls"] == 1
+
+
+def test_the_pages_of_another_site_lead_to_its_own(
+    settings: Any, administrator: Administrator
+) -> None:
+    from mcp_bridge.admin import ToolCallRecordAdmin
+
+    site = admin.AdminSite(name="staff")
+    site.register(ToolCallRecord, ToolCallRecordAdmin)
+    settings.ROOT_URLCONF.urlpatterns.insert(0, path("own/", site.urls))
+    clear_url_caches()
+    record = make(user=administrator.user, user_name="administrator")
+    page = reverse("staff:mcp_bridge_toolcallrecord_change", args=[record.pk])
+    found = administrator.browser.get(page).context["links"]
+    assert found
+    assert all(address.startswith("/own/") for _, address in found)

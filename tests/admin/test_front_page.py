@@ -1,0 +1,437 @@
+"""The front page of the admin, and how much waits in its menus and on its pages."""
+
+from __future__ import annotations
+
+import copy
+import re
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from django.core.management import call_command
+from django.db import connection
+from django.test import override_settings
+from django.urls import path, reverse
+from django.utils import timezone
+from django.utils.html import escape
+
+from mcp_bridge.admin import PendingCallAdmin, ToolCallRecordAdmin, ToolSettingAdmin
+from mcp_bridge.contrib.admin_site import OneSection
+from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.tokens.models import Token
+from tests.support.administrator import CHANGE, VIEW, Administrator, row, serve_tools
+
+pytestmark = pytest.mark.django_db
+MARKER = "<script>alert(1)</script>"
+SEE, DECIDE, RECORDS = "view_pendingcall", "change_pendingcall", "view_toolcallrecord"
+
+
+def shout(word: str) -> str:
+    """Shout a word, as loudly as can be."""
+    return word
+
+
+def look(word: str) -> str:
+    """Look at a word."""
+    return word
+
+
+@pytest.fixture
+def caller(settings: Any) -> CheckedClient:
+    serve_tools(settings, shout, confirm=True)
+    return CheckedClient(user=get_user_model().objects.create_user(f"ada{MARKER}"))
+
+
+def front(administrator: Administrator, expected: int = 200, address: str = "") -> str:
+    """The text of the front page, in which nothing of a hostile value is markup."""
+    address = address or reverse("admin:app_list", args=["mcp_bridge"])
+    response = administrator.browser.get(address)
+    assert response.status_code == expected, response.status_code
+    text = response.content.decode()
+    assert MARKER not in text
+    return text
+
+
+def index(administrator: Administrator) -> str:
+    return str(administrator.browser.get(reverse("admin:index")).content.decode())
+
+
+def record(
+    tool: str, outcome: str = "succeeded", ago: timedelta | None = None, **values: Any
+) -> Any:
+    at = timezone.now() - (ago or timedelta())
+    return ToolCallRecord.objects.create(tool=tool, outcome=outcome, started_at=at, **values)
+
+
+def section(text: str, name: str) -> str:
+    """A section of the page, without its tags."""
+    found = re.search(rf'<section[^>]*aria-labelledby="mcp-{name}">(.*?)</section>', text, re.S)
+    return " ".join(re.sub(r"<[^>]*>", " ", found[1]).split()) if found else ""
+
+
+def test_the_index_leads_to_the_front_page(caller: CheckedClient) -> None:
+    address = reverse("admin:app_list", args=["mcp_bridge"])
+    assert re.search(rf'<a href="{address}"[^>]*>MCP</a>', index(Administrator()))
+
+
+def test_what_waits_is_read_and_decided_on_the_front_page(caller: CheckedClient) -> None:
+    administrator = Administrator()
+    assert "No call waits for a decision" in front(administrator)
+    assert caller.call_tool("shout", {"word": MARKER})["isError"]
+    pending = PendingCall.objects.get()
+    text = front(administrator)
+    assert section(text, "held").startswith("1 call waits for a decision shout")
+    for part in ("as loudly as can be", "ada&lt;script&gt;", "&quot;&lt;script", "mcp_bridge.test"):
+        assert part in text
+    (address,) = set(re.findall(r'<form method="post" action="([^"]*pendingcall[^"]*)"', text))
+    assert address == reverse("admin:mcp_bridge_pendingcall_change", args=[pending.pk])
+    administrator.browser.post(address, {"_approve": "Approve"})
+    pending.refresh_from_db()
+    assert (pending.status, pending.decided_by) == ("approved", administrator.user)
+    assert "No call waits for a decision" in front(administrator)
+
+
+def test_a_call_is_refused_with_a_reason_of_the_front_page(caller: CheckedClient) -> None:
+    administrator = Administrator()
+    caller.call_tool("shout", {"word": "a"})
+    pending = PendingCall.objects.get()
+    assert 'name="reason"' in front(administrator)
+    address = reverse("admin:mcp_bridge_pendingcall_change", args=[pending.pk])
+    administrator.browser.post(address, {"_refuse": "1", "reason": "No."})
+    pending.refresh_from_db()
+    assert (pending.status, pending.reason) == ("refused", "No.")
+
+
+def test_nothing_is_decided_without_reading_all_of_it(caller: CheckedClient) -> None:
+    caller.call_tool("shout", {"word": "x" * 3_000})
+    text = section(page := front(Administrator()), "held")
+    assert "xxx" not in text
+    assert "read it and decide on its page" in text
+    assert "_approve" not in page
+
+
+def test_what_cannot_be_approved_is_only_refused(caller: CheckedClient) -> None:
+    caller.call_tool("shout", {"word": "a"})
+    ToolSetting.objects.filter(name="shout").update(enabled=False)
+    administrator = Administrator()
+    administrator.tick(shout=False)
+    text = front(administrator)
+    assert "It cannot be approved: nobody can call the tool" in text
+    assert ("_approve" in text, "_refuse" in text) == (False, True)
+
+
+def test_the_newest_of_many_calls_are_shown_and_all_are_counted(caller: CheckedClient) -> None:
+    for number in range(8):
+        caller.call_tool("shout", {"word": f"word {number}"})
+    text = section(front(Administrator()), "held")
+    assert text.startswith("8 calls wait for a decision")
+    assert [n for n in range(8) if f"word {n}" in text] == [3, 4, 5, 6, 7]
+
+
+def test_own_calls_are_nobodys_to_decide_where_another_has_to(
+    caller: CheckedClient, settings: Any
+) -> None:
+    settings.MCP_BRIDGE = {"FOUR_EYES": True}
+    administrator = Administrator()
+    CheckedClient(user=administrator.user).call_tool("shout", {"word": "a"})
+    assert "No call waits for a decision" in front(administrator)
+    assert "Pending calls (" not in index(administrator)
+    other = Administrator(SEE, DECIDE, username="other")
+    assert "1 call waits for a decision" in front(other)
+    assert "Pending calls (1)" in index(other)
+
+
+def test_tools_are_counted_and_those_that_wait_are_named(caller: CheckedClient) -> None:
+    administrator = Administrator()
+    text = section(front(administrator), "tools")
+    assert "1 on 0 off 0 waiting" in text
+    ToolSetting.objects.update(fingerprint="another")
+    text = section(page := front(administrator), "tools")
+    assert "0 on 0 off 1 waiting" in text
+    assert "shout : changed, waits for approval" in text
+    assert reverse("admin:mcp_bridge_toolsetting_change", args=[row("shout").pk]) in page
+
+
+def test_tools_that_fail_stand_by_how_often_they_do(caller: CheckedClient) -> None:
+    for tool, failures, successes in (("often", 2, 1), ("seldom", 3, 97), ("never", 0, 2)):
+        for outcome, count in (("failed", failures), ("succeeded", successes)):
+            for _ in range(count):
+                record(tool, outcome, error_code="tool_error" if outcome == "failed" else "")
+    record("old", "failed", ago=timedelta(hours=25))
+    said = "The shelf <b>9</b> is empty."
+    last = record("often", "unknown", error_code="internal_error", error_text=said)
+    record("often", "refused", error_code="invalid")
+    text = section(page := front(Administrator()), "failing")
+    assert re.search(r"often 75 % \(3 of 4\).*seldom 3 % \(3 of 100\)", text)
+    assert (escape(said) in text, "the tool said so" in text) == (True, True)
+    assert reverse("admin:mcp_bridge_toolcallrecord_change", args=[last.pk]) in page
+    assert ("never" in text, "old" in text) == (False, False)
+
+
+def test_the_last_day_is_a_chart_and_a_table(caller: CheckedClient) -> None:
+    record("a")
+    record("a", "failed", ago=timedelta(hours=2))
+    record("a", "refused", times=4, ago=timedelta(hours=2))
+    record("a", ago=timedelta(hours=30))
+    page = front(Administrator())
+    (chart,) = re.findall(r'<svg class="mcp-chart.*?</svg>', page, re.S)
+    assert [chart.count(f'"mcp-bar-{kind}"') for kind in ("calls", "failures", "refusals")] == [
+        *(1, 1, 1),
+    ]
+    rows = re.findall(r"</th><td>(\d+)</td><td>(\d+)</td><td>(\d+)</td></tr>", page)
+    assert len(rows) == 24
+    assert [each for each in rows if any(map(int, each))] == [("1", "1", "4"), ("1", "0", "0")]
+
+
+def test_clients_are_seen_and_who_called_too_often(caller: CheckedClient) -> None:
+    record("a", client_name=f"Cursor{MARKER}", client_version="1.2")
+    record("a", client_name="")
+    record("a", "refused", error_code="throttled", times=40, user_name=f"eva{MARKER}")
+    text = front(Administrator())
+    assert "Cursor&lt;script&gt;alert(1)&lt;/script&gt; 1.2" in text
+    assert "without a name" in section(text, "clients")
+    assert re.search(r"eva&lt;script.* a 40 times", section(text, "throttled"))
+
+
+def test_a_site_without_calls_says_how_to_begin(caller: CheckedClient, settings: Any) -> None:
+    text = front(Administrator())
+    assert "Nobody has called a tool. To begin, connect a client" in text
+    settings.MCP_BRIDGE = {"AUDIT": None}
+    assert "keeps no record of calls" in front(Administrator(username="other"))
+
+
+def test_clients_are_connected_from_the_front_page(caller: CheckedClient) -> None:
+    text = front(Administrator())
+    assert '<pre tabindex="0">http://testserver/mcp</pre>' in text
+    assert re.search(r"claude mcp add --transport http \S+ http://testserver/mcp", text)
+    assert "Put the token where TOKEN stands" in text
+    assert f'<a href="{reverse("admin:mcp_bridge_tokens_token_add")}">Issue a token</a>' in text
+
+
+def test_clients_log_in_where_they_can_and_no_token_is_for_the_user(
+    caller: CheckedClient, settings: Any
+) -> None:
+    settings.MCP_BRIDGE = {"AUTHORIZATION_SERVERS": ["https://example.com"]}
+    text = front(Administrator(VIEW))
+    assert "claude mcp login" in text
+    assert ("TOKEN" in text, "Issue a token" in text) == (False, False)
+
+
+def test_the_front_page_lists_the_models_of_all_apps(caller: CheckedClient) -> None:
+    text = front(Administrator())
+    for name in ("Tools", "Calls", "Pending calls", "Scopes", "Tokens"):
+        assert re.search(rf"<th scope=\"row\"[^>]*>\s*<a href=\"[^\"]*\">{name}</a>", text), name
+
+
+def test_the_page_of_the_tokens_is_the_same(caller: CheckedClient) -> None:
+    address = reverse("admin:app_list", args=["mcp_bridge_tokens"])
+    text = front(Administrator("view_token"), address=address)
+    assert "claude mcp add" in text
+    assert [section(text, each) for each in ("held", "tools", "day")] == ["", "", ""]
+    assert "What failed" in front(Administrator(username="other"), address=address)
+
+
+PARTS = {
+    SEE: "held",
+    VIEW: "tools",
+    RECORDS: "day",
+}
+
+
+@pytest.mark.parametrize("codename", PARTS)
+def test_a_person_sees_what_their_permissions_open(codename: str, caller: CheckedClient) -> None:
+    caller.call_tool("shout", {"word": "a"})
+    record("a", "failed", user_name="eva")
+    text = front(Administrator(codename))
+    assert [each for each in PARTS.values() if section(text, each)] == [PARTS[codename]]
+    assert ("_approve" in text, "_refuse" in text) == (False, False)
+    assert ("To decide takes the permission" in text) is (codename == SEE)
+    assert "Issue a token" not in text
+
+
+def test_who_may_see_nothing_of_it_finds_no_page(caller: CheckedClient) -> None:
+    front(Administrator("view_group"), expected=404)
+    front(Administrator("change_group", username="other"), expected=404)
+
+
+def test_whoever_is_not_signed_in_is_asked_to(caller: CheckedClient) -> None:
+    administrator = Administrator()
+    administrator.browser.logout()
+    front(administrator, expected=302)
+
+
+def test_opening_the_page_changes_nothing(caller: CheckedClient) -> None:
+    caller.call_tool("shout", {"word": "a"})
+    administrator = Administrator()
+    address = reverse("admin:app_list", args=["mcp_bridge"])
+    front(administrator, address=f"{address}?_approve=1&_refuse=1&reason=x")
+    administrator.browser.post(address, {"_approve": "1", "_refuse": "1", "reason": "x"})
+    assert PendingCall.objects.get().status == "waiting"
+
+
+def test_the_page_takes_few_queries(
+    caller: CheckedClient, django_assert_max_num_queries: Any
+) -> None:
+    administrator = Administrator(SEE, DECIDE, VIEW, CHANGE, RECORDS, "add_token", "view_scope")
+    for number in range(8):
+        caller.call_tool("shout", {"word": f"word {number}"})
+        record(f"tool {number}", "failed", client_name=f"client {number}")
+        record(f"tool {number}", "refused", error_code="throttled", user_name=f"user {number}")
+    front(administrator)
+    with django_assert_max_num_queries(15):
+        front(administrator)
+
+
+def test_nothing_in_the_page_is_inline(caller: CheckedClient) -> None:
+    caller.call_tool("shout", {"word": "a"})
+    record("a", "failed")
+    text = front(Administrator())
+    content = text[text.index('<div id="content-main"') :]
+    assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:", content)
+    assert "<script" not in content.partition("<!-- END Content -->")[0]
+
+
+def test_menus_say_how_much_waits_for_those_who_decide(caller: CheckedClient) -> None:
+    administrator = Administrator()
+    assert not re.search(r"(Tools|Pending calls) \(", index(administrator))
+    for word in "ab":
+        caller.call_tool("shout", {"word": word})
+    ToolSetting.objects.update(fingerprint="another")
+    text = index(administrator)
+    assert ("Tools (1)" in text, "Pending calls (2)" in text) == (True, True)
+    text = index(Administrator(SEE, VIEW, username="viewer"))
+    assert not re.search(r"(Tools|Pending calls) \(", text)
+    text = index(Administrator(SEE, DECIDE, username="decides"))
+    assert ("Tools" in text, "Pending calls (2)" in text) == (False, True)
+
+
+def test_names_outside_of_menus_have_no_count(caller: CheckedClient) -> None:
+    caller.call_tool("shout", {"word": "a"})
+    administrator = Administrator()
+    page = administrator.browser.get(reverse("admin:mcp_bridge_pendingcall_changelist"))
+    text = page.content.decode()
+    assert "Pending calls (1)</a>" in text
+    assert re.search(r"<h1>Pending calls</h1>", text)
+    assert re.search(r"1 pending call\b", text)
+    assert "Delete selected pending calls</option>" in text
+    assert str(PendingCall._meta.verbose_name_plural) == "pending calls"
+
+
+def test_a_count_is_of_the_moment(caller: CheckedClient) -> None:
+    administrator = Administrator()
+    caller.call_tool("shout", {"word": "a"})
+    assert "Pending calls (1)" in index(administrator)
+    PendingCall.objects.all().delete()
+    assert "Pending calls (" not in index(administrator)
+
+
+def test_names_with_a_count_are_texts(caller: CheckedClient) -> None:
+    name: Any = PendingCall._meta.verbose_name_plural
+    assert (f"{name}", "%s" % name, name.title()) == (*["pending calls"] * 2, "Pending Calls")  # noqa: UP031
+    assert copy.copy(name) == copy.deepcopy(name) == "pending calls"
+
+
+def test_counted_names_make_no_migration() -> None:
+    out = StringIO()
+    call_command("makemigrations", "mcp_bridge", check=True, dry_run=True, stdout=out)
+    assert "No changes" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "mcp_bridge_toolcallrecord_changelist",
+        "mcp_bridge_pendingcall_changelist",
+        "mcp_bridge_scope_changelist",
+        "mcp_bridge_scope_add",
+        "mcp_bridge_toolsetting_sees",
+        "mcp_bridge_tokens_token_changelist",
+        "mcp_bridge_tokens_token_add",
+    ],
+)
+def test_each_page_says_how_much_waits(page: str, caller: CheckedClient) -> None:
+    administrator = Administrator()
+    caller.call_tool("shout", {"word": "a"})
+    text = administrator.browser.get(reverse(f"admin:{page}")).content.decode()
+    address = reverse("admin:mcp_bridge_pendingcall_changelist")
+    assert f'<a href="{address}">1 call waits for you</a>' in text
+    text = Administrator(
+        *(SEE, VIEW, RECORDS, "view_scope", "add_scope", "view_token", "add_token", "view_user"),
+        username="viewer",
+    ).browser.get(reverse(f"admin:{page}"))
+    assert (text.status_code, b"waits for you" in text.content) == (200, False)
+
+
+@pytest.mark.parametrize("models", [[], [PendingCall], [ToolCallRecord]])
+def test_a_site_of_ones_own_shows_what_is_registered_there(
+    models: list[Any], caller: CheckedClient, settings: Any
+) -> None:
+    own = {PendingCall: PendingCallAdmin, ToolCallRecord: ToolCallRecordAdmin}
+    site = admin.AdminSite(name="staff")
+    site.register(ToolSetting, ToolSettingAdmin)
+    for model in models:
+        site.register(model, own[model])
+    settings.ROOT_URLCONF.urlpatterns.insert(0, path("prefix/own/", site.urls))
+    caller.call_tool("shout", {"word": "a"})
+    record("a", "failed")
+    text = front(Administrator(), address="/prefix/own/mcp_bridge/")
+    assert not re.search(r'"/admin/', text)
+    assert bool(section(text, "held")) is (PendingCall in models)
+    assert bool(section(text, "day")) is (ToolCallRecord in models)
+    assert "Issue a token" not in text
+    for page in (
+        "",
+        "mcp_bridge/toolsetting/",
+        f"mcp_bridge/toolsetting/{row('shout').pk}/change/",
+    ):
+        response = Administrator(username=f"other{page}").browser.get(f"/prefix/own/{page}")
+        assert response.status_code == 200
+        assert (b"waits for you" in response.content) is (bool(page) and PendingCall in models)
+
+
+@pytest.mark.parametrize(
+    ("codenames", "names"),
+    [
+        ([], ["Calls", "Pending calls", "Tokens", "Tools"]),
+        (["view_token", "view_group"], ["Tokens"]),
+        (["view_group"], []),
+    ],
+)
+def test_a_site_can_have_one_section_of_all_models(
+    codenames: list[str], names: list[str], caller: CheckedClient, settings: Any
+) -> None:
+    site = OneSection(name="staff")
+    for model in (ToolSetting, PendingCall, ToolCallRecord, Token, Group):
+        site.register(model, type(admin.site.get_model_admin(model)))
+    settings.ROOT_URLCONF.urlpatterns.insert(0, path("own/", site.urls))
+    response = Administrator(*codenames).browser.get("/own/")
+    sections = {each["name"]: each["models"] for each in response.context["app_list"]}
+    groups = sections.pop("Authentication and Authorization")
+    assert [each["name"] for each in groups] == ["Groups"]
+    assert [[each["name"] for each in rows] for rows in sections.values()] == [names][: len(names)]
+    assert list(sections) == ["MCP"][: len(names)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_admin_opens_before_the_tables_are_there(caller: CheckedClient) -> None:
+    administrator = Administrator()
+    with connection.schema_editor() as editor:
+        editor.alter_db_table(PendingCall, PendingCall._meta.db_table, "elsewhere")
+    try:
+        assert "Pending calls" in index(administrator)
+    finally:
+        with connection.schema_editor() as editor:
+            editor.alter_db_table(PendingCall, "elsewhere", PendingCall._meta.db_table)
+
+
+@pytest.mark.parametrize("language", ["de", "ar"])
+def test_the_page_is_shown_in_other_languages(language: str, caller: CheckedClient) -> None:
+    caller.call_tool("shout", {"word": "a"})
+    record("a", "failed")
+    with override_settings(LANGUAGE_CODE=language):
+        assert "mcp-chart" in front(Administrator())

@@ -1,0 +1,127 @@
+"""The page of what somebody sees, and why not the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, Permission
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import path
+from modernrpc.server import RpcServer
+
+from mcp_bridge import mcp_tool
+from mcp_bridge.access import AccessPolicy
+from mcp_bridge.features import Context, Tool
+from mcp_bridge.models import ToolSetting
+from mcp_bridge.testing.serving import route
+from tests.support.administrator import VIEW, Administrator, row, serve_tools
+
+pytestmark = pytest.mark.django_db
+MARKER = "<script>alert(1)</script>"
+
+
+class Closed(AccessPolicy):
+    """A policy of a site that is closed."""
+
+    def allows(self, tool: Tool, context: Context) -> bool:
+        return False
+
+
+def alpha() -> str:
+    """Say alpha."""
+    return "alpha"
+
+
+def acting(name: str, permission: str) -> Callable[[], str]:
+    def act() -> str:
+        """Act."""
+        raise AssertionError
+
+    act.__name__ = name
+    return mcp_tool(permissions=permission)(act)  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def administrator(settings: Any) -> Administrator:
+    ToolSetting.objects.all().delete()
+    serve_tools(settings, alpha, permissions=["auth.add_user", "auth.view_group"])
+    return Administrator()
+
+
+def test_users_and_groups_are_found_by_name(administrator: Administrator) -> None:
+    group = Group.objects.create(name=f"press {MARKER}")
+    ada = get_user_model().objects.create_user("adapress")
+    text = administrator.get("sees", q="press")
+    assert f'href="?user={ada.pk}"' in text
+    assert f'href="?group={group.pk}"' in text
+    assert MARKER not in text
+    assert "A member of press &lt;script&gt;" in administrator.get("sees", q="press <")
+    # Where nothing is asked for, groups are there to choose from.
+    assert f'href="?group={group.pk}"' in administrator.get("sees")
+    for query in ({"group": "x"}, {"group": "0"}, {"group": "9" * 30}, {"group": MARKER}):
+        assert " sees " not in administrator.get("sees", **query).partition("content-main")[2]
+
+
+def test_all_that_is_missing_is_named_at_once(administrator: Administrator) -> None:
+    ada = get_user_model().objects.create_user("ada")
+    press, desk = Group.objects.create(name="press"), Group.objects.create(name="desk")
+    administrator.get("changelist")
+    row("alpha").groups.set([press, desk])
+    ada.user_permissions.add(Permission.objects.get(codename="add_user"))
+    text = administrator.get("sees", user=ada.pk)
+    assert "ada sees 0 tools of 1" in text
+    assert "Not in desk or press. Lacks “Can view group”." in text
+    ada.groups.add(press)
+    press.permissions.add(Permission.objects.get(codename="view_group"))
+    assert "ada sees 1 tool of 1" in administrator.get("sees", user=ada.pk)
+    text = administrator.get("sees", group=press.pk)
+    assert "A member of press sees 0 tools of 1" in text
+    assert "Lacks “Can add user”." in text
+    assert "It takes signing in." in administrator.get("sees", nobody=1)
+
+
+def test_a_policy_of_the_sites_own_is_a_reason(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.admin.test_sees.Closed"}
+    serve_tools(settings, alpha)
+    administrator = Administrator()
+    text = administrator.get("sees", user=administrator.user.pk)
+    assert "The site&#x27;s own rule for all tools (ACCESS_POLICY) says no." in text
+
+
+def test_tools_that_are_gone_are_not_listed(administrator: Administrator) -> None:
+    ToolSetting.objects.create(name="was_here")
+    assert "was_here" not in administrator.get("sees", user=administrator.user.pk)
+
+
+def test_a_permission_that_is_not_there_is_called_by_its_name(settings: Any) -> None:
+    serve_tools(settings, alpha, permissions=["auth.nothing"])
+    administrator = Administrator(VIEW, "view_user")
+    text = administrator.get("sees", user=administrator.user.pk)
+    assert "Lacks “auth.nothing”." in text
+
+
+def test_three_hundred_tools_of_three_hundred_rules_take_few_queries(settings: Any) -> None:
+    ToolSetting.objects.all().delete()
+    wanted = Permission.objects.select_related("content_type")
+    names = [f"{each.content_type.app_label}.{each.codename}" for each in wanted]
+    server = RpcServer(register_system_procedures=False)
+    for number in range(300):
+        server.register_procedure(acting(f"tool_{number:03}", names[number % len(names)]))
+    route(settings, path("admin/", admin.site.urls), path("rpc", server.view))
+    administrator = Administrator(VIEW, "view_user")
+    administrator.get("changelist")
+    group = Group.objects.create(name="press")
+    for each in ToolSetting.objects.all()[:150]:
+        each.groups.add(group)
+    ada = get_user_model().objects.create_user("ada")
+    ada.groups.add(group)
+    for query in ({"user": ada.pk}, {"group": group.pk}, {"nobody": 1}, {"q": "a"}):
+        administrator.get("sees", **query)
+        with CaptureQueriesContext(connection) as queries:
+            administrator.get("sees", **query)
+        assert len(queries) <= 15, [each["sql"] for each in queries]

@@ -1,0 +1,192 @@
+"""What the pages, the command and the documents tell people to enter in a client is the same."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tomllib
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import CommandError, call_command
+from django.test import Client, RequestFactory
+from django.urls import include, path
+
+from mcp_bridge.server.connecting import CLIENTS, TOKEN, Connection, endpoint_url
+from mcp_bridge.testing.serving import route
+from mcp_bridge.tokens.models import Token
+
+DOCS = Path(__file__).parents[2] / "docs" / "clients"
+URL = "https://example.com/mcp"
+PAGE = "/mcp/tokens/"
+
+
+@pytest.fixture(autouse=True)
+def named(settings: Any) -> None:
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "SERVER_INFO": {"name": "Newsroom"}}
+
+
+def steps(key: str, secret: str = TOKEN) -> list[str]:
+    return next(
+        [step.code for step in found]
+        for client, found in Connection(URL, secret).clients
+        if client.key == key
+    )
+
+
+@pytest.mark.parametrize("key", [each.key for each in CLIENTS if each.key != "curl"])
+def test_the_documents_tell_the_same(key: str) -> None:
+    page = (DOCS / f"{key}.md").read_text()
+    for code in steps(key):
+        assert code in page
+
+
+def test_what_is_to_be_a_file_can_be_read() -> None:
+    for key in ("claude-desktop", "cursor", "gemini-cli", "inspector"):
+        assert json.loads(steps(key)[0])["mcpServers"].keys() == {"newsroom"}
+    assert json.loads(steps("vs-code")[0])["servers"]["newsroom"]["url"] == URL
+    assert tomllib.loads(steps("codex")[0])["mcp_servers"]["newsroom"]["url"] == URL
+    assert "Authorization: Bearer TOKEN" in shlex.split(steps("claude-code")[0].splitlines()[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [("La Rédaction!", "LA_R_DACTION_TOKEN"), ("新聞", "SITE_TOKEN"), ("a\"'b", "A_B_TOKEN")],
+)
+def test_any_name_of_a_server_is_one_that_clients_take(
+    name: str, variable: str, settings: Any
+) -> None:
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "SERVER_INFO": {"name": name}}
+    (server,) = json.loads(steps("cursor")[0])["mcpServers"]
+    assert server.replace("-", "_").upper() + "_TOKEN" == variable
+    assert steps("codex")[1] == f"{variable}=TOKEN codex"
+
+
+def test_a_client_that_logs_in_is_given_no_token() -> None:
+    found = Connection(URL).clients
+    assert {client.key for client, _ in found} >= {"claude-code", "cursor", "vs-code"}
+    assert "oken" not in " ".join(step.code for _, steps in found for step in steps)
+
+
+def test_the_address_is_that_of_the_request_or_of_the_settings(settings: Any) -> None:
+    request = RequestFactory().get("/", secure=True, headers={"host": "testserver"})
+    assert endpoint_url(request) == "https://testserver/mcp"
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "RESOURCE": "https://mcp.example.com/mcp"}
+    assert endpoint_url(request) == "https://mcp.example.com/mcp"
+
+
+@pytest.mark.urls("tests.apps.test_connecting")
+def test_there_is_no_address_where_the_endpoint_has_another_name() -> None:
+    assert endpoint_url(RequestFactory().get("/")) == ""
+
+
+urlpatterns: list[Any] = []
+
+
+def printed(*arguments: str) -> str:
+    out = StringIO()
+    call_command("mcp_connect", *arguments, stdout=out, no_color=True)
+    return out.getvalue()
+
+
+def test_the_command_prints_the_steps_of_one_client_or_of_all() -> None:
+    assert printed("codex", "--url", URL).startswith("Codex CLI\nIn ~/.codex/config.toml:\n")
+    everything = printed("--url", URL)
+    assert all(code in everything for each in CLIENTS for code in steps(each.key))
+    assert "claude mcp login newsroom" in printed("claude-code", "--url", URL, "--login")
+
+
+def test_the_command_says_what_is_missing() -> None:
+    with pytest.raises(CommandError, match="give it with --url, or write it into the setting"):
+        printed()
+    with pytest.raises(CommandError, match="no steps for emacs, but for claude-code, "):
+        printed("emacs", "--url", URL)
+    with pytest.raises(CommandError, match="no steps with a login for codex"):
+        printed("codex", "--url", URL, "--login")
+
+
+@pytest.fixture
+def browser(settings: Any, user: Any) -> Client:
+    """A browser of a user who may do nothing in the admin."""
+    route(settings, path("mcp/tokens/", include("mcp_bridge.tokens.urls")))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.mark.django_db
+class TestOwnTokens:
+    def test_a_user_issues_one_and_connects_a_client_with_it(
+        self, browser: Client, user: Any
+    ) -> None:
+        page = browser.post(PAGE, {"name": "Laptop", "days": "90"})
+        (token,) = Token.objects.all()
+        assert (token.user, token.name) == (user, "Laptop")
+        assert token.expires_at is not None
+        assert (token.expires_at - token.created_at).days in (89, 90)
+        secret = page.context["secret"]
+        assert Token.objects.find(secret) == token
+        text = page.content.decode()
+        assert f"Authorization: Bearer {secret}" in text.replace("&quot;", '"')
+        assert "no-store" in page.headers["Cache-Control"]
+        assert page.headers["X-Frame-Options"] == "DENY"
+        again = browser.get(PAGE).content.decode()
+        assert secret not in again
+        assert "Bearer TOKEN" in again
+        assert "messages" not in browser.cookies
+
+    def test_a_token_expires_after_one_of_some_times(self, browser: Client) -> None:
+        for days in ("", "0", "36500", "x"):
+            assert browser.post(PAGE, {"name": "Laptop", "days": days}).status_code == 400
+        assert browser.post(PAGE, {"name": "", "days": "7"}).status_code == 400
+        assert browser.post(PAGE, {"name": "x" * 101, "days": "7"}).status_code == 400
+        assert not Token.objects.exists()
+
+    def test_a_user_has_a_bounded_number_of_them(self, browser: Client, user: Any) -> None:
+        for _ in range(50):
+            token, _secret = Token.objects.issue(user=user, name="Laptop")
+        page = browser.post(PAGE, {"name": "Laptop", "days": "7"})
+        assert page.status_code == 400
+        assert "You have 50 valid tokens, which is the most: revoke one first." in str(page.content)
+        browser.post(PAGE, {"revoke": token.pk})
+        assert browser.post(PAGE, {"name": "Laptop", "days": "7"}).status_code == 200
+
+    def test_a_user_revokes_their_own_alone(self, browser: Client, user: Any) -> None:
+        other = get_user_model().objects.create_user("bob")
+        own, _ = Token.objects.issue(user=user, name="Laptop")
+        others, _ = Token.objects.issue(user=other, name="Bob's desk")
+        assert "Bob" not in browser.get(PAGE).content.decode()
+        for key in (own.pk, others.pk, "x", "", "99999999999999999999"):
+            page = browser.post(PAGE, {"revoke": key}, follow=True)
+            assert page.redirect_chain == [(PAGE, 302)]
+        own.refresh_from_db()
+        others.refresh_from_db()
+        assert (own.is_valid, others.is_valid) == (False, True)
+        assert "You have no token yet" in browser.get(PAGE).content.decode()
+
+    def test_nothing_is_done_by_get_or_without_a_csrf_token(
+        self, browser: Client, user: Any
+    ) -> None:
+        token, _ = Token.objects.issue(user=user, name="Laptop")
+        browser.get(PAGE, {"revoke": token.pk})
+        browser.get(PAGE, {"name": "x", "days": "7"})
+        browser.handler.enforce_csrf_checks = True
+        assert browser.post(PAGE, {"revoke": token.pk}).status_code == 403
+        assert browser.post(PAGE, {"name": "x", "days": "7"}).status_code == 403
+        assert [each.is_valid for each in Token.objects.all()] == [True]
+
+    def test_who_is_not_logged_in_is_asked_to(self, browser: Client) -> None:
+        browser.logout()
+        for response in (browser.get(PAGE), browser.post(PAGE, {"name": "x", "days": "7"})):
+            assert response.status_code == 302
+            assert response.headers["Location"].endswith(f"?next={PAGE}")
+        assert not Token.objects.exists()
+
+    def test_markup_in_a_name_is_shown_as_text(self, browser: Client) -> None:
+        browser.post(PAGE, {"name": "<script>alert(1)</script>", "days": "7"})
+        page = browser.get(PAGE).content.decode()
+        assert "<script>alert" not in page
+        assert "&lt;script&gt;alert(1)" in page
