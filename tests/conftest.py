@@ -17,17 +17,24 @@ from django.db import connection, transaction
 from django.db.backends.signals import connection_created
 from django.test import TransactionTestCase
 from django.test.utils import override_settings
+from hypothesis import settings as hypothesis_settings
 
-from mcp_bridge.access import throttling
+from mcp_bridge.audit.repeats import refusals
 from mcp_bridge.audit.rows import flush
 from mcp_bridge.conf import Audit
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.testing.checked import CheckedClient
 from tests.support.revisions import SPOKEN
 
-# Slow proofs, with targets of their own: "make browser" and "make stress" (or "make services").
-SLOW = {"browser": "BROWSER", "processes": "STRESS"}
+# Slow proofs, with targets of their own: "make browser", "make faults", "make fuzz", and "make
+# stress" (or "make services").
+SLOW = {"browser": "BROWSER", "faults": "FAULTS", "fuzz": "FUZZ", "processes": "STRESS"}
 collect_ignore = [folder for folder, wanted in SLOW.items() if wanted not in os.environ]
+
+# The same values in each run, so that a red one is the work of the change that is tested: "make
+# fuzz" draws others, by its seed. A busy machine is no reason for a test to fail.
+hypothesis_settings.register_profile("bridge", derandomize="FUZZ" not in os.environ, deadline=None)
+hypothesis_settings.load_profile("bridge")
 
 TESTS = Path(__file__).parent
 WITHOUT_DATABASE = {"protocol", "schemas"}
@@ -64,7 +71,7 @@ def pytest_configure() -> None:
     """
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     options = dict(settings.MCP_BRIDGE)
-    del options["SOURCES"]
+    options.pop("SOURCES", None)
     settings.MCP_BRIDGE = options
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     Audit.WRITE = os.environ.get("MCP_BRIDGE_TEST_WRITE", Audit.WRITE)  # type: ignore[assignment]
@@ -105,7 +112,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(autouse=True)
 def no_refusals_known() -> None:
     """A refusal that a test before has had as well would be on record once."""
-    throttling._refused.clear()
+    refusals.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -73,7 +73,8 @@ def files(*folders: str) -> set[str]:
 
 def test_the_source_has_the_documentation_the_changes_and_the_tests(in_source: set[str]) -> None:
     wanted = files("docs", "mcp_bridge", "testproject", "tests")
-    named = {"README.md", "CHANGELOG.md", "LICENSE", "Makefile", "manage.py", "setup.cfg"}
+    documents = {"README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE"}
+    named = {*documents, "Makefile", "manage.py", "setup.cfg"}
     assert sorted((wanted | named) - in_source) == []
 
 

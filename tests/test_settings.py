@@ -40,6 +40,7 @@ DEFAULTS: dict[str, Any] = {
     "AUDIT": {},
     "CONFIRMATION_MAX_AGE": 600,
     "FOUR_EYES": False,
+    "NOTIFY_HELD": [],
     "ALLOWED_ORIGINS": [],
     "ERROR_MAPPER": None,
     "THROTTLE_CLASSES": ["mcp_bridge.access.throttling.ToolRateThrottle"],
@@ -51,6 +52,11 @@ DEFAULTS: dict[str, Any] = {
     "CACHE_TTL": 300,
     "MAX_BODY_BYTES": 1024 * 1024,
     "MAX_RESULT_BYTES": 5 * 1024 * 1024,
+    "BATCHES": True,
+    "BATCH_SECONDS": 10,
+    "MAX_CONCURRENT_CALLS": 20,
+    "MAX_PROCESS_CALLS": 80,
+    "MAX_PROCESS_REQUESTS": 10,
     "COERCE_STRINGIFIED": False,
 }
 
@@ -95,6 +101,7 @@ AUDIT = {
     "WRITE": "together",
     "REQUIRED": False,
     "WRITE_AHEAD": False,
+    "ERRORS": True,
     "MAX_ARGUMENTS_BYTES": 16384,
     "SENSITIVE_NAMES": (),
     "UNAUTHENTICATED": True,

@@ -9,7 +9,7 @@ from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.models import Permission
 from django.core.management import get_commands
-from django.urls import path, reverse
+from django.urls import include, path, reverse
 
 from mcp_bridge.testing.serving import route
 from tests.test_docs_code import PAGES, run
@@ -28,11 +28,12 @@ def test_what_is_public_is_imported_as_the_page_has_it() -> None:
 
 
 def test_addresses_have_the_names_that_the_page_has(settings: Any) -> None:
-    route(settings, path("admin/", admin.site.urls))
+    own = path("mcp/tokens/", include("mcp_bridge.tokens.urls"))
+    route(settings, path("admin/", admin.site.urls), own)
     rows = dict(re.findall(r"^\| `([\w:-]+)` \| (.*?) \|$", PAGE, re.MULTILINE))
-    assert len(rows) == 13
+    assert len(rows) == 16
     for name, page in rows.items():
-        is_of_one = name.endswith(("_try", "_approve"))
+        is_of_one = name.endswith(("_try", "_approve", "_connect", "_revoke"))
         address = reverse(name, args=["1"] if is_of_one else [])
         assert address.startswith("/admin/") or f"`{address}`" in page
 

@@ -35,12 +35,12 @@ def scope_with(headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
     }
 
 
-async def posted(tool: str, **arguments: Any) -> bytes:
-    """The answer to a call."""
+async def posted(tool: str, status: int | None = 200, **arguments: Any) -> bytes:
+    """The answer to a call, which has that HTTP status, or any."""
     scope, message = scope_of(tool, **arguments)
     application = ApplicationCommunicator(lane.application(), scope)
     await application.send_input({"type": "http.request", "body": message})
-    assert (await application.receive_output(10))["status"] == 200
+    assert status in (None, (await application.receive_output(10))["status"])
     body: bytes = (await application.receive_output(10))["body"]
     await application.wait(10)
     return body
@@ -53,10 +53,12 @@ class Departing:
         scope, message = scope_of(tool, **arguments)
         self._input: asyncio.Queue[Any] = asyncio.Queue()
         self._input.put_nowait({"type": "http.request", "body": message})
-        self.task = asyncio.ensure_future(lane.application()(scope, self._input.get, self._unheard))
+        # What is sent although nobody is there to hear of it.
+        self.sent: list[MutableMapping[str, Any]] = []
+        self.task = asyncio.ensure_future(lane.application()(scope, self._input.get, self._send))
 
-    async def _unheard(self, message: MutableMapping[str, Any]) -> None:
-        """Nobody is there to hear of it."""
+    async def _send(self, message: MutableMapping[str, Any]) -> None:
+        self.sent.append(message)
 
     async def go(self, times: int = 1) -> None:
         """Go; a server that is told to stop cancels what it runs once more."""

@@ -4,15 +4,33 @@ from __future__ import annotations
 
 from django.contrib.auth.models import Group
 
-from mcp_bridge import ToolError
+from mcp_bridge import Context, ToolError
 from mcp_bridge.audit.rows import flush
+from mcp_bridge.features import Tool
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.protocol.content import CallToolResult
+from mcp_bridge.server.calls import call
 
 
 def record() -> ToolCallRecord:
     """The one record there is."""
     flush()
     return ToolCallRecord.objects.get()
+
+
+def call_in_script(times: int) -> None:
+    """Call a tool that only reads, which leaves a record each time, without a client or a site."""
+    tool = Tool(
+        name="look",
+        description="",
+        input_schema={"type": "object"},
+        check=dict,
+        invoke=lambda call: 1,
+        encode=lambda value: CallToolResult.error("no"),
+        annotations={"readOnlyHint": True},
+    )
+    for _ in range(times):
+        call(tool, {}, Context(user=None))
 
 
 def look(word: str = "") -> str:

@@ -226,4 +226,6 @@ def _causes(schema: dict[str, Any]) -> set[str]:
     found |= schema.keys() & {"const", "oneOf"}
     if any(not isinstance(value, str) for value in values if value is not None):
         found.add("choices that are no strings")
+    if any(isinstance(value, dict | list) for value in values):
+        found.add("choices that are objects or arrays")
     return found

@@ -53,7 +53,15 @@ class Converter:
 CONVERTERS = [
     Converter("openai", "agents", STRICT),
     Converter("openai_agents", "agents", STRICT),
-    Converter("anthropic", "agents", {**STRICT, "anything": "a type is wanted everywhere"}),
+    Converter(
+        "anthropic",
+        "agents",
+        {
+            **STRICT,
+            "anything": "a type is wanted everywhere",
+            "choices that are objects or arrays": "its enum holds none",
+        },
+    ),
     Converter("pydantic_ai", "agents", {**STRICT, "anything": "a type is wanted everywhere"}),
     Converter("litellm", "agents"),
     Converter("litellm_anthropic", "agents"),
@@ -66,6 +74,7 @@ CONVERTERS = [
             "objects in objects": "any object is taken where members are not by reference",
             "const": "left out",
             "oneOf": "left out",
+            "choices that are objects or arrays": "it looks them up in a set",
             "anything": "taken as a string",
             "nothing but null": "taken as a string",
             "open objects": "taken as any object",
