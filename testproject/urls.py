@@ -11,5 +11,6 @@ pages = [
     path("admin/", admin.site.urls),
     path("moderation/", moderation.urls),
     path("api/", include(router.urls)),
+    path("mcp/tokens/", include("mcp_bridge.tokens.urls")),
 ]
 urlpatterns = [*pages, path("rpc", server.view), path("", include("mcp_bridge.urls"))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
+from django.db import transaction
 from modernrpc import RpcNamespace
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -31,6 +32,8 @@ class Recount(TypedDict):
     permissions="newsroom.recount_article",
     scopes="news:write",
 )
+# In one transaction, nobody else could write for as long as it takes.
+@transaction.non_atomic_requests
 def recount_archive(pause: Annotated[float, Field(ge=0, le=0.1)] = 0.01) -> Recount:
     """
     Count the words of every article anew and correct what is stored. This is slow.
