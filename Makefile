@@ -7,10 +7,12 @@ ARGS ?=
 ALONE := tests/processes/test_crowded.py
 # The tests of what decides who may do what, and of what is written of it.
 SUFFICIENT := tests/access tests/protocol tests/audit/test_redaction.py tests/audit/test_hidden_texts.py \
-	tests/admin/test_pending_calls.py tests/admin/test_approval_queue.py tests/admin/test_scopes.py tests/management/test_pending.py \
+	tests/admin/test_pending_calls.py tests/admin/test_approval_queue.py tests/admin/test_call_log.py \
+	tests/admin/test_scopes.py tests/admin/test_sees.py tests/management/test_pending.py \
 	tests/management/test_missing_tools.py tests/oauth/test_consent.py tests/oauth/test_tokens.py \
 	tests/apps/test_token_limits.py tests/registry/test_hidden_tools.py \
-	tests/server/test_elicitation.py tests/server/test_param_headers.py
+	tests/server/test_batch_limits.py tests/server/test_elicitation.py \
+	tests/server/test_param_headers.py tests/server/test_toolsets.py
 # The extras whose packages are pinned in tests/constraints.txt.
 LOCKED := browser,demo,dist,faults,fuzz,hostile,lint,mutation,services,test
 # Without bytecode each process of the tests would compile them anew, which takes it 7 seconds.

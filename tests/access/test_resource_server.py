@@ -226,6 +226,7 @@ class Wrapped:
         (Claims(aud=RESOURCE), True, 200),
         (Claims(aud=["other", RESOURCE]), True, 200),
         (Claims(aud="https://example.com"), True, 401),
+        (Claims(aud=f"{RESOURCE} https://other.example"), True, 401),
         (Claims(), True, 401),
         (Claims(), False, 200),
         (Wrapped({"aud": RESOURCE}), True, 200),
@@ -296,6 +297,27 @@ def test_scopes_are_read_from_claims_too(name: str, listed: bool) -> None:
     assert not client.call_tool("take", {"value": 1})["isError"]
     client = client_with(Claims({"aud": RESOURCE, name: granted[: 1 if listed else 6]}))
     assert refusal(client, "tools/call", name="take", arguments={})[0] == 403
+
+
+def test_claims_without_scopes_grant_none() -> None:
+    client = client_with(Claims(aud=RESOURCE))
+    assert refusal(client, "tools/call", name="take", arguments={"value": 1})[0] == 403
+
+
+@dataclass
+class Asked:
+    """As a class of the site's own, which computes what was granted."""
+
+    granted: str
+
+    def scopes(self) -> list[str]:
+        return self.granted.split()
+
+
+def test_scopes_are_read_from_a_method_too() -> None:
+    assert not client_with(Asked("delete write")).call_tool("take", {"value": 1})["isError"]
+    refused = refusal(client_with(Asked("write")), "tools/call", name="take", arguments={})
+    assert refused[0] == 403
 
 
 @pytest.mark.requirement("auth.hierarchy")
