@@ -139,9 +139,12 @@ def test_a_mail_says_who_and_what_and_where_but_no_arguments(hold: Any) -> None:
     (message,) = mail.outbox
     key = PendingCall.objects.get().pk
     assert message.subject == "django-mcp-bridge: a call of wipe waits for a decision"
-    assert f"http://testserver/admin/mcp_bridge/pendingcall/{key}/change/" in message.body
-    assert "'ada' has called wipe, which runs only after a person has agreed." in message.body
-    assert "1 call waits in all." in message.body
+    assert message.body == (
+        "'ada' has called wipe, which runs only after a person has agreed.\n\n"
+        "Read what it would do, and decide: "
+        f"http://testserver/admin/mcp_bridge/pendingcall/{key}/change/\n\n"
+        "1 call waits in all.\n"
+    )
     assert SECRET not in message.subject + message.body
 
 
@@ -164,9 +167,13 @@ def test_a_mail_leads_to_no_host_that_the_caller_could_choose(hold: Any, setting
     person("bea", "Editors")
     settings.ALLOWED_HOSTS = ["*"]
     hold()
-    assert "http" not in mail.outbox[0].body
     number = PendingCall.objects.get().pk
-    assert f"manage.py mcp_pending list {number}" in mail.outbox[0].body
+    assert mail.outbox[0].body == (
+        "'ada' has called wipe, which runs only after a person has agreed.\n\n"
+        "Read what it would do, and decide, in the admin under “Pending calls” or with "
+        f"“manage.py mcp_pending list {number}” on the server.\n\n"
+        "1 call waits in all.\n"
+    )
 
 
 def test_a_mail_leads_to_no_page_where_there_is_none(hold: Any, settings: Any) -> None:
