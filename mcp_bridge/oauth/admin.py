@@ -15,7 +15,7 @@ from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import method_decorator
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext, ngettext
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from oauth2_provider.forms import ApplicationForm
 from oauth2_provider.models import AbstractApplication
@@ -97,7 +97,7 @@ class ClientAdmin(PagesAdmin):
         clients = list(queryset)
         for client in clients:
             revoke(client)
-            self.log_change(request, client, "Revoked all tokens.")
+            self.log_change(request, client, gettext("Revoked all tokens."))
         text = ngettext(
             "All tokens of %d client are revoked.",
             "All tokens of %d clients are revoked.",
