@@ -89,7 +89,9 @@ def _checked(view: View) -> View:
     def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         # Django's own filters and ours pass it on, and PostgreSQL raises an error for it.
         if any("\0" in text for name, each in request.GET.lists() for text in (name, *each)):
-            return HttpResponseBadRequest(gettext("The address holds a NUL, which is no character."))
+            return HttpResponseBadRequest(
+                gettext("The address holds a NUL, which is no character.")
+            )
         return view(request, *args, **kwargs)
 
     return checked

@@ -42,7 +42,10 @@ class TokenForm(forms.Form):
         label=_("Expires in"),
         coerce=int,
         initial=PROPOSED,
-        choices=[(each, ngettext_lazy("%d day", "%d days", each) % each) for each in DAYS],
+        choices=[
+            (each, ngettext_lazy("%(count)d day", "%(count)d days", each) % {"count": each})
+            for each in DAYS
+        ],
     )
 
 
@@ -77,8 +80,8 @@ class OwnTokensView(LoginRequiredMixin, TemplateView):
     def issue(self, form: TokenForm) -> HttpResponse:
         """Issue a token, and answer with the one page that shows its secret."""
         if form.is_valid() and self.valid_tokens().count() >= MOST:
-            text = gettext("You have %d valid tokens, which is the most: revoke one first.")
-            form.add_error(None, text % MOST)
+            text = gettext("You have %(count)d valid tokens, which is the most: revoke one first.")
+            form.add_error(None, text % {"count": MOST})
         if not form.is_valid():
             return self.render_to_response(self.get_context_data(form=form), status=400)
         token, secret = Token.objects.issue(

@@ -167,7 +167,7 @@ class ArgumentsForm(forms.Form):
         if others is not False or schema.get("patternProperties"):
             words = describe_type(others, self._document)
             text = gettext("Write a JSON object, such as %(example)s.") % {"example": _EXAMPLE}
-            if words not in (ANYTHING, NOTHING):
+            if words not in map(str, (ANYTHING, NOTHING)):
                 text += " " + gettext("Each value: %(type)s.") % {"type": words}
             key = ".".join([*map(_encoded, place), "*"])
             self.fields[key] = _json({}, _read_object, text)
@@ -198,7 +198,7 @@ class ArgumentsForm(forms.Form):
             field = self.fields[key] = _field(known, kind, required, certain)
             when_empty, hint = field.when_empty, str(field.help_text)
         # The type and the default, as far as the input itself does not show them.
-        notes = [] if words in _SHOWN else [words]
+        notes = [] if words in map(str, _SHOWN) else [words]
         if "default" in known:
             notes.append(gettext("default: %(value)s") % {"value": as_json(known["default"], 80)})
         note = "; ".join(notes)
@@ -404,8 +404,8 @@ def _list(schema: JSONSchema) -> ArgumentField:
                 values += [read_item(line)] if line.strip() else []
             except ValidationError as error:
                 refused = gettext("Line %(number)d: %(error)s")
-                values = {"number": number, "error": error.message}
-                raise ValidationError(refused % values) from None
+                refused %= {"number": number, "error": error.message}
+                raise ValidationError(refused) from None
         return values or ABSENT
 
     field = ArgumentField(read, _area(3), gettext("One value a line."), schema)
