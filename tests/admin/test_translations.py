@@ -1,0 +1,160 @@
+"""The texts of the pages in other languages: all are marked, and the catalogues have them all."""
+
+from __future__ import annotations
+
+import ast
+import gettext
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import polib
+import pytest
+from django.utils.translation.template import templatize
+
+import mcp_bridge
+
+PACKAGE = Path(mcp_bridge.__file__).parent
+LANGUAGES = ["de", "es", "fr"]
+# By the name of a function of django.utils.translation: the places of its message, and of the
+# context.
+MARKS = {
+    "gettext": (None, 0),
+    "gettext_noop": (None, 0),
+    "ngettext": (None, 0, 1),
+    "pgettext": (0, 1),
+    "npgettext": (0, 1, 2),
+}
+# A message is known by its context and its text, and that of its plural, as in a catalogue.
+Message = tuple[str | None, str, str]
+
+
+def message_of(name: str, call: ast.Call) -> Message | None:
+    """The message that a call of a function by that name marks, None where it marks none."""
+    if name not in MARKS:
+        return None
+    context, *places = MARKS[name]
+    texts = [ast.literal_eval(call.args[at]) for at in places]
+    return (
+        None if context is None else ast.literal_eval(call.args[context]),
+        texts[0],
+        texts[1] if len(texts) > 1 else "",
+    )
+
+
+def in_python(path: Path) -> Iterator[Message]:
+    tree = ast.parse(path.read_text())
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "django.utils.translation":
+            for alias in node.names:
+                names[alias.asname or alias.name] = alias.name.removesuffix("_lazy")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            message = message_of(names.get(node.func.id, ""), node)
+            if message is not None:
+                yield message
+
+
+def in_template(path: Path) -> Iterator[Message]:
+    # What makemessages reads of a template: calls, between words that it does not read.
+    text = templatize(path.read_text(), origin=str(path))
+    for found in re.finditer(r"(?<!\w)(_|n?p?gettext)\(", text):
+        for end in (each.end() for each in re.finditer(r"\)", text) if each.start() > found.end()):
+            try:
+                (statement,) = ast.parse(text[found.start() : end].strip()).body
+            except (SyntaxError, ValueError):
+                continue
+            assert isinstance(statement, ast.Expr)
+            assert isinstance(statement.value, ast.Call)
+            name = found[1].replace("_", "gettext") if found[1] == "_" else found[1]
+            # The number of a plural is a word that means nothing here.
+            message = message_of(name, statement.value)
+            assert message is not None
+            # Django doubles the percent signs of a block.
+            yield message
+            break
+
+
+def marked() -> dict[Message, Path]:
+    """All messages that the package marks, each with a file that has it."""
+    found: dict[Message, Path] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        found |= dict.fromkeys(in_python(path), path)
+    for path in sorted(PACKAGE.rglob("*.html")):
+        found |= dict.fromkeys(in_template(path), path)
+    return found
+
+
+def catalogue(language: str) -> polib.POFile:
+    return polib.pofile(str(PACKAGE / "locale" / language / "LC_MESSAGES" / "django.po"))
+
+
+def messages_in(entries: polib.POFile) -> set[Message]:
+    return {(each.msgctxt, each.msgid, each.msgid_plural) for each in entries}
+
+
+def placeholders(text: str) -> list[str]:
+    """The places of a text that are filled in, in no order."""
+    return sorted(re.findall(r"%\(\w+\)[sd]|%[sd]|\{\w*\}", text))
+
+
+def test_functions_of_django_are_called_by_names_that_are_known() -> None:
+    names = {
+        alias.name.removesuffix("_lazy")
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module == "django.utils.translation"
+        for alias in node.names
+    }
+    assert names <= MARKS.keys() | {"get_language", "override"}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_catalogue_has_every_message_and_no_other(language: str) -> None:
+    expected = marked()
+    assert len(expected) > 300
+    found = messages_in(catalogue(language))
+    missing = {message: path for message, path in expected.items() if message not in found}
+    assert not missing, "make messages"
+    assert not found - expected.keys(), "make messages"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_catalogue_is_complete(language: str) -> None:
+    entries = catalogue(language)
+    assert entries.metadata["Language"] == language
+    assert not entries.obsolete_entries()
+    assert not entries.fuzzy_entries()
+    empty = [
+        each.msgid
+        for each in entries
+        if not (all(each.msgstr_plural.values()) if each.msgid_plural else each.msgstr)
+    ]
+    assert not empty
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_translations_have_the_placeholders_of_their_messages(language: str) -> None:
+    for each in catalogue(language):
+        # One may be written as "one", which has no number.
+        allowed = [placeholders(each.msgid), placeholders(each.msgid_plural or each.msgid)]
+        for text in filter(None, [each.msgstr, *each.msgstr_plural.values()]):
+            assert placeholders(text) in allowed, each.msgid
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_is_compiled_is_what_is_written(language: str) -> None:
+    entries = catalogue(language)
+    with (PACKAGE / "locale" / language / "LC_MESSAGES" / "django.mo").open("rb") as file:
+        compiled = gettext.GNUTranslations(file)._catalog  # type: ignore[attr-defined]
+    expected: dict[object, str] = {}
+    for each in entries:
+        key = each.msgid if each.msgctxt is None else f"{each.msgctxt}\x04{each.msgid}"
+        if each.msgid_plural:
+            texts = {(key, int(number)): text for number, text in each.msgstr_plural.items()}
+            expected |= texts if all(texts.values()) else {}
+        elif each.msgstr:
+            expected[key] = each.msgstr
+    compiled.pop("", None)
+    assert compiled == expected, "make messages"
