@@ -201,9 +201,9 @@ class Entry:
         meaning = str(_MEANING[self.status])
         if self.status is ToolStatus.UNBUILT:
             reason = registry.discovered.candidates.errors.get(self.setting.name, "")
-            return f"{meaning} {gettext('The reason: %(reason)s.') % {'reason': reason}}"
+            return meaning + " " + gettext("The reason: %(reason)s.") % {"reason": reason}
         if self.waits and not self.setting.enabled:
-            return f"{meaning} {gettext('It is switched off besides, and stays so.')}"
+            return meaning + " " + gettext("It is switched off besides, and stays so.")
         return meaning
 
     @property

@@ -199,8 +199,8 @@ def _describe_list(schema: JSONSchema, inner: Callable[[object], str]) -> list[s
         words = [gettext("list of, in this order: %(items)s") % {"items": items}]
     else:
         items = inner(schema.get("items", True))
-        either = f" {gettext('or')} "
-        items = f"({items})" if ", " in items or either in items else items
+        either = gettext("or")
+        items = f"({items})" if ", " in items or f" {either} " in items else items
         words = [gettext("list of %(items)s") % {"items": items}]
     low, high = (schema.get(name) or None for name in ("minItems", "maxItems"))
     words += _numbers({"minimum": low, "maximum": high})
