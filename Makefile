@@ -19,7 +19,7 @@ LOCKED := browser,demo,dist,faults,fuzz,hostile,lint,mutation,services,test
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test coverage mutants lane fuzz stress records browser faults hostile load services lint conformance sites netbox
-.PHONY: clients bench bench-quick bench-page tox audit dist lock clean
+.PHONY: messages clients bench bench-quick bench-page tox audit dist lock clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -77,6 +77,13 @@ services: $(VENV)/.demo $(VENV)/.test $(VENV)/.services  ## The tests on Postgre
 	@: $${MCP_BRIDGE_TEST_DATABASE_URL:?such as postgres://user@localhost/name} $${MCP_BRIDGE_TEST_CACHE_URL:?such as redis://localhost/0}
 	RELOADS=1000 STRESS=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile --ignore $(ALONE))
 	$(if $(ARGS),,STRESS=1 $(BIN)/python -m pytest $(ALONE))
+
+# The date of a run is left out: the catalogues change only where messages do.
+messages: $(VENV)/.demo $(VENV)/.test  ## Collect the texts to translate, and compile the translations (GNU gettext is needed)
+	@command -v msgmerge > /dev/null || { echo "GNU gettext is needed: xgettext, msgmerge, msgfmt"; exit 1; }
+	cd mcp_bridge && ../$(BIN)/python -m django makemessages --all --no-location --no-wrap --no-obsolete
+	sed -i '/^"POT-Creation-Date: /d' mcp_bridge/locale/*/LC_MESSAGES/django.po
+	cd mcp_bridge && ../$(BIN)/python -m django compilemessages
 
 lint: $(VENV)/.demo $(VENV)/.test $(VENV)/.lint  ## Check format, style, types and import layers
 	$(BIN)/ruff format --check .

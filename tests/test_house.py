@@ -27,7 +27,17 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 TOP = {
     *("__init__.py", "apps.py", "conf.py", "elicitation.py", "exceptions.py", "py.typed"),
     *("asgi.py", "signals.py", "urls.py", "urls_async.py", "views.py"),
-    *("admin", "checks", "management", "migrations", "models", "static", "templates", "testing"),
+    *(
+        "admin",
+        "checks",
+        "locale",
+        "management",
+        "migrations",
+        "models",
+        "static",
+        "templates",
+        "testing",
+    ),
     *("contrib", "oauth", "templatetags", "tokens"),
     # For those who write services of gRPC, and their generated code.
     *("annotations.binpb", "annotations.proto", "annotations_pb2.py"),

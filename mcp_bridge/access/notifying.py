@@ -97,6 +97,7 @@ def _body(call: ToolCall, pending: PendingCall) -> str:
         "user": quoted(pending.user.get_username()) if pending.user else "—",
         "address": _address(call, pending),
         "number": pending.pk,
+        "count": waiting,
     }
     if values["address"]:
         where = gettext("Read what it would do, and decide: %(address)s")
@@ -108,9 +109,9 @@ def _body(call: ToolCall, pending: PendingCall) -> str:
     lines = [
         gettext("%(user)s has called %(tool)s, which runs only after a person has agreed."),
         where,
-        ngettext("%d call waits in all.", "%d calls wait in all.", waiting) % waiting,
+        ngettext("%(count)d call waits in all.", "%(count)d calls wait in all.", waiting),
     ]
-    return "\n\n".join([lines[0] % values, lines[1] % values, lines[2]]) + "\n"
+    return "\n\n".join(line % values for line in lines) + "\n"
 
 
 def _address(call: ToolCall, pending: PendingCall) -> str:

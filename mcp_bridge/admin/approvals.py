@@ -116,7 +116,8 @@ class ApprovalPages(BridgeAdmin):
                 if self._approve(request, setting, shown[setting.name]):
                     approved.append(setting.name)
         count = len(approved)
-        text = ngettext("%d tool is approved.", "%d tools are approved.", count) % count
+        text = ngettext("%(count)d tool is approved.", "%(count)d tools are approved.", count)
+        text %= {"count": count}
         self.message_user(request, text, messages.SUCCESS if count else messages.WARNING)
         if others := sorted(shown.keys() - approved):
             text = gettext(

@@ -47,13 +47,19 @@ class Audience:
         elif self.count is None:
             return "—"
         else:
-            counted = ngettext("%d person", "%d people", self.count) % self.count
+            counted = ngettext("%(count)d person", "%(count)d people", self.count)
+            counted %= {"count": self.count}
             if self.users is None:
                 counted = gettext("every user (%(users)s)") % {"users": counted}
             elif self.groups:
                 names, more = ", ".join(self.groups[:_GROUPS]), len(self.groups) - _GROUPS
                 if more > 0:
-                    names += ngettext(" and %d more group", " and %d more groups", more) % more
+                    text = ngettext(
+                        "%(names)s and %(count)d more group",
+                        "%(names)s and %(count)d more groups",
+                        more,
+                    )
+                    names = text % {"names": names, "count": more}
                 counted = f"{names}; {counted}"
         return gettext("at most %(counted)s") % {"counted": counted} if self.further else counted
 

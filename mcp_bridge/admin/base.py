@@ -22,6 +22,7 @@ from django.http import (
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.text import capfirst
+from django.utils.translation import gettext
 
 from mcp_bridge.admin import waiting
 from mcp_bridge.models import Generation
@@ -88,7 +89,9 @@ def _checked(view: View) -> View:
     def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         # Django's own filters and ours pass it on, and PostgreSQL raises an error for it.
         if any("\0" in text for name, each in request.GET.lists() for text in (name, *each)):
-            return HttpResponseBadRequest("The address holds a NUL, which is no character.")
+            return HttpResponseBadRequest(
+                gettext("The address holds a NUL, which is no character.")
+            )
         return view(request, *args, **kwargs)
 
     return checked

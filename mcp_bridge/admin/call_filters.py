@@ -62,7 +62,7 @@ class VersionFilter(RecordFilter):
     """Filter by the version of the protocol."""
 
     title = _("protocol version")
-    parameter_name = "revision"
+    parameter_name = "version"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
         return [(version, version) for version in REVISIONS]

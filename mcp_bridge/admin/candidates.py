@@ -188,9 +188,11 @@ class CandidatePages(BridgeAdmin):
                 values = {"fingerprint": setting.fingerprint[:12]}
                 self.log_change(request, setting, text % values)
         count = len(same)
-        text = ngettext("%d candidate is switched on.", "%d candidates are switched on.", count)
+        text = ngettext(
+            "%(count)d candidate is switched on.", "%(count)d candidates are switched on.", count
+        )
         level = messages.SUCCESS if count else messages.WARNING
-        self.message_user(request, text % count, level)
+        self.message_user(request, text % {"count": count}, level)
         if others := sorted(shown.keys() - {tool.name for tool in same}):
             text = gettext(
                 "Not switched on, since they have changed or are gone since the page was opened: "

@@ -15,7 +15,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.entries import HINTS
-from mcp_bridge.admin.schema_tables import Row, parameters, spelled, with_null_as_type
+from mcp_bridge.admin.schema_tables import KINDS, Row, parameters, spelled, with_null_as_type
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.registry.definitions import change_schemas
 from mcp_bridge.registry.fingerprints import differences
@@ -70,6 +70,7 @@ _KEYWORDS: Final[Mapping[str, Promise]] = {
     "type": _("type"),
     "uniqueItems": _("all items different"),
 }
+_MEMBER_OF: Final = _("%(what)s: %(member)s")
 _NESTED: Final = ("properties", "patternProperties", "$defs")
 # What stands above the name of a member, which may be any word.
 _ABOVE_NAMES: Final = [[name] for name in _NESTED]
@@ -156,7 +157,7 @@ def _describe_path(path: Sequence[str]) -> str:
         return str(member)
     head, *names = path
     if head not in ("inputSchema", "outputSchema"):
-        return f"{_MEMBERS.get(head, head)}: {'.'.join(names)}"
+        return _MEMBER_OF % {"what": _MEMBERS.get(head, head), "member": ".".join(names)}
     noun = gettext("parameter") if head == "inputSchema" else gettext("result")
     within = ""
     while names:
@@ -170,8 +171,13 @@ def _describe_path(path: Sequence[str]) -> str:
             within += "[]" if name == "items" else ".*"
         else:
             keyword = ".".join([str(_KEYWORDS.get(name, name)), *names])
-            return f"{noun} {within}: {keyword}" if within else f"{_MEMBERS[head]}: {keyword}"
-    return f"{noun} {within}"
+            what = _named(noun, within) if within else _MEMBERS[head]
+            return _MEMBER_OF % {"what": what, "member": keyword}
+    return _named(noun, within)
+
+
+def _named(noun: str, name: str) -> str:
+    return gettext("%(noun)s %(name)s") % {"noun": noun, "name": name}
 
 
 def _described(value: object, path: Sequence[str], top: object) -> tuple[str, str | None]:
@@ -187,6 +193,8 @@ def _described(value: object, path: Sequence[str], top: object) -> tuple[str, st
     if isinstance(value, bool):
         return gettext("yes") if value else gettext("no"), None
     if isinstance(value, str):
+        if path[0] in ("inputSchema", "outputSchema") and path[-1] == "type":
+            return str(KINDS.get(value, value)), None
         return value or gettext("(empty)"), None
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return "\n".join(value) or gettext("(none)"), None
@@ -215,7 +223,8 @@ def _schema(value: object, path: Sequence[str], top: object) -> str | None:
     if not isinstance(value, Mapping):
         return None
     if keyword in _NESTED:
-        return "\n".join(f"{spelled(name)}: {_lines(each, top)}" for name, each in value.items())
+        lines = ((spelled(name), _lines(each, top)) for name, each in value.items())
+        return "\n".join(_MEMBER_OF % {"what": name, "member": text} for name, text in lines)
     return "\n".join(map(_line, parameters(value))) if not names else None
 
 
@@ -231,7 +240,7 @@ def _line(row: Row) -> str:
     required = gettext("required") if row.required else ""
     default = gettext("default: %(value)s") % {"value": row.default} if row.default else ""
     about = "; ".join(filter(None, [row.type, required, default]))
-    named = f"{row.name}: {about}" if row.name else about
+    named = _MEMBER_OF % {"what": row.name, "member": about} if row.name else about
     return f"{named}. {row.description}" if row.description else named
 
 

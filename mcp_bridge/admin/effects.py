@@ -49,19 +49,19 @@ class Change:
 
     def _text(self, was: Audience | None, now: Audience | None) -> str:
         name = {"name": self.after.setting.name}
-        described = f" ({self.described})" if self.described else ""
+        described = self.described
         is_on = self.after.setting.enabled
         is_switched = is_on is not self.before.setting.enabled
         if is_on and (is_switched or not described):
-            head = gettext("“%(name)s” is on") % name + described
+            head = _with_details(gettext("“%(name)s” is on") % name, described)
             if now is None:
                 yet = gettext("nobody can use it yet (%(status)s).") % {"status": self.after.label}
-                return f"{head}: {yet}"
+                return _with_effect(head, yet)
             return self._with_users(head, now)
         if is_switched or not described:
-            head = gettext("“%(name)s” is off") % name + described
-            return f"{head}: {cannot_use(was)}" if was else f"{head}."
-        head = gettext("“%(name)s” was changed") % name + described
+            head = _with_details(gettext("“%(name)s” is off") % name, described)
+            return _with_effect(head, cannot_use(was)) if was else f"{head}."
+        head = _with_details(gettext("“%(name)s” was changed") % name, described)
         if now is None or was is None or was == now:
             return f"{head}."
         before = gettext("Before: %(audience)s.") % {"audience": was}
@@ -70,7 +70,17 @@ class Change:
     def _with_users(self, head: str, now: Audience) -> str:
         """Return the beginning of a sentence with who can use the tool now, or why nobody can."""
         found = warning(self.after.shown, now) if self.after.shown and now.count == 0 else ""
-        return f"{head}. {found}" if found else f"{head}: {can_use(now)}"
+        return f"{head}. {found}" if found else _with_effect(head, can_use(now))
+
+
+def _with_details(change: str, details: str) -> str:
+    if not details:
+        return change
+    return gettext("%(change)s (%(details)s)") % {"change": change, "details": details}
+
+
+def _with_effect(change: str, effect: str) -> str:
+    return gettext("%(change)s: %(effect)s") % {"change": change, "effect": effect}
 
 
 def before_change(setting: ToolSetting, **values: object) -> Entry:
@@ -99,8 +109,10 @@ def messages_on(
     audiences = Audiences(rule for rule in rules if rule)
     found = [change.message(audiences) for change in changes]
     if (rest := len(before) - len(known)) > 0:
-        text = ngettext("%d more tool was changed.", "%d more tools were changed.", rest)
-        found.append((text % rest, constants.SUCCESS))
+        text = ngettext(
+            "%(count)d more tool was changed.", "%(count)d more tools were changed.", rest
+        )
+        found.append((text % {"count": rest}, constants.SUCCESS))
     return found
 
 
@@ -114,10 +126,12 @@ def can_use(audience: Audience) -> str:
     if count == 0:
         return gettext("nobody can use it, since nobody has what it needs.")
     if audience.further:
-        text = ngettext("at most %d person can use it.", "at most %d people can use it.", count)
+        text = ngettext(
+            "at most %(count)d person can use it.", "at most %(count)d people can use it.", count
+        )
     else:
-        text = ngettext("%d person can use it.", "%d people can use it.", count)
-    return text % count
+        text = ngettext("%(count)d person can use it.", "%(count)d people can use it.", count)
+    return text % {"count": count}
 
 
 def cannot_use(audience: Audience) -> str:
@@ -127,13 +141,17 @@ def cannot_use(audience: Audience) -> str:
         return gettext("nobody can use it any more.")
     if audience.further:
         text = ngettext(
-            "at most %d person can no longer use it.",
-            "at most %d people can no longer use it.",
+            "at most %(count)d person can no longer use it.",
+            "at most %(count)d people can no longer use it.",
             count,
         )
     else:
-        text = ngettext("%d person can no longer use it.", "%d people can no longer use it.", count)
-    return text % count
+        text = ngettext(
+            "%(count)d person can no longer use it.",
+            "%(count)d people can no longer use it.",
+            count,
+        )
+    return text % {"count": count}
 
 
 def changed_fields(form: Any) -> dict[str, str]:
@@ -150,7 +168,8 @@ def changed_fields(form: Any) -> dict[str, str]:
 
 def changed(label: str, before: object, now: object) -> str:
     """Return a value before and now: "Enabled: on → off"."""
-    return f"{capfirst(label)}: {_written(before)} → {_written(now)}"
+    values = {"name": capfirst(label), "before": _written(before), "now": _written(now)}
+    return gettext("%(name)s: %(before)s → %(now)s") % values
 
 
 def _written(value: Any) -> str:

@@ -51,11 +51,11 @@ _MEANING: Final = {
     ),
     ToolStatus.DISABLED: _("Nobody sees it or can call it. To switch it on, tick “Enabled”."),
     ToolStatus.NEW: _(
-        "The code has brought it, and nobody has approved it yet. Nobody sees it before that. "
+        "It is new, and nobody has approved it yet. Nobody sees it before that. "
         "Read what it does, and approve it if that is right."
     ),
     ToolStatus.CHANGED: _(
-        "The code has another definition of it than the one that was approved. Nobody sees it "
+        "It has another definition now than the one that was approved. Nobody sees it "
         "before that is approved. Read what has changed, and approve it if that is right."
     ),
     ToolStatus.UNBUILT: _(
@@ -195,15 +195,15 @@ class Entry:
         """The meaning of its status, and what an administrator can do."""
         if self.is_served_unapproved:
             return gettext(
-                "The code has another definition of it than the one that was approved. It is "
+                "It has another definition now than the one that was approved. It is "
                 "served all the same, since DEBUG is on; without DEBUG it would be withheld."
             )
         meaning = str(_MEANING[self.status])
         if self.status is ToolStatus.UNBUILT:
             reason = registry.discovered.candidates.errors.get(self.setting.name, "")
-            return f"{meaning} {gettext('The reason: %(reason)s.') % {'reason': reason}}"
+            return meaning + " " + gettext("The reason: %(reason)s.") % {"reason": reason}
         if self.waits and not self.setting.enabled:
-            return f"{meaning} {gettext('It is switched off besides, and stays so.')}"
+            return meaning + " " + gettext("It is switched off besides, and stays so.")
         return meaning
 
     @property
@@ -252,10 +252,10 @@ class Entry:
             return gettext("%(rate)s for each caller, set here") % {"rate": self.setting.rate}
         rate = self._rate_in_code
         if rate is None:
-            return gettext("none: every call fails, since the code names a rate that is not set")
+            return gettext("none: every call fails, since the tool names a rate that is not set")
         if not rate:
             return gettext("no limit")
-        text = gettext("%(rate)s for each caller, as the code or the settings say")
+        text = gettext("%(rate)s for each caller, as the tool or the settings say")
         return text % {"rate": rate}
 
     @property
@@ -276,18 +276,18 @@ class Entry:
             return ""
         rate = self._rate_in_code
         if rate is None:
-            return gettext("Empty: the code's rate, which is none: every call fails.")
+            return gettext("Empty: the tool's own rate, which is none: every call fails.")
         if not rate:
             return gettext("Empty: no limit.")
-        return gettext("Empty: %(rate)s, as the code or the settings say.") % {"rate": rate}
+        return gettext("Empty: %(rate)s, as the tool or the settings say.") % {"rate": rate}
 
     @property
     def scopes_in_code(self) -> str:
         """A sentence on the scopes that the code asks for in any case."""
         scopes = self.tool.options.scopes if self.tool else ()
         if not scopes:
-            return gettext("The code asks for none.")
-        return gettext("The code asks for: %(scopes)s.") % {"scopes": " ".join(scopes)}
+            return gettext("The tool itself asks for none.")
+        return gettext("The tool itself asks for: %(scopes)s.") % {"scopes": " ".join(scopes)}
 
     @property
     def asks_first(self) -> bool:

@@ -19,6 +19,9 @@ FIELDS: Final = sorted(
     (field.attname for field in ToolCallRecord._meta.concrete_fields),
     key=lambda name: name == "arguments",
 )
+# The columns as the pages call them, where the table has a word of the protocol.
+_NAMES: Final[Mapping[str, str]] = {"credential": "signed_in_with", "revision": "protocol_version"}
+COLUMNS: Final = [_NAMES.get(name, name) for name in FIELDS]
 # Where spreadsheets may begin a formula: at the beginning of a cell, which is also what follows a
 # sign that some of them take to divide cells, whatever the file has.
 _FORMULA: Final = re.compile(
@@ -35,7 +38,7 @@ def as_csv(rows: Rows) -> Iterator[str]:
     """Yield rows of FIELDS as lines of CSV (RFC 4180), in which no text is a formula."""
     writer = csv.writer(_Line())
     # Excel reads UTF-8 only where a byte order mark says so.
-    yield f"\ufeff{writer.writerow(FIELDS)}"
+    yield f"\ufeff{writer.writerow(COLUMNS)}"
     for row in rows:
         yield writer.writerow(map(_cell, row))
 
@@ -44,7 +47,7 @@ def as_json(rows: Rows) -> Iterator[str]:
     """Yield rows of FIELDS as a JSON array of objects, the arguments as the JSON that they are."""
     before = "["
     for row in rows:
-        record = dict(zip(FIELDS, row, strict=True))
+        record = dict(zip(COLUMNS, row, strict=True))
         record["arguments"] = json.loads(str(record["arguments"] or "null"))
         record["invalid_arguments"] = str(record["invalid_arguments"]).splitlines()
         yield f"{before}\n{json.dumps(record, default=_text, ensure_ascii=False)}"

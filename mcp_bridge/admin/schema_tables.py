@@ -8,6 +8,10 @@ from itertools import islice
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
+from django.utils.functional import Promise
+from django.utils.translation import gettext, ngettext, pgettext_lazy
+from django.utils.translation import gettext_lazy as _
+
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.walk import REFERENCES, SchemaDocument, change_subschemas
@@ -18,22 +22,34 @@ MAX_DEPTH: Final = 16
 _DEPTH: Final = 3
 _NAMED: Final = 20
 _LONGEST: Final = 300
-_BRANCHES: Final = {"anyOf": " or ", "oneOf": " or ", "allOf": " and "}
+_BRANCHES: Final = {"anyOf": _("or"), "oneOf": _("or"), "allOf": _("and")}
 _HOLDING: Final = ("properties", "additionalProperties", "items", "prefixItems", *_BRANCHES)
 _NUMBERS: Final = {
-    "exclusiveMinimum": "more than",
-    "exclusiveMaximum": "less than",
-    "multipleOf": "a multiple of",
+    "exclusiveMinimum": _("more than %(number)s"),
+    "exclusiveMaximum": _("less than %(number)s"),
+    "multipleOf": _("a multiple of %(number)s"),
 }
 _NULL: Final = {"type": "null"}
-_FORMATS: Final = {
-    "date": "date such as 2026-01-31",
-    "date-time": "date and time such as 2026-01-31T12:00:00Z",
-    "time": "time such as 12:00:00Z",
-    "duration": "duration such as PT1H30M",
-    "email": "e-mail address",
-    "uri": "address such as https://example.com/",
-    "uuid": "UUID",
+# The words for schemas that take any value, and none.
+ANYTHING: Final = _("anything")
+NOTHING: Final = _("nothing")
+KINDS: Final[Mapping[str, Promise]] = {
+    "array": _("list"),
+    "boolean": pgettext_lazy("type of a parameter", "boolean"),
+    "integer": pgettext_lazy("type of a parameter", "integer"),
+    "null": pgettext_lazy("type of a parameter", "null"),
+    "number": pgettext_lazy("type of a parameter", "number"),
+    "object": pgettext_lazy("type of a parameter", "object"),
+    "string": pgettext_lazy("type of a parameter", "string"),
+}
+_FORMATS: Final[Mapping[str, Promise]] = {
+    "date": _("date such as 2026-01-31"),
+    "date-time": _("date and time such as 2026-01-31T12:00:00Z"),
+    "time": _("time such as 12:00:00Z"),
+    "duration": _("duration such as PT1H30M"),
+    "email": _("e-mail address"),
+    "uri": _("address such as https://example.com/"),
+    "uuid": pgettext_lazy("type of a parameter", "UUID"),
 }
 
 
@@ -54,7 +70,8 @@ def parameters(schema: JSONSchema) -> list[Row]:
     schema = with_null_as_type(schema)
     rows = list(islice(_Table(schema).members(schema, _Place()), MAX_ROWS + 1))
     if len(rows) > MAX_ROWS:
-        rows[MAX_ROWS] = Row("…", 0, f"more than {MAX_ROWS} rows: the JSON has all of them")
+        text = gettext("more than %(rows)d rows: the JSON has all of them")
+        rows[MAX_ROWS] = Row("…", 0, text % {"rows": MAX_ROWS})
     return rows
 
 
@@ -117,69 +134,107 @@ def describe_type(
             # It leads nowhere, or back.
             target = document.targets(schema).get(keyword)
             if target is document.root:
-                return "the same as the whole again"
+                return gettext("the same as the whole again")
             if id(target) in seen:
                 name = unquote(schema[keyword].rsplit("/", 1)[-1])
-                return f"{name} again, which may hold itself"
-            return f"as {schema[keyword]} says"
+                return gettext("%(name)s again, which may hold itself") % {"name": name}
+            return gettext("as %(reference)s says") % {"reference": schema[keyword]}
     if "enum" in schema:
         values = schema["enum"]
-        more = f" and {len(values) - _NAMED} more" if len(values) > _NAMED else ""
-        return f"one of: {', '.join(map(choice, values[:_NAMED]))}{more}"
+        named, rest = ", ".join(map(choice, values[:_NAMED])), len(values) - _NAMED
+        if rest <= 0:
+            return gettext("one of: %(values)s") % {"values": named}
+        text = ngettext(
+            "one of: %(values)s and %(count)d more", "one of: %(values)s and %(count)d more", rest
+        )
+        return text % {"values": named, "count": rest}
     if "const" in schema:
-        return f"always {choice(schema['const'])}"
+        return gettext("always %(value)s") % {"value": choice(schema["const"])}
     if depth > _DEPTH:
         return "…"
 
     def inner(each: object) -> str:
         return describe_type(each, document, seen, depth + 1)
 
-    words, joint = [_describe_kind(kind, schema, inner) for kind in kinds_of(schema)], " or "
+    words, joint = [_describe_kind(kind, schema, inner) for kind in kinds_of(schema)], gettext("or")
     for keyword, between in _BRANCHES.items():
         if not words and schema.get(keyword):
-            words, joint = [inner(each) for each in schema[keyword][:_NAMED]], between
+            words, joint = [inner(each) for each in schema[keyword][:_NAMED]], str(between)
     if words:
         comma = "," if any("," in each for each in words) else ""
-        return cut(f"{comma}{joint}".join(dict.fromkeys(words)), _LONGEST)
+        return cut(f"{comma} {joint} ".join(dict.fromkeys(words)), _LONGEST)
     if "properties" in schema:
-        return "object"
-    return "nothing" if schema.get("not") == {} else "anything"
+        return str(KINDS["object"])
+    return str(NOTHING if schema.get("not") == {} else ANYTHING)
 
 
 def _describe_kind(kind: str, schema: JSONSchema, inner: Callable[[object], str]) -> str:
     """Return the values of one JSON type; ``inner`` describes the schemas of items."""
-    words = [kind]
     if kind == "array":
-        if schema.get("prefixItems"):
-            each = f", in this order: {'; '.join(map(inner, schema['prefixItems'][:_NAMED]))}"
-        else:
-            each = f" {inner(schema.get('items', True))}"
-            each = f" ({each[1:]})" if ", " in each or " or " in each else each
-        words = [f"list of{each}", *_range(schema, "minItems", "maxItems")]
-        words += ["all different"] if schema.get("uniqueItems") else []
-    elif kind in ("integer", "number"):
-        words += _range(schema, "minimum", "maximum")
-        for keyword, text in _NUMBERS.items():
-            words += [f"{text} {schema[keyword]}"] if keyword in schema else []
+        return ", ".join(_describe_list(schema, inner))
+    words = [str(KINDS.get(kind, kind))]
+    if kind in ("integer", "number"):
+        words += _numbers(schema)
+        words += [
+            str(text) % {"number": schema[keyword]}
+            for keyword, text in _NUMBERS.items()
+            if keyword in schema
+        ]
     elif kind == "string":
         given = schema.get("format")
-        words = [_FORMATS.get(given, f"string, {given}")] if given else words
-        words += [f"in {schema['contentEncoding']}"] if "contentEncoding" in schema else []
-        for length in _range(schema, "minLength", "maxLength"):
-            words.append(f"{length} character{'' if length.endswith(' 1') else 's'}")
-        words += [f"matching {cut(schema['pattern'], 80)}"] if "pattern" in schema else []
+        if given:
+            other = gettext("string, %(format)s") % {"format": given}
+            words = [str(_FORMATS.get(given, other))]
+        if "contentEncoding" in schema:
+            words.append(gettext("in %(encoding)s") % {"encoding": schema["contentEncoding"]})
+        words += _lengths(schema)
+        if "pattern" in schema:
+            words.append(gettext("matching %(pattern)s") % {"pattern": cut(schema["pattern"], 80)})
     return ", ".join(words)
 
 
-def _range(schema: JSONSchema, lowest: str, highest: str) -> list[str]:
-    low, high = schema.get(lowest), schema.get(highest)
-    if lowest != "minimum":
-        low = low or None
+def _describe_list(schema: JSONSchema, inner: Callable[[object], str]) -> list[str]:
+    if schema.get("prefixItems"):
+        items = "; ".join(map(inner, schema["prefixItems"][:_NAMED]))
+        words = [gettext("list of, in this order: %(items)s") % {"items": items}]
+    else:
+        items = inner(schema.get("items", True))
+        either = gettext("or")
+        items = f"({items})" if ", " in items or f" {either} " in items else items
+        words = [gettext("list of %(items)s") % {"items": items}]
+    low, high = (schema.get(name) or None for name in ("minItems", "maxItems"))
+    words += _numbers({"minimum": low, "maximum": high})
+    return words + ([gettext("all different")] if schema.get("uniqueItems") else [])
+
+
+def _numbers(schema: JSONSchema) -> list[str]:
+    """Return the bounds of a number, or of the number of items."""
+    low, high = schema.get("minimum"), schema.get("maximum")
     if low == high:
-        return [] if low is None else [f"exactly {low}"]
-    if low is None or high is None:
-        return [f"at most {high}" if low is None else f"at least {low}"]
-    return [f"{low} to {high}"]
+        return [] if low is None else [gettext("exactly %(number)s") % {"number": low}]
+    if low is None:
+        return [gettext("at most %(number)s") % {"number": high}]
+    if high is None:
+        return [gettext("at least %(number)s") % {"number": low}]
+    return [gettext("%(low)s to %(high)s") % {"low": low, "high": high}]
+
+
+def _lengths(schema: JSONSchema) -> list[str]:
+    """Return the bounds of the length of a text."""
+    low, high = (schema.get(name) or None for name in ("minLength", "maxLength"))
+    if low == high:
+        if low is None:
+            return []
+        text = ngettext("exactly %(count)d character", "exactly %(count)d characters", low)
+        return [text % {"count": low}]
+    if low is None and high is not None:
+        text = ngettext("at most %(count)d character", "at most %(count)d characters", high)
+        return [text % {"count": high}]
+    if low is not None and high is None:
+        text = ngettext("at least %(count)d character", "at least %(count)d characters", low)
+        return [text % {"count": low}]
+    text = ngettext("%(low)d to %(high)d character", "%(low)d to %(high)d characters", high or 0)
+    return [text % {"low": low, "high": high}]
 
 
 class _Place(NamedTuple):
@@ -224,20 +279,22 @@ class _Table:
                 if keyword == "allOf" or len(holding) == 1:
                     yield from self.members(each, place)
                 else:
-                    kind = f"kind {number} of {len(holding)}"
+                    values = {"number": number, "all": len(holding)}
+                    kind = gettext("kind %(number)d of %(all)d") % values
                     inner = place._replace(path=place.path or kind)
-                    yield from self.member(each, inner, kind=f"{kind}: ")
+                    yield from self.member(each, inner, kind=kind)
 
     def member(
         self, schema: object, place: _Place, *, required: bool = False, kind: str = ""
     ) -> Iterator[Row]:
         """Yield the row of a schema, and the rows of its members."""
-        known, _ = self.document.merged(schema, place.seen)
-        text = "Under any other name." if place.path.endswith("*") else ""
+        known, _seen = self.document.merged(schema, place.seen)
+        text = gettext("Under any other name.") if place.path.endswith("*") else ""
+        words = describe_type(schema, self.document, place.seen)
         yield Row(
             place.path,
             place.level,
-            kind + describe_type(schema, self.document, place.seen),
+            gettext("%(kind)s: %(type)s") % {"kind": kind, "type": words} if kind else words,
             required,
             as_json(known["default"]) if "default" in known else "",
             str(known.get("description", text)),
@@ -247,5 +304,5 @@ class _Table:
         )
 
     def holds(self, schema: object, seen: frozenset[int]) -> bool:
-        branch, _ = self.document.merged(schema, seen)
+        branch, _seen = self.document.merged(schema, seen)
         return branch.keys().isdisjoint(REFERENCES) and any(map(branch.get, _HOLDING))

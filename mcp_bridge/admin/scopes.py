@@ -154,9 +154,11 @@ def set_scopes(
         row.save(update_fields=["scopes"])
         model_admin.log_change(request, row, logged)
     count = len(form.changes)
-    text = ngettext("The scopes of %d tool changed.", "The scopes of %d tools changed.", count)
+    text = ngettext(
+        "The scopes of %(count)d tool changed.", "The scopes of %(count)d tools changed.", count
+    )
     level = messages.SUCCESS if count else messages.WARNING
-    model_admin.message_user(request, text % count, level)
+    model_admin.message_user(request, text % {"count": count}, level)
     return None
 
 
@@ -180,4 +182,7 @@ def listed(tools: list[Entry]) -> str:
     """Return the names of tools in one line, NAMED at most."""
     names = ", ".join(entry.setting.name for entry in tools[:NAMED])
     rest = len(tools) - NAMED
-    return names + (ngettext(" and %d more", " and %d more", rest) % rest if rest > 0 else "")
+    if rest <= 0:
+        return names
+    text = ngettext("%(names)s and %(count)d more", "%(names)s and %(count)d more", rest)
+    return text % {"names": names, "count": rest}

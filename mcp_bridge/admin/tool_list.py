@@ -198,10 +198,12 @@ class ToolListPages(BridgeAdmin):
     def calls_in_a_week(self, row: Any) -> SafeString | str:
         calls: int = row.week_calls
         failures: int = row.week_failures
-        words = ngettext("%d call in 7 days", "%d calls in 7 days", calls) % calls
+        words = ngettext("%(count)d call in 7 days", "%(count)d calls in 7 days", calls)
+        words %= {"count": calls}
         if not failures:
             return words
-        failed = ngettext("%d failed", "%d failed", failures) % failures
+        failed = ngettext("%(count)d failed", "%(count)d failed", failures)
+        failed %= {"count": failures}
         return format_html('{}, <span class="mcp-warning">{}</span>', words, failed)
 
     @admin.display(
@@ -234,13 +236,18 @@ class ToolListPages(BridgeAdmin):
         for row in switched:
             self._set_enabled(request, row, on=on)
         number, rest = len(switched), len(chosen) - len(switched)
-        text = (
-            ngettext("%d tool is switched on.", "%d tools are switched on.", number)
-            if on
-            else ngettext("%d tool is switched off.", "%d tools are switched off.", number)
-        ) % number
+        if on:
+            text = ngettext(
+                "%(count)d tool is switched on.", "%(count)d tools are switched on.", number
+            )
+        else:
+            text = ngettext(
+                "%(count)d tool is switched off.", "%(count)d tools are switched off.", number
+            )
+        text %= {"count": number}
         if rest:
-            text += " " + ngettext("%d was so before.", "%d were so before.", rest) % rest
+            more = ngettext("%(count)d was so before.", "%(count)d were so before.", rest)
+            text += f" {more % {'count': rest}}"
         self.message_user(request, text, messages.SUCCESS if number else messages.WARNING)
         self.tell(request, before)
 

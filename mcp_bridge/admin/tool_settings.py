@@ -49,7 +49,7 @@ class ToolSettingForm(forms.ModelForm):
             confirm.disabled, confirm.initial = True, True
             self.initial["confirm"] = True
             confirm.help_text = gettext(
-                "The code marks it so: each call waits until a person has agreed to it."
+                "The tool is made so: each call waits until a person has agreed to it."
             )
 
     def clean(self) -> None:

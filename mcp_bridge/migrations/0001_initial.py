@@ -153,7 +153,7 @@ class Migration(migrations.Migration):
                     "confirm",
                     models.BooleanField(
                         default=False,
-                        help_text="On: each call waits until a person has agreed to it. A tool that the code marks so asks in any case.",
+                        help_text="On: each call waits until a person has agreed to it. A tool that is made so asks in any case.",
                         verbose_name="ask first",
                     ),
                 ),
@@ -161,7 +161,7 @@ class Migration(migrations.Migration):
                     "title",
                     models.CharField(
                         blank=True,
-                        help_text="Instead of the one in the code.",
+                        help_text="Instead of the tool's own.",
                         max_length=200,
                         verbose_name="title",
                     ),
@@ -170,7 +170,7 @@ class Migration(migrations.Migration):
                     "description",
                     models.TextField(
                         blank=True,
-                        help_text="What models read instead of the description in the code.",
+                        help_text="What models read instead of the tool's own description.",
                         verbose_name="description",
                     ),
                 ),

@@ -55,7 +55,7 @@ class Migration(migrations.Migration):
             name="scopes",
             field=models.CharField(
                 blank=True,
-                help_text="Names with spaces between them, such as articles:write. A client that was connected by OAuth needs them as well as those in the code.",
+                help_text="Names with spaces between them, such as articles:write. A client that was connected by OAuth needs them as well as the tool's own.",
                 max_length=500,
                 validators=[
                     django.core.validators.RegexValidator(

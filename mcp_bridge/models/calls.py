@@ -76,7 +76,7 @@ class ToolCallRecord(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.tool or '—'}, {self.outcome}"
+        return f"{self.tool or '—'}, {self.get_outcome_display()}"
 
 
 # A used state is remembered for this many times the age at which it expires anyway.

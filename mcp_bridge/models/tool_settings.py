@@ -140,7 +140,7 @@ class ToolSetting(models.Model):
         validators=[validate_scopes],
         help_text=_(
             "Names with spaces between them, such as articles:write. A client that was connected "
-            "by OAuth needs them as well as those in the code."
+            "by OAuth needs them as well as the tool's own."
         ),
     )
     rate = models.CharField(
@@ -154,17 +154,17 @@ class ToolSetting(models.Model):
         _("ask first"),
         default=False,
         help_text=_(
-            "On: each call waits until a person has agreed to it. A tool that the code marks so "
-            "asks in any case."
+            "On: each call waits until a person has agreed to it. A tool that is made so asks "
+            "in any case."
         ),
     )
     title = models.CharField(
-        _("title"), max_length=200, blank=True, help_text=_("Instead of the one in the code.")
+        _("title"), max_length=200, blank=True, help_text=_("Instead of the tool's own.")
     )
     description = models.TextField(
         _("description"),
         blank=True,
-        help_text=_("What models read instead of the description in the code."),
+        help_text=_("What models read instead of the tool's own description."),
     )
     note = models.TextField(
         _("note"), blank=True, help_text=_("For colleagues: why it is set so. Models never see it.")

@@ -14,8 +14,8 @@ from django.contrib import admin, messages
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import method_decorator
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from oauth2_provider.forms import ApplicationForm
 from oauth2_provider.models import AbstractApplication
@@ -97,10 +97,10 @@ class ClientAdmin(PagesAdmin):
         clients = list(queryset)
         for client in clients:
             revoke(client)
-            self.log_change(request, client, "Revoked all tokens.")
+            self.log_change(request, client, gettext("Revoked all tokens."))
         text = ngettext(
-            "All tokens of %d client are revoked.",
-            "All tokens of %d clients are revoked.",
+            "All tokens of %(count)d client are revoked.",
+            "All tokens of %(count)d clients are revoked.",
             len(clients),
         )
-        self.message_user(request, text % len(clients), messages.SUCCESS)
+        self.message_user(request, text % {"count": len(clients)}, messages.SUCCESS)

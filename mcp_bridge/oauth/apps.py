@@ -3,12 +3,13 @@ from __future__ import annotations
 from django.apps import AppConfig, apps
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext_lazy as _
 
 
 class OAuthConfig(AppConfig):
     name = "mcp_bridge.oauth"
     label = "mcp_bridge_oauth"
-    verbose_name = "MCP: OAuth"
+    verbose_name = _("MCP: OAuth")
     default_auto_field = "django.db.models.BigAutoField"
 
     def import_models(self) -> None:

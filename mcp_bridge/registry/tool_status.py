@@ -37,7 +37,7 @@ class ToolStatus(models.TextChoices):
     NEW = "new", _("new, waits for approval")
     CHANGED = "changed", _("changed, waits for approval")
     UNBUILT = "unbuilt", _("cannot be made now")
-    GONE = "gone", _("no longer in the code")
+    GONE = "gone", _("no longer there")
 
 
 def needs_approval(tool: Tool) -> bool:

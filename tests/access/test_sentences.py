@@ -234,7 +234,7 @@ def test_what_cannot_be_approved_says_why(modern: CheckedClient, user: Any, sett
     off = "It cannot be approved: nobody can call the tool at present (off)."
     assert approve(held, user) == (off, constants.ERROR)
     held.tool = "gone"
-    gone = "It cannot be approved: nobody can call the tool at present (no longer in the code)."
+    gone = "It cannot be approved: nobody can call the tool at present (no longer there)."
     assert approve(held, user) == (gone, constants.ERROR)
 
 

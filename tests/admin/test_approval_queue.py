@@ -138,7 +138,7 @@ def test_calls_that_can_no_longer_be_approved_are_set_aside_with_the_reason(
     assert '<a href="?status=aside">3 calls can no longer be approved.</a>' in page
     assert "0 pending calls" in page
     listed = text_at(administrator, address("changelist") + "?status=aside")
-    for reason in ("at present (off)", "at present (no longer in the code)", "another definition"):
+    for reason in ("at present (off)", "at present (no longer there)", "another definition"):
         assert reason in listed
     keys = [str(each.pk) for each in PendingCall.objects.all()]
     page = text_at(administrator, address("decide") + "?call=" + "&call=".join(keys))

@@ -125,7 +125,7 @@ def test_a_call_that_waits_is_not_called_refused(
         {"since": "2026-01-01T00:00+14:00"},
         {"since": "2026-02-01", "until": "2026-01-01"},
         {"outcome": "' OR 1=1"},
-        {"revision": "1999"},
+        {"version": "1999"},
         {"era": "modern"},
         {"started_at__year": "99999999"},
         {"tool__regex": "("},

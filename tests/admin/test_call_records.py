@@ -94,7 +94,7 @@ def administrator(settings: Any) -> Administrator:
         ({"since": "1999-01-01", "until": "1999-12-31"}, 0),
         ({"since": "1999-01-01", "until": ""}, 4),
         ({"since": "", "until": "1999-12-31T10:00"}, 0),
-        ({"revision": "2025-06-18"}, 1),
+        ({"version": "2025-06-18"}, 1),
         ({"tool": "alpha"}, 4),
         ({"tool": "beta"}, 0),
         ({"q": "HYPERLINK"}, 2),
@@ -142,7 +142,7 @@ def test_no_divider_of_cells_makes_a_formula(administrator: Administrator) -> No
     rows = read(administrator.browser.get(at("csv")))
     found = list(csv.DictReader(io.StringIO(rows)))
     assert sorted(each["user_name"].replace("'", "") for each in found) == sorted(texts)
-    assert {each["credential"] for each in found} == {"a;b, c|d\te-f"}
+    assert {each["signed_in_with"] for each in found} == {"a;b, c|d\te-f"}
     assert {each["client_name"] for each in found} == {"'\ta"}
     for lines in (rows, *(each["user_name"] for each in found)):
         for cell in re.split(r"[;,|\t\r\n]", lines):

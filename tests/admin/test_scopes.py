@@ -71,7 +71,7 @@ def in_one_line(text: str) -> str:
 
 def test_a_tools_page_adds_scopes_to_those_of_the_code(administrator: Administrator) -> None:
     before = in_one_line(administrator.get("change", row("alpha").pk))
-    assert "The code asks for: read." in before
+    assert "The tool itself asks for: read." in before
     assert "Scopes that a client connected by OAuth needs read Rate" in before
     generation = Generation.current()
     text = in_one_line(administrator.save("alpha", enabled="on", scopes="write"))

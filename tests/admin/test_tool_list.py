@@ -88,7 +88,7 @@ def test_opening_the_list_writes_the_rows(administrator: Administrator) -> None:
     assert MARKER not in page
     assert 'aria-label="alpha is enabled"' in page
     assert "No tool waits for approval." in page
-    assert "3 tools are in the code; 0 off, 0 no longer in the code." in page
+    assert "The site has 3 tools. Off: 0. No longer there: 0." in page
 
 
 def test_each_status_is_said_and_filtered(settings: Any) -> None:
@@ -112,7 +112,7 @@ def test_each_status_is_said_and_filtered(settings: Any) -> None:
         "beta": "changed, waits for approval",
         "gamma": "off",
     }
-    assert cells(page, "was_here")["status"] == "no longer in the code"
+    assert cells(page, "was_here")["status"] == "no longer there"
     assert cells(page, "was_here")["who_can_use_it"] == "nobody"
     off = "nobody now; when it is on: every user (1 person)"
     assert cells(page, "gamma")["who_can_use_it"] == off
@@ -302,7 +302,7 @@ def test_what_is_switched_on_and_has_no_users_is_said(administrator: Administrat
     assert sentence in cells(administrator.get("changelist"), "alpha")["who_can_use_it"]
     ToolSetting.objects.create(name="was_here", enabled=False)
     told = switch(administrator, "was_here", on=True)
-    assert told["message"] == "“was_here” is on: nobody can use it yet (no longer in the code)."
+    assert told["message"] == "“was_here” is on: nobody can use it yet (no longer there)."
 
 
 def test_switching_takes_a_post_the_permission_and_a_csrf_token(site: Any) -> None:

@@ -111,7 +111,7 @@ def test_other_words_are_what_models_read(administrator: Administrator) -> None:
     assert (definition["title"], definition["description"]) == ("Clean", f"{MARKER} Cleans.")
     text = page(administrator)
     assert f"<pre>{ESCAPED} Cleans.</pre>" in text
-    assert "The description in the code" in text
+    assert "The tool's own description" in text
     assert MARKER not in text
 
 
@@ -209,7 +209,7 @@ def test_under_debug_a_changed_tool_is_served_and_that_is_said(
 def test_a_tool_that_is_gone_has_a_page(administrator: Administrator) -> None:
     gone = ToolSetting.objects.create(name="was_here", description=MARKER)
     text = administrator.get("change", gone.pk)
-    assert "no longer in the code" in text
+    assert "no longer there" in text
     assert "Try it" not in text
     assert "Who can use it" not in text
     administrator.get("try", gone.pk)
@@ -366,7 +366,7 @@ def test_what_the_code_asks_first_is_ticked_and_locked(
 
     assert "checked" in tick()
     assert "disabled" in tick()
-    assert "The code marks it so" in page(administrator)
+    assert "The tool is made so" in page(administrator)
     for given in ({}, {"confirm": "on"}):
         administrator.save("wipe", enabled="on", note=f"Saved with {given}.", **given)
         assert not row("wipe").confirm
@@ -388,13 +388,13 @@ def test_the_rate_that_holds_is_said(administrator: Administrator, settings: Any
 
     assert rate() == "no limit"
     settings.MCP_BRIDGE = {"THROTTLE_RATES": {"wipe": "9/hour"}}
-    assert rate() == "9/hour for each caller, as the code or the settings say"
+    assert rate() == "9/hour for each caller, as the tool or the settings say"
     administrator.save("wipe", enabled="on", rate="5/min")
     assert rate() == "5/min for each caller, set here"
     serve_tools(settings, wipe, **CONFIRMED, throttle="nothing")
     ToolSetting.objects.update(rate="")
     settings.MCP_BRIDGE = {}
-    assert rate() == "none: every call fails, since the code names a rate that is not set"
+    assert rate() == "none: every call fails, since the tool names a rate that is not set"
 
 
 def test_a_decision_that_leaves_nobody_has_a_warning(administrator: Administrator) -> None:

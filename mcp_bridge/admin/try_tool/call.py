@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
+from django.utils.translation import gettext, ngettext
 
 import mcp_bridge
 from mcp_bridge.access.confirmation import approve_own
@@ -91,12 +92,14 @@ def call(
         result = call_named(server, tool_name, sent, context)
         return Outcome(result=json.loads(result.to_json(LATEST)))
     except UnknownToolError as error:
-        return Outcome(
-            refusal=f"{error}. You may not use it, or it is switched off or waits for approval: "
-            "all of these are answered as if there were no such tool."
+        text = gettext(
+            "%(error)s. You may not use it, or it is switched off or waits for approval: all of "
+            "these are answered as if there were no such tool."
         )
+        return Outcome(refusal=text % {"error": error})
     except ProtocolError as error:
-        return Outcome(refusal=f"The call was refused before the tool ran. {error}")
+        text = gettext("The call was refused before the tool ran. %(error)s")
+        return Outcome(refusal=text % {"error": error})
 
 
 def shown(result: bytes | JSONObject) -> Shown:
@@ -139,21 +142,27 @@ def _block(block: JSONObject) -> Block:
             return Block(kind, title=uri, text=_readable(resource["text"]), note=mime_type)
         # Three bytes are four characters of base64.
         size = filesizeformat(len(str(resource.get("blob", ""))) * 3 // 4)
-        return Block(kind, title=uri, note=f"{mime_type or 'bytes'}, about {size}: not shown")
-    return Block(kind, text=_pretty(block), note="Shown as it is.")
+        text = gettext("%(type)s, about %(size)s: not shown")
+        note = text % {"type": mime_type or gettext("bytes"), "size": size}
+        return Block(kind, title=uri, note=note)
+    return Block(kind, text=_pretty(block), note=gettext("Shown as it is."))
 
 
 def _media(kind: str, mime_type: str, data: str) -> Block:
     try:
         size = len(base64.b64decode(data, validate=True))
     except ValueError:
-        return Block(kind, note=f"{mime_type}: not shown, since its data is not base64.")
-    about = f"{mime_type}, {filesizeformat(size)}"
+        text = gettext("%(type)s: not shown, since its data is not base64.")
+        return Block(kind, note=text % {"type": mime_type})
+    about = {"type": mime_type, "size": filesizeformat(size)}
     if mime_type not in _SHOWN[kind]:
-        return Block(kind, note=f"{about}: not shown, since a page cannot show it safely.")
+        text = gettext("%(type)s, %(size)s: not shown, since a page cannot show it safely.")
+        return Block(kind, note=text % about)
     if size > MAX_MEDIA:
-        return Block(kind, note=f"{about}: too large to be shown.")
-    return Block(kind, note=about, source=f"data:{mime_type};base64,{data}")
+        text = gettext("%(type)s, %(size)s: too large to be shown.")
+        return Block(kind, note=text % about)
+    note = gettext("%(type)s, %(size)s") % about
+    return Block(kind, note=note, source=f"data:{mime_type};base64,{data}")
 
 
 def _parsed(text: str) -> Any:
@@ -177,4 +186,7 @@ def _pretty(value: object) -> str:
 
 def _limited(text: str) -> str:
     rest = len(text) - MAX_TEXT
-    return text if rest <= 0 else f"{text[:MAX_TEXT]}\n… and {rest} more characters"
+    if rest <= 0:
+        return text
+    more = ngettext("… and %(count)d more character", "… and %(count)d more characters", rest)
+    return f"{text[:MAX_TEXT]}\n{more % {'count': rest}}"

@@ -12,9 +12,14 @@ from urllib.parse import quote
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.text import capfirst
 from django.utils.timezone import get_current_timezone_name, is_naive, make_aware
+from django.utils.translation import gettext
 
 from mcp_bridge.admin.schema_tables import (
+    ANYTHING,
+    KINDS,
+    NOTHING,
     as_json,
     choice,
     describe_type,
@@ -32,10 +37,11 @@ MAX_FIELDS: Final = 200
 MAX_LEVEL: Final = 4
 # The value of a field that was left empty: nothing is sent.
 ABSENT: Final = object()
+_EXAMPLE: Final = '{"name": "value"}'
 # Text that may be longer than this has an input of several lines.
 _LINE: Final = 200
 # Types that need no words beside their inputs.
-_SHOWN: Final = ("string", "boolean", "object", "anything")
+_SHOWN: Final = (*(KINDS[name] for name in ("string", "boolean", "object")), ANYTHING)
 _BRANCHES: Final = {*REFERENCES, "anyOf", "oneOf", "allOf"}
 _INPUTS: Final = {
     "email": forms.EmailInput,
@@ -160,11 +166,12 @@ class ArgumentsForm(forms.Form):
         others = schema.get("additionalProperties", not shown)
         if others is not False or schema.get("patternProperties"):
             words = describe_type(others, self._document)
-            kind = "" if words in ("anything", "nothing") else f" Each value: {words}."
-            text = f'Write a JSON object, such as {{"name": "value"}}.{kind}'
+            text = gettext("Write a JSON object, such as %(example)s.") % {"example": _EXAMPLE}
+            if words not in map(str, (ANYTHING, NOTHING)):
+                text += " " + gettext("Each value: %(type)s.") % {"type": words}
             key = ".".join([*map(_encoded, place), "*"])
             self.fields[key] = _json({}, _read_object, text)
-            title = "Other members" if shown else "All members"
+            title = gettext("Other members") if shown else gettext("All members")
             yield Node(key=key, title=title, field=self[key])
 
     def _node(
@@ -191,12 +198,13 @@ class ArgumentsForm(forms.Form):
             field = self.fields[key] = _field(known, kind, required, certain)
             when_empty, hint = field.when_empty, str(field.help_text)
         # The type and the default, as far as the input itself does not show them.
-        notes = [] if words in _SHOWN else [words]
-        notes += [f"default: {as_json(known['default'], 80)}"] if "default" in known else []
+        notes = [] if words in map(str, _SHOWN) else [words]
+        if "default" in known:
+            notes.append(gettext("default: %(value)s") % {"value": as_json(known["default"], 80)})
         note = "; ".join(notes)
-        notes = [f"{note[:1].upper()}{note[1:]}."] if note else []
+        notes = [f"{capfirst(note)}."] if note else []
         if required and not certain:
-            notes.append("Required where anything else of its object is sent.")
+            notes.append(gettext("Required where anything else of its object is sent."))
         notes += [hint] if hint else []
         help_text = "\n".join(filter(None, [str(known.get("description", "")), " ".join(notes)]))
         if field:
@@ -273,29 +281,35 @@ def _field(schema: JSONSchema, kind: str, required: bool, certain: bool) -> Argu
     return field
 
 
-def _read_json(text: str) -> object:
+def _read_json(given: str) -> object:
     """Return the JSON value in a text, read as strictly as on the wire, or ABSENT without one."""
-    if not text.strip():
+    if not given.strip():
         return ABSENT
     try:
-        return decode(text.encode())
+        return decode(given.encode())
     except (ProtocolError, UnicodeEncodeError) as error:
         reason = str(error)
-        refused = f"This JSON cannot be sent: {reason.partition(': ')[2] or reason}"
+        reason = reason.partition(": ")[2] or reason
+        refused = gettext("This JSON cannot be sent: %(reason)s") % {"reason": reason}
     try:
-        json.loads(text)
+        json.loads(given)
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        refused = f"This is not JSON: {error.msg.lower()} at {place}. Text stands in double quotes."
+        text = gettext(
+            "This is not JSON: %(reason)s at line %(line)d, column %(column)d. Text stands in "
+            "double quotes."
+        )
+        values = {"reason": error.msg.lower(), "line": error.lineno, "column": error.colno}
+        refused = text % values
     except (ValueError, RecursionError):
         pass
     raise ValidationError(refused)
 
 
-def _read_object(text: str) -> object:
-    value = _read_json(text)
+def _read_object(given: str) -> object:
+    value = _read_json(given)
     if value is not ABSENT and not isinstance(value, dict):
-        raise ValidationError('This is not a JSON object. Write one such as {"name": "value"}.')
+        text = gettext("This is not a JSON object. Write one such as %(example)s.")
+        raise ValidationError(text % {"example": _EXAMPLE})
     return value
 
 
@@ -304,7 +318,7 @@ def _read_number(text: str) -> object:
         value: object = decode(text.strip().encode())
         if isinstance(value, int | float) and not isinstance(value, bool):
             return value
-    raise ValidationError("This is not a number. Write one such as 3 or 2.5.")
+    raise ValidationError(gettext("This is not a number. Write one such as 3 or 2.5."))
 
 
 def _read_text(text: str) -> str:
@@ -326,12 +340,15 @@ def _choices(schema: JSONSchema, *, empty: bool) -> ArgumentField:
     written = {json.dumps(value): value for value in values}
     choices = [(text, choice(value)) for text, value in written.items()]
     if empty:
-        default = f"; default: {choice(schema['default'])}" if "default" in schema else ""
-        choices = [("", f"(not sent{default})"), *choices]
+        label = gettext("(not sent)")
+        if "default" in schema:
+            default = choice(schema["default"])
+            label = gettext("(not sent; default: %(value)s)") % {"value": default}
+        choices = [("", label), *choices]
 
     def read(text: str) -> object:
         if text not in written:
-            raise ValidationError("Choose one of the values.")
+            raise ValidationError(gettext("Choose one of the values."))
         return written[text]
 
     return ArgumentField(read, forms.Select(choices=choices))
@@ -344,9 +361,8 @@ def _text(schema: JSONSchema) -> ArgumentField:
         return ArgumentField(str, forms.TextInput({"type": "date"}))
     if given == "date-time":
         widget = forms.TextInput({"type": "datetime-local", "step": "1"})
-        return ArgumentField(
-            _read_moment, widget, f"In the time zone {get_current_timezone_name()}."
-        )
+        hint = gettext("In the time zone %(zone)s.") % {"zone": get_current_timezone_name()}
+        return ArgumentField(_read_moment, widget, hint)
     if given in _SHORT_FORMATS or schema.get("maxLength", _LINE + 1) <= _LINE:
         line = _INPUTS.get(given, forms.TextInput)({"class": "vTextField"})
         return ArgumentField(_read_text, line, schema=schema)
@@ -387,10 +403,12 @@ def _list(schema: JSONSchema) -> ArgumentField:
             try:
                 values += [read_item(line)] if line.strip() else []
             except ValidationError as error:
-                raise ValidationError(f"Line {number}: {error.message}") from None
+                refused = gettext("Line %(number)d: %(error)s")
+                refused %= {"number": number, "error": error.message}
+                raise ValidationError(refused) from None
         return values or ABSENT
 
-    field = ArgumentField(read, _area(3), "One value a line.", schema)
+    field = ArgumentField(read, _area(3), gettext("One value a line."), schema)
     field.when_empty = []
     return field
 
@@ -398,9 +416,13 @@ def _list(schema: JSONSchema) -> ArgumentField:
 def _json(
     schema: JSONSchema,
     read: Read = _read_json,
-    hint: str = 'Write JSON, such as {"name": "value"}, ["a", "b"], "text" or 12.',
+    hint: str = "",
 ) -> ArgumentField:
     area = _area(3, "vLargeTextField mcp-json", spellcheck="false")
+    hint = hint or gettext("Write JSON, such as %(examples)s or %(number)s.") % {
+        "examples": f'{_EXAMPLE}, ["a", "b"], "text"',
+        "number": "12",
+    }
     return ArgumentField(read, area, hint, schema)
 
 
