@@ -15,7 +15,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.entries import HINTS
-from mcp_bridge.admin.schema_tables import Row, parameters, spelled, with_null_as_type
+from mcp_bridge.admin.schema_tables import KINDS, Row, parameters, spelled, with_null_as_type
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.registry.definitions import change_schemas
 from mcp_bridge.registry.fingerprints import differences
@@ -193,6 +193,8 @@ def _described(value: object, path: Sequence[str], top: object) -> tuple[str, st
     if isinstance(value, bool):
         return gettext("yes") if value else gettext("no"), None
     if isinstance(value, str):
+        if path[0] in ("inputSchema", "outputSchema") and path[-1] == "type":
+            return str(KINDS.get(value, value)), None
         return value or gettext("(empty)"), None
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return "\n".join(value) or gettext("(none)"), None

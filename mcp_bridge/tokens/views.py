@@ -13,7 +13,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.decorators import method_decorator
-from django.utils.translation import gettext, ngettext_lazy
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.clickjacking import xframe_options_deny
@@ -30,6 +30,12 @@ DAYS: Final = (7, 30, PROPOSED, 365)
 MOST: Final = 50
 
 
+def _days() -> list[tuple[int, str]]:
+    # When a form is made, in the language of its request.
+    texts = ((each, ngettext("%(count)d day", "%(count)d days", each)) for each in DAYS)
+    return [(each, text % {"count": each}) for each, text in texts]
+
+
 class TokenForm(forms.Form):
     """What a user says of a new token."""
 
@@ -42,10 +48,7 @@ class TokenForm(forms.Form):
         label=_("Expires in"),
         coerce=int,
         initial=PROPOSED,
-        choices=[
-            (each, ngettext_lazy("%(count)d day", "%(count)d days", each) % {"count": each})
-            for each in DAYS
-        ],
+        choices=_days,
     )
 
 

@@ -388,7 +388,7 @@ def test_the_rate_that_holds_is_said(administrator: Administrator, settings: Any
 
     assert rate() == "no limit"
     settings.MCP_BRIDGE = {"THROTTLE_RATES": {"wipe": "9/hour"}}
-    assert rate() == "9/hour for each caller, as the code or the settings say"
+    assert rate() == "9/hour for each caller, as the tool or the settings say"
     administrator.save("wipe", enabled="on", rate="5/min")
     assert rate() == "5/min for each caller, set here"
     serve_tools(settings, wipe, **CONFIRMED, throttle="nothing")

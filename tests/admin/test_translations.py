@@ -24,9 +24,10 @@ from pydantic import Field
 
 import mcp_bridge
 from mcp_bridge import ToolError, mcp_tool
+from mcp_bridge.access.decisions import refuse
 from mcp_bridge.audit.rows import flush
 from mcp_bridge.models import PendingCall, Scope, ToolCallRecord, ToolSetting
-from mcp_bridge.testing import MCPClient
+from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.serving import route
 from mcp_bridge.tokens.models import Token
 from tests.support.administrator import Administrator
@@ -221,8 +222,16 @@ DATA = (
     *("MCP", "OAuth", "CSV", "JSON", "p50", "p95", "ms", "UTC", "en", "20/min", "curl"),
     *("Claude Code", "Claude Desktop", "Cursor", "VS Code", "Codex CLI", "Gemini CLI"),
     *("MCP Inspector", "Can delete user", "Claude", "claude.ai", "Tests"),
+    *("auth.delete_user", "Other.", "Newsroom", "mcp_bridge.testing", "a", "b", "c"),
+    # What models read of errors.
+    *("Input should be an object", "Input should be a valid string", "loud", "low", "null"),
+    # What Django and the toolkit of OAuth do not translate themselves.
+    *("Search", "True", "Applications", "Django Toolkit"),
     *("word", "times", "kind", "tags", "day", "at", "more", "sizes", "tests"),
 )
+
+
+SOURCE = f"tests/admin/{Path(__file__).name}"
 
 
 class Pages:
@@ -240,6 +249,8 @@ class Pages:
         self.group = Group.objects.create(name="Editors")
         self.group.user_set.add(self.ada)
         self.group.permissions.add(Permission.objects.get(codename="delete_user"))
+        # Those of the newsroom, which it has where the tables are made.
+        ToolSetting.objects.all().delete()
         ToolSetting.objects.create(name="gone_tool", fingerprint="another")
         self.administrator.get("changelist")
         self.caller = MCPClient(user=self.administrator.user)
@@ -262,7 +273,8 @@ class Pages:
         assert response.status_code == status, (address, response.status_code)
         text = str(response.content.decode())
         assert "⟦" in text
-        more = (self.token.hint, self.token.name, "administrator")
+        errors = ToolCallRecord.objects.values_list("error_text", flat=True)
+        more = (self.token.hint, f"{self.token.hint}…", SOURCE, *filter(None, errors))
         assert unmarked(text, (*DATA, *more)) == set(), address
         return text
 
@@ -392,3 +404,24 @@ def test_nor_have_the_pages_of_scopes(pages: Pages) -> None:
     scope = Scope.objects.create(name="articles:write", description="Laptop")
     for name in ("change", "history", "delete"):
         pages.check(of(f"mcp_bridge_scope_{name}", scope.pk))
+
+
+def test_what_models_and_clients_read_is_english_in_every_language(pages: Pages) -> None:
+    caller, other = pages.caller, MCPClient(user=pages.ada)
+    answers = [
+        caller.list_tools(),
+        caller.call_tool("look", {"word": "tests"}),
+        caller.call_tool("look", {"word": 1}),
+        caller.call_tool("shout", {"word": "tests"}),
+        other.call_tool("wipe", {"word": "d"}),
+    ]
+    ToolSetting.objects.filter(name="shout").update(enabled=False)
+    with pytest.raises(MCPError) as refused:
+        caller.call_tool("shout", {"word": "tests"})
+    answers.append(str(refused.value))
+    pending = PendingCall.objects.first()
+    assert pending is not None
+    refuse(pending, pages.bob, "No.")
+    answers.append(other.call_tool("wipe", {"word": "c"}))
+    answers.append(MCPClient(user=pages.ada).call_tool("wipe", {"word": pending.arguments[-4]}))
+    assert "⟦" not in json.dumps(answers, ensure_ascii=False)

@@ -105,12 +105,17 @@ def unmarked(html: str, data: tuple[str, ...] = ()) -> set[str]:
     ``data`` are names and texts that are nobody's to translate: whole words.
     """
     reader = _Reader()
-    reader.feed(html)
+    # The menu beside each page has what other apps are called.
+    reader.feed(re.sub(r'(?s)<nav class="sticky" id="nav-sidebar".*?</nav>', "", html))
     text = "".join(reader.parts)
     attributes = re.findall(r"\x00([^\x00]*)\x00", text)
     found = set()
     for each in (re.sub(r"\x00[^\x00]*\x00", " ", text), *attributes):
         for line in _outside(each).split("\n"):
+            if line.strip().startswith(('"', "{")):
+                # JSON.
+                continue
+            line = re.sub(r"\(mcp_[\w-]+…\)", " ", line)
             for word in sorted(data, key=len, reverse=True):
                 line = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", " ", line)
             if re.search(r"[^\W\d_]", line):
