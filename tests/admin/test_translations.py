@@ -24,9 +24,10 @@ from pydantic import Field
 
 import mcp_bridge
 from mcp_bridge import ToolError, mcp_tool
+from mcp_bridge.access.decisions import refuse
 from mcp_bridge.audit.rows import flush
 from mcp_bridge.models import PendingCall, Scope, ToolCallRecord, ToolSetting
-from mcp_bridge.testing import MCPClient
+from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.serving import route
 from mcp_bridge.tokens.models import Token
 from tests.support.administrator import Administrator
@@ -230,7 +231,7 @@ DATA = (
 )
 
 
-SOURCE = f"/admin/{Path(__file__).name}"
+SOURCE = f"tests/admin/{Path(__file__).name}"
 
 
 class Pages:
@@ -403,3 +404,24 @@ def test_nor_have_the_pages_of_scopes(pages: Pages) -> None:
     scope = Scope.objects.create(name="articles:write", description="Laptop")
     for name in ("change", "history", "delete"):
         pages.check(of(f"mcp_bridge_scope_{name}", scope.pk))
+
+
+def test_what_models_and_clients_read_is_english_in_every_language(pages: Pages) -> None:
+    caller, other = pages.caller, MCPClient(user=pages.ada)
+    answers = [
+        caller.list_tools(),
+        caller.call_tool("look", {"word": "tests"}),
+        caller.call_tool("look", {"word": 1}),
+        caller.call_tool("shout", {"word": "tests"}),
+        other.call_tool("wipe", {"word": "d"}),
+    ]
+    ToolSetting.objects.filter(name="shout").update(enabled=False)
+    with pytest.raises(MCPError) as refused:
+        caller.call_tool("shout", {"word": "tests"})
+    answers.append(str(refused.value))
+    pending = PendingCall.objects.first()
+    assert pending is not None
+    refuse(pending, pages.bob, "No.")
+    answers.append(other.call_tool("wipe", {"word": "c"}))
+    answers.append(MCPClient(user=pages.ada).call_tool("wipe", {"word": pending.arguments[-4]}))
+    assert "⟦" not in json.dumps(answers, ensure_ascii=False)

@@ -112,9 +112,10 @@ def unmarked(html: str, data: tuple[str, ...] = ()) -> set[str]:
     found = set()
     for each in (re.sub(r"\x00[^\x00]*\x00", " ", text), *attributes):
         for line in _outside(each).split("\n"):
-            if line.strip().startswith(('"', "{", "(mcp_")):
-                # JSON, and the beginning of a token.
+            if line.strip().startswith(('"', "{")):
+                # JSON.
                 continue
+            line = re.sub(r"\(mcp_[\w-]+…\)", " ", line)
             for word in sorted(data, key=len, reverse=True):
                 line = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", " ", line)
             if re.search(r"[^\W\d_]", line):
