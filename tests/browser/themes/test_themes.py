@@ -116,13 +116,13 @@ def test_tools_are_switched_and_calls_are_found_and_decided(
     page.get_by_text("“comments_add” is on").first.wait_for()
 
     page.goto(pages["tool"])
-    page.get_by_label("Rate").fill("5/min")
+    page.locator("#id_rate").fill("5/min")
     page.get_by_role("button", name="Save", exact=True).or_(
         page.locator("input[name=_save]")
     ).first.click()
     page.wait_for_url(re.compile(re.escape(pages["tools"])))
     page.goto(pages["tool"])
-    expect(page.get_by_label("Rate")).to_have_value("5/min")
+    expect(page.locator("#id_rate")).to_have_value("5/min")
 
     page.goto(pages["front"])
     page.locator(".mcp-held").first.get_by_role("button", name="Approve").click()
