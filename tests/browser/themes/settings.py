@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from testproject.settings import *
+from testproject.settings import *  # noqa: F403
 from testproject.settings import INSTALLED_APPS as APPS
 
 THEME = os.environ.get("THEME", "")
