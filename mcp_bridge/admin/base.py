@@ -106,7 +106,9 @@ class BridgeAdmin(PagesAdmin):
     """
 
     class Media:
-        css = {"all": ["mcp_bridge/admin.css", "mcp_bridge/model-admin.css"]}
+        css = {
+            "all": ["mcp_bridge/theme.css", "mcp_bridge/admin.css", "mcp_bridge/model-admin.css"]
+        }
 
     def get_urls(self) -> list[URLPattern]:
         patterns = super().get_urls()

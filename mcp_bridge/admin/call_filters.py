@@ -9,7 +9,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.contrib.admin import ModelAdmin, SimpleListFilter
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.views.main import ChangeList
+from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR, ChangeList
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
@@ -105,21 +105,13 @@ class FormFilter(SimpleListFilter):
 
     # What the form itself sends.
     own: tuple[str, ...] = ()
-    kept: list[tuple[str, str]]
 
-    def keep(self, changelist: ChangeList) -> None:
-        """Keep the parameters of an address that the form does not send itself."""
-        own = (self.parameter_name, *self.own)
-        self.kept = [
-            (name, str(value))
-            for name, values in changelist.filter_params.items()
-            if name not in own
-            for value in values
-        ]
-
-    def choices(self, changelist: ChangeList) -> Iterator[Any]:
-        self.keep(changelist)
-        return iter(super().choices(changelist))
+    @property
+    def kept(self) -> list[tuple[str, str]]:
+        """The parameters of the address that the form does not send itself, but for the page."""
+        own = (self.parameter_name, *self.own, PAGE_VAR, ERROR_FLAG)
+        sent = self.request.GET.lists()
+        return [(name, value) for name, values in sent if name not in own for value in values]
 
 
 class NameFilter(FormFilter):
@@ -211,7 +203,6 @@ class TimeFilter(FormFilter):
         return any(name in self.used_parameters for name in self.own)
 
     def choices(self, changelist: ChangeList) -> Iterator[Any]:
-        self.keep(changelist)
         chosen = None if self.is_own else self.value() or None
         without = dict.fromkeys(self.own)
         for name, label in [(None, _("Any time")), *self.lookup_choices]:
@@ -239,7 +230,7 @@ class TimeFilter(FormFilter):
         if not any("T" in self.used_parameters.get(each, "") for each in self.own):
             return ""
         return " – ".join(
-            f"{date_format(each, 'SHORT_DATE_FORMAT')} {time_format(each.time(), 'H:i')}"
+            f"{date_format(each, 'SHORT_DATE_FORMAT')} {time_format(each.time())}"
             if each
             else "…"
             for each in (self.begin, self.end)

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import Case, IntegerField, Sum, Value, When
 from django.utils import timezone
-from django.utils.formats import date_format, time_format
+from django.utils.formats import date_format, get_format, time_format
 
 from mcp_bridge.admin.base import Context
 from mcp_bridge.admin.call_filters import Records, TimeFilter, local_now, midnight
@@ -116,12 +116,14 @@ class Chart:
         return self.changelist.get_query_string({**bounds, "outcome": OUTCOMES[kind]})
 
     def _label(self, column: Column) -> str:
-        return date_format(column.begin, "j M" if self.is_by_day else "H:i")
+        # In the order of the site's dates, with the month cut short as the place is narrow.
+        day = get_format("MONTH_DAY_FORMAT").replace("F", "M")
+        return date_format(column.begin, day if self.is_by_day else "H:i")
 
     def _name(self, column: Column) -> str:
         day = date_format(column.begin, "SHORT_DATE_FORMAT")
         if not self.is_by_day:
-            return f"{day} {time_format(column.begin.time(), 'H:i')}"
+            return f"{day} {time_format(column.begin.time())}"
         last = column.end - timedelta(microseconds=1)
         if last.date() == column.begin.date():
             return day

@@ -86,7 +86,9 @@ class TokenAdmin(PagesAdmin):
     actions = ["revoke"]
 
     class Media:
-        css = {"all": ["mcp_bridge/model-admin.css", "mcp_bridge/connect.css"]}
+        css = {
+            "all": ["mcp_bridge/theme.css", "mcp_bridge/model-admin.css", "mcp_bridge/connect.css"]
+        }
         js = ["mcp_bridge/connect.js"]
 
     def get_search_fields(self, request: HttpRequest) -> list[str]:

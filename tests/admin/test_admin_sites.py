@@ -15,6 +15,7 @@ from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.testing import MCPClient
 from mcp_bridge.testing.serving import serve
 from tests.support.administrator import Administrator, row
+from tests.support.links import leading
 
 pytestmark = pytest.mark.django_db
 OTHERS = {PendingCall: PendingCallAdmin, ToolCallRecord: ToolCallRecordAdmin}
@@ -84,6 +85,30 @@ def test_tools_alone_have_all_their_pages(settings: Any, name: str, default: boo
     assert site.post("toolsetting_approve", key) == change
     assert site.post("toolsetting_change", key, _continue="1") == change
     assert not row("wipe").enabled
+
+
+@pytest.mark.parametrize("default", [True, False])
+def test_every_link_of_the_pages_of_tools_alone_leads_to_a_page(
+    settings: Any, default: bool
+) -> None:
+    site = Site(settings, "staff", default=default)
+    ToolSetting.objects.update(fingerprint="another")
+    key = row("wipe").pk
+    own = {"changelist": (), "change": (key,), "history": (key,), "try": (key,)}
+    own |= {"sees": (), "waiting": (), "candidates": ()}
+    pages = [site.address(f"toolsetting_{page}", *args) for page, args in own.items()]
+    pages += [reverse("staff:index"), reverse("staff:app_list", args=["mcp_bridge"])]
+    pages += [f"{pages[0]}?status=waiting", f"{pages[4]}?user={site.administrator.user.pk}"]
+    targets = set()
+    for address in pages:
+        response = site.administrator.browser.get(address)
+        assert response.status_code == 200, address
+        targets |= leading(address, response.content.decode())
+    for target in targets:
+        if not re.match("/static/|/own/logout/|/$", target):
+            assert target.startswith("/own/"), target
+            status = site.administrator.browser.get(target).status_code
+            assert status == (405 if re.search("/(approve|switch)/$", target) else 200), target
 
 
 @pytest.mark.parametrize("name", ["staff", "back-office", "admin"])

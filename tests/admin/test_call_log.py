@@ -15,7 +15,7 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import clear_url_caches, path, reverse
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from mcp_bridge import ToolError
 from mcp_bridge.admin.usage import percentile
@@ -233,6 +233,21 @@ def test_the_chart_has_the_range_of_the_list(
     # A range of many years has no more columns than can be read.
     years = listed(administrator, since="1970-01-01", until="2026-01-31").context["chart"]
     assert len(years.columns) <= 31
+
+
+@pytest.mark.parametrize(
+    ("language", "day", "moment"),
+    [("en", "Mar 2", "03/02/2026 1:30 p.m."), ("de", "2. Mär", "02.03.2026 13:30")],
+)
+def test_days_and_times_are_in_the_formats_of_the_site(
+    administrator: Administrator, language: str, day: str, moment: str
+) -> None:
+    make(started_at=timezone.make_aware(datetime(2026, 3, 2, 13, 45)))
+    with translation.override(language):
+        days = listed(administrator, since="2026-02-25", until="2026-03-05").content.decode()
+        hours = listed(administrator, since="2026-03-02T13:30", until="2026-03-02T15:00")
+    assert f">{day}" in days
+    assert moment in hours.content.decode()
 
 
 def test_a_range_says_its_days(administrator: Administrator) -> None:

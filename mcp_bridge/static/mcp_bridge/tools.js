@@ -5,8 +5,8 @@
         const list = document.querySelector("ul.messagelist") ?? document.createElement("ul");
         if (!list.isConnected) {
             list.className = "messagelist";
-            const content = document.getElementById("content");
-            content.parentElement.insertBefore(list, content);
+            (document.getElementById("content") ?? document.getElementById("changelist")
+                ?? document.querySelector("[data-mcp-failed]")).before(list);
         }
         list.setAttribute("role", "status");
         const item = document.createElement("li");
@@ -57,9 +57,9 @@
     };
 
     addEventListener("DOMContentLoaded", () => {
-        const form = document.getElementById("changelist-form");
-        const results = form?.querySelector("[data-mcp-failed]");
-        if (!results) {
+        const results = document.querySelector("[data-mcp-failed]");
+        const form = results?.closest("form");
+        if (!form) {
             return;
         }
         for (const tick of results.querySelectorAll("input[data-mcp-switch]")) {

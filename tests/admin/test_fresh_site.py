@@ -1,0 +1,75 @@
+"""The pages of a site on which nothing has happened yet: each says what to do first."""
+
+from __future__ import annotations
+
+from html import unescape
+from typing import Any
+
+import pytest
+from django.urls import include, path
+
+from mcp_bridge.models import ToolSetting
+from tests.support.administrator import VIEW, Administrator, serve_tools
+
+pytestmark = pytest.mark.django_db
+FRONT = "/admin/mcp_bridge/"
+TOOLS = "/admin/mcp_bridge/toolsetting/"
+QUEUE = "/admin/mcp_bridge/pendingcall/"
+SAID = {
+    FRONT: ["mark a function with @mcp_tool", 'href="#mcp-connect"', "/token/add/"],
+    TOOLS: ["mark a function with @mcp_tool", "from mcp_bridge import mcp_tool"],
+    f"{TOOLS}sees/": ["Find a user or a group by name", "yes, or why not"],
+    f"{TOOLS}waiting/": ["No tool waits for approval", f'href="{TOOLS}"'],
+    f"{TOOLS}candidates/": ['MCP_BRIDGE = {"EXPOSE": "all"}', f'href="{TOOLS}"'],
+    QUEUE: ["Calls wait here of tools that ask first", f'<a href="{TOOLS}">Choose a tool'],
+    f"{QUEUE}decide/": ["No call waits", f'href="{QUEUE}"'],
+    "/admin/mcp_bridge/toolcallrecord/": ["Nobody has called a tool yet", f"{FRONT}#mcp-connect"],
+    "/admin/mcp_bridge/scope/": ["Write one into a tool's page"],
+    "/admin/mcp_bridge_tokens/token/": ["There is no token yet", "token/add/"],
+    "/mcp/tokens/": ["You have no token yet: issue one below"],
+}
+
+
+@pytest.fixture
+def fresh(settings: Any) -> Administrator:
+    ToolSetting.objects.all().delete()
+    serve_tools(settings)
+    urls = settings.ROOT_URLCONF.urlpatterns
+    urls.append(path("mcp/tokens/", include("mcp_bridge.tokens.urls")))
+    return Administrator()
+
+
+def read(reader: Administrator, address: str) -> str:
+    response = reader.browser.get(address)
+    assert response.status_code == 200, address
+    return unescape(response.content.decode())
+
+
+@pytest.mark.parametrize("address", SAID)
+def test_a_page_of_a_fresh_site_says_what_to_do_first(fresh: Administrator, address: str) -> None:
+    text = read(fresh, address)
+    assert [each for each in SAID[address] if each not in text] == []
+
+
+@pytest.mark.parametrize("address", [FRONT, "/admin/mcp_bridge/toolcallrecord/"])
+def test_where_calls_are_not_recorded_the_pages_name_the_setting(
+    fresh: Administrator, settings: Any, address: str
+) -> None:
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "AUDIT": None}
+    text = read(fresh, address)
+    assert "AUDIT" in text
+    assert "Take it out of the settings, and calls are recorded from then on." in text
+    assert "Nobody has called a tool yet" not in text
+
+
+def test_who_may_not_open_the_tools_is_not_led_there(fresh: Administrator) -> None:
+    reader = Administrator("view_pendingcall", username="reader")
+    assert "Choose a tool" not in read(reader, QUEUE)
+    assert "Choose a tool" in read(Administrator("view_pendingcall", VIEW, username="b"), QUEUE)
+
+
+def test_who_may_not_issue_tokens_is_not_led_there(fresh: Administrator) -> None:
+    reader = Administrator("view_token", username="reader")
+    text = read(reader, "/admin/mcp_bridge_tokens/token/")
+    assert "There is no token yet" in text
+    assert "token/add/" not in text
