@@ -17,6 +17,7 @@ from django.urls import include, path, reverse
 from django.utils import timezone
 from oauth2_provider.models import get_access_token_model, get_application_model
 
+from mcp_bridge import ToolError
 from mcp_bridge.admin.base import PagesAdmin
 from mcp_bridge.audit.rows import flush
 from mcp_bridge.models import PendingCall, Scope, ToolCallRecord, ToolSetting
@@ -45,6 +46,11 @@ def shout(word: str) -> str:
 def look(word: str = "a") -> str:
     """Look at a word."""
     return word
+
+
+def fail(word: str) -> str:
+    """Fail with a word of the caller's."""
+    raise ToolError(f"There is no {word}.")
 
 
 def fresh() -> str:
@@ -102,7 +108,7 @@ def changed(before: dict[str, list[Any]]) -> set[str]:
 def make_world(settings: Any) -> World:
     """Make the site and its rows, and have all people sign in."""
     ToolSetting.objects.all().delete()
-    serve_tools(settings, shout, look, fresh)
+    serve_tools(settings, shout, look, fail, fresh)
     own = path("mcp/tokens/", include(own_tokens))
     settings.ROOT_URLCONF.urlpatterns.insert(0, own)
     options = {"BACKEND": f"{ManySource.__module__}.ManySource", "OPTIONS": {"many": 3}}
@@ -140,7 +146,7 @@ def _add_rows(world: World) -> None:
     tools = ToolSetting.objects.in_bulk(field_name="name")
     rows |= {each: tools[each] for each in ("shout", "look", "fresh")}
     ToolSetting.objects.filter(name="shout").update(confirm=True)
-    ToolSetting.objects.filter(name="fresh").update(fingerprint="another")
+    ToolSetting.objects.filter(name="fresh").update(fingerprint="another", guarded=True)
     rows["gone"] = ToolSetting.objects.create(name="was_here")
     caller = MCPClient(user=member)
     for word in ("first", "second"):
@@ -151,12 +157,13 @@ def _add_rows(world: World) -> None:
     rows["scope"] = Scope.objects.create(name="read", description="Look")
     for name, person in world.people.items():
         rows[f"token of {name}"], _secret = Token.objects.issue(user=person, name="Laptop")
-    rows["client"] = get_application_model().objects.create(
-        name="Claude",
-        client_type="public",
-        authorization_grant_type="authorization-code",
-        redirect_uris="https://claude.ai/callback",
-    )
+    for name in ("client", "idle client"):
+        rows[name] = get_application_model().objects.create(
+            name=name,
+            client_type="public",
+            authorization_grant_type="authorization-code",
+            redirect_uris="https://claude.ai/callback",
+        )
     get_access_token_model().objects.create(
         user=member,
         application=rows["client"],
