@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
+from mcp_bridge.access.rendering import visible
 from mcp_bridge.admin.call_filters import local_now
 from mcp_bridge.models import ToolCallRecord
 
@@ -23,6 +24,10 @@ FIELDS: Final = sorted(
 # sign that some of them take to divide cells, whatever the file has.
 _FORMULA: Final = re.compile(
     '(^|[;,|\t\r\n])(?=["\\s\ufeff]*[-=+@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\r\n])'
+)
+# What steers a terminal, or turns round what follows: JSON has escapes for it, CSV has none.
+_UNSEEN: Final = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
 
 
@@ -47,7 +52,7 @@ def as_json(rows: Rows) -> Iterator[str]:
         record = dict(zip(FIELDS, row, strict=True))
         record["arguments"] = json.loads(str(record["arguments"] or "null"))
         record["invalid_arguments"] = str(record["invalid_arguments"]).splitlines()
-        yield f"{before}\n{json.dumps(record, default=_text, ensure_ascii=False)}"
+        yield f"{before}\n{visible(json.dumps(record, default=_text, ensure_ascii=False))}"
         before = ","
     yield "[]\n" if before == "[" else "\n]\n"
 
@@ -65,7 +70,7 @@ def name_of(kind: str, begin: datetime | None, end: datetime | None) -> str:
 def _cell(value: object) -> object:
     if value is None or isinstance(value, int | float):
         return value
-    return _FORMULA.sub(r"\1'", _text(value))
+    return _FORMULA.sub(r"\1'", _UNSEEN.sub("\ufffd", _text(value)))
 
 
 def _text(value: object) -> str:

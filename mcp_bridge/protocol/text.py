@@ -24,6 +24,11 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
+def without_unprintable(text: str) -> str:
+    """Return the text with a replacement for each unprintable character, so as long as it was."""
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
 def storable(value: object, length: int | None = None) -> str:
     """Return a text as any database takes it, cut to a length; of anything else the empty text."""
     text = value if isinstance(value, str) else ""
