@@ -12,6 +12,7 @@ from typing import Final
 from mcp_bridge.access.rendering import visible
 from mcp_bridge.admin.call_filters import local_now
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.protocol.text import harmless
 
 Rows = Iterable[tuple[object, ...]]
 
@@ -24,10 +25,6 @@ FIELDS: Final = sorted(
 # sign that some of them take to divide cells, whatever the file has.
 _FORMULA: Final = re.compile(
     '(^|[;,|\t\r\n])(?=["\\s\ufeff]*[-=+@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\r\n])'
-)
-# What steers a terminal, or turns round what follows: JSON has escapes for it, CSV has none.
-_UNSEEN: Final = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
 
 
@@ -70,7 +67,7 @@ def name_of(kind: str, begin: datetime | None, end: datetime | None) -> str:
 def _cell(value: object) -> object:
     if value is None or isinstance(value, int | float):
         return value
-    return _FORMULA.sub(r"\1'", _UNSEEN.sub("\ufffd", _text(value)))
+    return _FORMULA.sub(r"\1'", harmless(_text(value)))
 
 
 def _text(value: object) -> str:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -60,7 +60,7 @@ def may_issue(request: HttpRequest, user: AbstractBaseUser) -> bool:
 class UserSelect(AutocompleteSelect):
     """Django's searchable select, shown again after a forged key as well."""
 
-    def optgroups(self, name: str, value: list[str], attr: Any = None) -> Any:
+    def optgroups(self, name: str, value: Sequence[str], attr: Any = None) -> Any:
         users = get_user_model()
         return super().optgroups(name, [each for each in value if is_key(each, users)], attr)
 
