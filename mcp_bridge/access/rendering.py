@@ -54,13 +54,17 @@ def render_arguments(tool: Tool, arguments: JSONObject, *, most: float = math.in
     except (AttributeError, TypeError, ValueError):
         # The schema is none, of a source of the site's own.
         shown = dict.fromkeys(arguments, HIDDEN)
-    text = json.dumps(shown, indent=2, ensure_ascii=False)
-    hidden = {each for each in set(text) if not each.isprintable() or _BLANK.match(each)}
-    # JSON has escaped the new lines in texts already: those that are left are its own.
-    text = text.translate({ord(each): json.dumps(each)[1:-1] for each in hidden - {"\n"}})
+    text = visible(json.dumps(shown, indent=2, ensure_ascii=False))
     if len(text) > most:
         raise TooLong
     return text
+
+
+def visible(text: str) -> str:
+    """Return JSON with escapes for all characters that do not show, or turn what follows."""
+    hidden = {each for each in set(text) if not each.isprintable() or _BLANK.match(each)}
+    # JSON has escaped the new lines in texts already: those that are left are its own.
+    return text.translate({ord(each): json.dumps(each)[1:-1] for each in hidden - {"\n"}})
 
 
 class _Reader:

@@ -106,7 +106,7 @@ class ApprovalPages(BridgeAdmin):
     def _approve_all(self, request: HttpRequest, posted: Iterable[str]) -> None:
         """Approve the tools that still are what was shown; each is posted as "fingerprint name"."""
         parts = (each.partition(" ") for each in posted)
-        shown = {name: given for given, _, name in parts if name}
+        shown = {name: given for given, _, name in parts if name and "\0" not in name}
         approved = []
         with self.decision(request):
             rows = self.get_queryset(request).select_for_update().filter(name__in=shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
@@ -9,7 +10,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.utils import quote, unquote
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models, router, transaction
 from django.http import (
     Http404,
@@ -37,7 +38,7 @@ class PagesAdmin(admin.ModelAdmin):
     """
     The admin of a model with pages beside those of Django's admin.
 
-    Each refuses what no database can be asked for: a NUL (400).
+    Each refuses what no database can be asked for: a NUL, and forged keys of rows (400).
     """
 
     # The routes of the pages by name: of "try", the view is try_view().
@@ -50,7 +51,7 @@ class PagesAdmin(admin.ModelAdmin):
             name = f"{self.opts.app_label}_{self.opts.model_name}_{name}"
             patterns.insert(0, path(route, view, name=name))
         for pattern in patterns:
-            pattern.callback = _checked(pattern.callback)
+            pattern.callback = _checked(pattern.callback, self.model)
             # As Django has it for its own.
             vars(pattern.callback)["model_admin"] = self
         return patterns
@@ -84,7 +85,19 @@ class PagesAdmin(admin.ModelAdmin):
         return TemplateResponse(request, f"mcp_bridge/admin/{template}.html", shared | context)
 
 
-def _checked(view: View) -> View:
+def is_key(text: str, model: type[models.Model]) -> bool:
+    """Return whether a row of a model may have such a primary key."""
+    try:
+        model._meta.pk.clean(text, None)
+    except ValidationError:
+        return False
+    return True
+
+
+def _checked(view: View, model: type[models.Model]) -> View:
+    # The rows of an action of a list, and those of a list whose cells can be edited.
+    posted = re.compile(rf"_selected_action|form-\d+-{model._meta.pk.name}")
+
     @wraps(view)
     def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         # Django's own filters and ours pass it on, and PostgreSQL raises an error for it.
@@ -92,6 +105,10 @@ def _checked(view: View) -> View:
             return HttpResponseBadRequest(
                 gettext("The address holds a NUL, which is no character.")
             )
+        if request.method == "POST":
+            sent = [keys for name, keys in request.POST.lists() if posted.fullmatch(name)]
+            if not all(is_key(key, model) for keys in sent for key in keys):
+                return HttpResponseBadRequest(gettext("The form names a row that there cannot be."))
         return view(request, *args, **kwargs)
 
     return checked

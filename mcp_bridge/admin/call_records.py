@@ -36,11 +36,12 @@ from mcp_bridge.admin.call_filters import (
     VersionFilter,
 )
 from mcp_bridge.admin.record_links import links_of
-from mcp_bridge.admin.records import error_of, one_line, outcome_of, printable, time_of
+from mcp_bridge.admin.records import error_of, one_line, outcome_of, time_of
 from mcp_bridge.admin.usage import time_filter, usage
 from mcp_bridge.audit.rows import flush
 from mcp_bridge.conf import conf
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.protocol.text import without_unprintable
 
 # The setting that says whether arguments are kept, as people write it.
 ARGUMENTS_SETTING: Final = 'MCP_BRIDGE["AUDIT"]["ARGUMENTS"]'
@@ -269,7 +270,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
             text = gettext("not kept: the setting %(setting)s says so")
             return self._no_arguments(record, text % {"setting": ARGUMENTS_SETTING})
         shown = json.dumps(json.loads(record.arguments), indent=2, ensure_ascii=False)
-        lines = "\n".join(map(printable, shown.split("\n")))
+        lines = "\n".join(map(without_unprintable, shown.split("\n")))
         return format_html('<div class="mcp-admin"><pre>{}</pre></div>', lines)
 
     def _no_arguments(self, record: ToolCallRecord, not_kept: str) -> str:

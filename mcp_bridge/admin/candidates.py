@@ -168,7 +168,7 @@ class CandidatePages(BridgeAdmin):
     ) -> None:
         """Switch on the candidates that are what was shown; each posted as "fingerprint name"."""
         parts = (each.partition(" ") for each in posted)
-        shown = {name: given for given, _, name in parts if name}
+        shown = {name: given for given, _, name in parts if name and "\0" not in name}
         # Before the transaction: what another process has shown has to be built in this one.
         tools, _errors = self._build(name for name in shown if name in offered)
         same = [

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
+from mcp_bridge.access.rendering import visible
 from mcp_bridge.admin.call_filters import local_now
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.protocol.text import harmless
 
 Rows = Iterable[tuple[object, ...]]
 
@@ -50,7 +52,7 @@ def as_json(rows: Rows) -> Iterator[str]:
         record = dict(zip(COLUMNS, row, strict=True))
         record["arguments"] = json.loads(str(record["arguments"] or "null"))
         record["invalid_arguments"] = str(record["invalid_arguments"]).splitlines()
-        yield f"{before}\n{json.dumps(record, default=_text, ensure_ascii=False)}"
+        yield f"{before}\n{visible(json.dumps(record, default=_text, ensure_ascii=False))}"
         before = ","
     yield "[]\n" if before == "[" else "\n]\n"
 
@@ -68,7 +70,7 @@ def name_of(kind: str, begin: datetime | None, end: datetime | None) -> str:
 def _cell(value: object) -> object:
     if value is None or isinstance(value, int | float):
         return value
-    return _FORMULA.sub(r"\1'", _text(value))
+    return _FORMULA.sub(r"\1'", harmless(_text(value)))
 
 
 def _text(value: object) -> str:

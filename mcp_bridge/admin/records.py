@@ -22,6 +22,7 @@ from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.conf import conf
 from mcp_bridge.models import PendingCall, ToolCallRecord
 from mcp_bridge.protocol import JSONObject
+from mcp_bridge.protocol.text import without_unprintable
 
 WEEK: Final = timedelta(days=7)
 RAN: Final = ~Q(outcome=Outcome.REFUSED)
@@ -94,12 +95,7 @@ def error_of(record: ToolCallRecord) -> str:
 
 def one_line(text: str, most: int) -> str:
     """Return a text in one line of at most some characters, all of which can be seen."""
-    return Truncator(printable(" ".join(text.split()))).chars(most)
-
-
-def printable(line: str) -> str:
-    """Return a line without characters that turn round what follows, or show nothing."""
-    return "".join(each if each.isprintable() else "\ufffd" for each in line)
+    return Truncator(without_unprintable(" ".join(text.split()))).chars(most)
 
 
 def _kind_of(record: ToolCallRecord) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext
 
+from mcp_bridge.access.rendering import visible
 from mcp_bridge.admin.audience import may_view_users
 from mcp_bridge.admin.base import Context
 from mcp_bridge.admin.candidates import CandidatePages
@@ -46,7 +47,8 @@ class ToolPages(CandidatePages):
             return self.page(request, "try", context)
         arguments = form.arguments()
         if entry.asks_first and "_confirmed" not in request.POST:
-            context["arguments"] = json.dumps(arguments, indent=2, ensure_ascii=False)
+            written = json.dumps(arguments, indent=2, ensure_ascii=False)
+            context["arguments"] = visible(written)
             # The filled-in fields, to be sent once more.
             context["sent"] = [
                 (name, value)

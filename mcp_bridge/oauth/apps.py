@@ -3,6 +3,7 @@ from __future__ import annotations
 from django.apps import AppConfig, apps
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
+from django.db.models.signals import pre_save
 from django.utils.translation import gettext_lazy as _
 
 
@@ -22,7 +23,12 @@ class OAuthConfig(AppConfig):
         super().import_models()
 
     def ready(self) -> None:
-        from mcp_bridge.oauth.checks import check_oauth, check_oauth_deployment
+        from oauth2_provider.models import get_application_model
 
+        from mcp_bridge.oauth.checks import check_oauth, check_oauth_deployment
+        from mcp_bridge.oauth.consent import clean_name
+
+        application = get_application_model()
+        pre_save.connect(clean_name, application, dispatch_uid="mcp_bridge_oauth")
         checks.register(check_oauth, "mcp_bridge")
         checks.register(check_oauth_deployment, "mcp_bridge", deploy=True)

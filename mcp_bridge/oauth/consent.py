@@ -110,6 +110,12 @@ def shown(text: str, length: int = MAX_NAME) -> str:
     return cut(" ".join(printable.split()), length)
 
 
+def clean_name(instance: Any, **kwargs: object) -> None:
+    """Make the name of a client that has registered by itself one that administrators can read."""
+    if instance.registration_source != instance.RegistrationSource.MANUAL:
+        instance.name = shown(instance.name)
+
+
 def host_of(uri: str) -> str:
     """
     Return the host of a URI with its port, and all of a text that is none.

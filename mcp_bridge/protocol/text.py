@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+# What steers a terminal, or turns round what follows; but for tabs and new lines.
+_STEERING: Final = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 # No name that people write is longer.
 _LONGEST_NAME: Final = 256
 
@@ -22,6 +27,16 @@ def quoted(text: str) -> str:
 def printable(text: str) -> str:
     """Return the text with unprintable characters escaped, those that turn its direction too."""
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
+def without_unprintable(text: str) -> str:
+    """Return the text with a replacement for each unprintable character, so as long as it was."""
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
+def harmless(text: str) -> str:
+    """Return the text with a replacement for each character that steers what shows it."""
+    return _STEERING.sub("\ufffd", text)
 
 
 def storable(value: object, length: int | None = None) -> str:

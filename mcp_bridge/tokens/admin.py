@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 from django.contrib import admin, messages
-from django.contrib.admin.widgets import AdminTextInputWidget
+from django.contrib.admin.widgets import AdminTextInputWidget, AutocompleteSelect
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, PermissionsMixin
 from django.core.exceptions import PermissionDenied, ValidationError
@@ -24,7 +24,7 @@ from django.views.decorators.debug import sensitive_variables
 from mcp_bridge.access.policy import visible
 from mcp_bridge.access.scopes import supported_scopes
 from mcp_bridge.admin.audience import may_view_users
-from mcp_bridge.admin.base import Context, PagesAdmin
+from mcp_bridge.admin.base import Context, PagesAdmin, is_key
 from mcp_bridge.admin.scopes import NamesField, labelled
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
@@ -55,6 +55,14 @@ def may_issue(request: HttpRequest, user: AbstractBaseUser) -> bool:
         and user.get_all_permissions() <= issuer.get_all_permissions()
         and not user.groups.exclude(pk__in=issuer.groups.values("pk")).exists()
     )
+
+
+class UserSelect(AutocompleteSelect):
+    """Django's searchable select, shown again after a forged key as well."""
+
+    def optgroups(self, name: str, value: Sequence[str], attr: Any = None) -> Any:
+        users = get_user_model()
+        return super().optgroups(name, [each for each in value if is_key(each, users)], attr)
 
 
 @admin.register(Token)
@@ -166,6 +174,8 @@ class TokenAdmin(PagesAdmin):
                 "help_text": gettext("The user's name, as used to log in."),
                 "error_messages": {"invalid_choice": text},
             }
+        elif db_field.name in self.get_autocomplete_fields(request):
+            kwargs["widget"] = UserSelect(db_field, self.admin_site, using=kwargs.get("using"))
         field = super().formfield_for_foreignkey(db_field, request, **kwargs)
 
         def check_user(user: AbstractBaseUser) -> None:

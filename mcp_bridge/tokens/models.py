@@ -27,6 +27,7 @@ from django.views.decorators.debug import sensitive_variables
 from mcp_bridge.access.compiled import CompiledQuery, compiled
 from mcp_bridge.access.locks import atomic_without_waiting
 from mcp_bridge.access.principals import principals
+from mcp_bridge.protocol.text import without_unprintable
 
 PREFIX: Final = "mcp_"
 SHOWN: Final = 8
@@ -145,6 +146,11 @@ class Token(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.hint}…)"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        # Whoever issues a token names it, and others read the name.
+        self.name = without_unprintable(self.name)
+        super().save(*args, **kwargs)
 
     @property
     def is_valid(self) -> bool:

@@ -16,10 +16,12 @@ from django.utils.translation import gettext, ngettext
 
 import mcp_bridge
 from mcp_bridge.access.confirmation import approve_own
+from mcp_bridge.access.rendering import visible
 from mcp_bridge.calls.outcomes import ERRORS_KEY
 from mcp_bridge.features import Client
 from mcp_bridge.protocol import LATEST, JSONObject, ProtocolError, UnknownToolError
 from mcp_bridge.protocol.jsonrpc import decode, encode
+from mcp_bridge.protocol.text import harmless
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.server.tools import call_named
 from mcp_bridge.transports.http import context_of
@@ -177,11 +179,11 @@ def _readable(given: object) -> str:
     """Return a text, laid out where it is a JSON object or array, cut to MAX_TEXT."""
     text = str(given)
     value = _parsed(text) if text.lstrip().startswith(("{", "[")) else text
-    return _limited(text) if isinstance(value, str) else _pretty(value)
+    return _limited(harmless(text)) if isinstance(value, str) else _pretty(value)
 
 
 def _pretty(value: object) -> str:
-    return _limited(json.dumps(value, indent=2, ensure_ascii=False))
+    return _limited(visible(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 def _limited(text: str) -> str:

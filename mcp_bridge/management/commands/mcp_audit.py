@@ -26,18 +26,17 @@ class Command(TablesCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         does = parser.add_subparsers(dest="does", required=True)
-        prune = does.add_parser("prune", help="Delete what is older.")
-        prune.add_argument("--older-than", required=True, metavar="AGE", help="Such as 90d.")
-        reap = does.add_parser(
-            "reap", help='Turn "started" into "unknown" for calls that began longer ago.'
-        )
-        reap.add_argument(
-            "--older-than",
-            default="1h",
-            metavar="AGE",
-            help="Longer than any call takes, such as 10m (default: 1h).",
-        )
-
+        settle = 'Turn "started" into "unknown" for calls that began longer ago.'
+        default = {
+            "default": "1h",
+            "help": "Longer than any call takes, such as 10m (default: 1h).",
+        }
+        for name, text, options in (
+            ("prune", "Delete what is older.", {"required": True, "help": "Such as 90d."}),
+            ("reap", settle, default),
+        ):
+            parser = does.add_parser(name, help=text)
+            parser.add_argument("--older-than", metavar="AGE", **options)
         lost = does.add_parser(
             "restore", help="Write the records that a log calls lost, unless they are there."
         )

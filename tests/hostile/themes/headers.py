@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.hostile.cases import Theme
-from tests.hostile.drafts import body, header
+from tests.hostile.drafts import Change, body, header
 from tests.hostile.wanted import ECHOED, NOT_A_MESSAGE, Either, Http, Refused
 
 FORBIDDEN = Refused(403, status=403, echoes=False, headers={"Access-Control-Allow-Origin": ""})
@@ -12,20 +12,25 @@ NOT_ACCEPTABLE = Refused(-32600, status=406, echoes=False)
 # Django's own middleware asks for the host before a view does.
 NO_SUCH_HOST = Either((NOT_A_MESSAGE, Http((400,), foreign=True)))
 
+
+def each(kind: str, name: str, *values: str) -> dict[str, Change]:
+    """A draft for each value of a header."""
+    return {f"the {kind} {value[:40]!r}": header(name, value) for value in values}
+
+
 THEME = Theme("headers")
 THEME.add(
     FORBIDDEN,
-    {
-        f"the origin {origin[:40]!r}": header("Origin", origin)
-        for origin in (
-            *("https://evil.example", "null", "", "*", "file://", "http://127.0.0.1"),
-            *("https://127.0.0.1:{port}", "http://127.0.0.1:{port}/", "http://127.0.0.1:{port}0"),
-            *("http://127.0.0.1:{port}.evil.example", "http://evil.example#127.0.0.1:{port}"),
-            *("http://127.0.0.1:{port}@evil.example", "http://user@127.0.0.1:{port}"),
-            *("HTTP://127.0.0.1:{port}", "http://localhost:{port}", "http://[::1]:{port}"),
-            *("http://127.0.0.1:{port}, https://evil.example", "\xff\xfe", "x" * 4000),
-        )
-    },
+    each(
+        "origin",
+        "Origin",
+        *("https://evil.example", "null", "", "*", "file://", "http://127.0.0.1"),
+        *("https://127.0.0.1:{port}", "http://127.0.0.1:{port}/", "http://127.0.0.1:{port}0"),
+        *("http://127.0.0.1:{port}.evil.example", "http://evil.example#127.0.0.1:{port}"),
+        *("http://127.0.0.1:{port}@evil.example", "http://user@127.0.0.1:{port}"),
+        *("HTTP://127.0.0.1:{port}", "http://localhost:{port}", "http://[::1]:{port}"),
+        *("http://127.0.0.1:{port}, https://evil.example", "\xff\xfe", "x" * 4000),
+    ),
 )
 THEME.add(
     FORBIDDEN,
@@ -45,14 +50,13 @@ THEME.add(
 )
 THEME.add(
     NO_SUCH_HOST,
-    {
-        f"the host {host[:40]!r}": header("Host", host)
-        for host in (
-            *("evil.example", "evil.example:{port}", "127.0.0.1.evil.example", "localhost"),
-            *("127.0.0.1:{port}:1", "127.0.0.1 evil", "user@127.0.0.1", "[::1", "127.0.0.1/x"),
-            *("127.0.0.1,evil.example", "2130706433", "x" * 300),
-        )
-    },
+    each(
+        "host",
+        "Host",
+        *("evil.example", "evil.example:{port}", "127.0.0.1.evil.example", "localhost"),
+        *("127.0.0.1:{port}:1", "127.0.0.1 evil", "user@127.0.0.1", "[::1", "127.0.0.1/x"),
+        *("127.0.0.1,evil.example", "2130706433", "x" * 300),
+    ),
 )
 THEME.add(
     NO_SUCH_HOST,
@@ -66,16 +70,15 @@ THEME.add(
 )
 THEME.add(
     UNSUPPORTED_TYPE,
-    {
-        f"the type {kind!r}": header("Content-Type", kind)
-        for kind in (
-            *("text/plain", "text/json", "application/x-www-form-urlencoded", "application/jsonx"),
-            *("multipart/form-data; boundary=x", "multipart/form-data", "application/xml", ""),
-            *("application/json-rpc", "application/json; charset=utf-16", "json", "*/*"),
-            *("application/json, text/plain", "text/plain; application/json", "application/*"),
-            *("application/json; charset=latin-1", "application/json\xff"),
-        )
-    },
+    each(
+        "type",
+        "Content-Type",
+        *("text/plain", "text/json", "application/x-www-form-urlencoded", "application/jsonx"),
+        *("multipart/form-data; boundary=x", "multipart/form-data", "application/xml", ""),
+        *("application/json-rpc", "application/json; charset=utf-16", "json", "*/*"),
+        *("application/json, text/plain", "text/plain; application/json", "application/*"),
+        *("application/json; charset=latin-1", "application/json\xff"),
+    ),
 )
 THEME.add(
     UNSUPPORTED_TYPE,

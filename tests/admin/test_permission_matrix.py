@@ -1,0 +1,438 @@
+"""Who may open which page and do what there: each page, each action, each kind of person."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.db import transaction
+
+from mcp_bridge.admin.pending_calls import ShownCall
+from mcp_bridge.models import ToolSetting
+from mcp_bridge.tokens.models import Token
+from tests.support.admin_world import (
+    CANDIDATE,
+    PEOPLE,
+    World,
+    changed,
+    fingerprint_of,
+    make_world,
+    page_names,
+    state,
+)
+
+pytestmark = pytest.mark.django_db
+TOOL, CALL, RECORD, SCOPE, TOKEN, CLIENT = (
+    *(f"mcp_bridge_{name}" for name in ("toolsetting", "pendingcall", "toolcallrecord", "scope")),
+    "mcp_bridge_tokens_token",
+    "oauth2_provider_application",
+)
+OWN = "mcp-tokens"
+STAFF = "root chief viewer clerk"
+DECIDE, VIEW, LOOK = "root chief", "root chief viewer", "root viewer"
+
+
+@pytest.fixture
+def world(settings: Any) -> World:
+    return make_world(settings)
+
+
+@dataclass(frozen=True)
+class Opens:
+    """A page: the row that it is of, to whom it opens, and the answer to them and to others."""
+
+    row: str = ""
+    to: str = VIEW
+    status: int = 200
+    # Of other staff; the rest is asked to sign in.
+    refused: int = 403
+
+
+PAGES: Mapping[str, Opens] = {
+    "app_list mcp_bridge": Opens(refused=404),
+    "app_list mcp_bridge_tokens": Opens(refused=404),
+    f"{TOOL}_changelist": Opens(),
+    f"{TOOL}_add": Opens(to=""),
+    f"{TOOL}_change": Opens("look"),
+    f"{TOOL}_history": Opens("look"),
+    f"{TOOL}_delete": Opens("gone", to=DECIDE),
+    f"{TOOL}_switch": Opens("look", to="", refused=405),
+    f"{TOOL}_approve": Opens("fresh", to="", refused=405),
+    f"{TOOL}_waiting": Opens(),
+    f"{TOOL}_try": Opens("look"),
+    # It takes the permission to view users as well.
+    f"{TOOL}_sees": Opens(to=LOOK),
+    f"{TOOL}_candidates": Opens(),
+    f"{TOOL}_switch_on": Opens(to=DECIDE, status=405),
+    f"{CALL}_changelist": Opens(),
+    f"{CALL}_add": Opens(to=""),
+    f"{CALL}_change": Opens("pending"),
+    f"{CALL}_history": Opens("pending"),
+    f"{CALL}_delete": Opens("pending", to=DECIDE),
+    f"{CALL}_decide": Opens(),
+    f"{RECORD}_changelist": Opens(),
+    f"{RECORD}_add": Opens(to=""),
+    f"{RECORD}_change": Opens("record"),
+    f"{RECORD}_history": Opens("record"),
+    f"{RECORD}_delete": Opens("record", to=""),
+    f"{RECORD}_csv": Opens(),
+    f"{RECORD}_json": Opens(),
+    f"{SCOPE}_changelist": Opens(),
+    f"{SCOPE}_add": Opens(to=DECIDE),
+    f"{SCOPE}_change": Opens("scope"),
+    f"{SCOPE}_history": Opens("scope"),
+    f"{SCOPE}_delete": Opens("scope", to=DECIDE),
+    f"{TOKEN}_changelist": Opens(),
+    f"{TOKEN}_add": Opens(to=DECIDE),
+    f"{TOKEN}_change": Opens("token of member"),
+    f"{TOKEN}_history": Opens("token of member"),
+    f"{TOKEN}_delete": Opens("token of member", to="root"),
+    f"{TOKEN}_connect": Opens("token of member"),
+    f"{TOKEN}_revoke": Opens("token of member", to=DECIDE),
+    f"{CLIENT}_changelist": Opens(to=LOOK),
+    f"{CLIENT}_add": Opens(to="root"),
+    f"{CLIENT}_change": Opens("client", to=LOOK),
+    f"{CLIENT}_history": Opens("client", to=LOOK),
+    f"{CLIENT}_delete": Opens("client", to="root"),
+    OWN: Opens(to=f"{STAFF} member"),
+}
+Data = Callable[[World, Any], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Action:
+    """
+    What a page does with a POST: who may do it, and the tables that it changes.
+
+    ``data`` makes what is posted, of the world and the person. ``refused`` is the answer to those
+    who may open the page and not do it.
+    """
+
+    page: str
+    data: Data
+    row: str = ""
+    may: str = DECIDE
+    changes: str = ""
+    status: int = 302
+    refused: int = 403
+
+
+def fixed(**data: Any) -> Data:
+    return lambda world, person: data
+
+
+def listed(action: str, *rows: str, **more: Any) -> Data:
+    """The action of a list, on rows by their names."""
+    return lambda world, person: {
+        "action": action,
+        "_selected_action": [world.rows[row].pk for row in rows],
+        **more,
+    }
+
+
+def switched(world: World, person: Any) -> dict[str, Any]:
+    """The form of the whole list, in which no tool is enabled any more."""
+    keys = ToolSetting.objects.order_by("name").values_list("pk", flat=True)
+    data = {"form-TOTAL_FORMS": len(keys), "form-INITIAL_FORMS": len(keys), "_save": "Save"}
+    return data | {f"form-{number}-id": key for number, key in enumerate(keys)}
+
+
+def shown(*rows: str, **button: str) -> Data:
+    """A decision on calls, with the proof that they were shown to the very person."""
+    return lambda world, person: {
+        "call": [ShownCall(world.rows[row], person).proof for row in rows],
+        **button,
+    }
+
+
+def defined(*names: str, **more: str) -> Data:
+    """Tools or candidates, with the fingerprints that the page has."""
+    return lambda world, person: {
+        "tool": [f"{fingerprint_of(name)} {name}" for name in names],
+        **more,
+    }
+
+
+NO = {"_refuse": "1", "reason": "No."}
+NEW_TOKEN = {"name": "Desk", "expires_at_0": "2099-01-02", "expires_at_1": "03:04:05"}
+CHANGED_TOOL = "toolsetting logentry"
+DECIDED = "pendingcall logentry"
+ISSUED = "token logentry"
+ACTIONS: Mapping[str, Action] = {
+    "switch": Action(f"{TOOL}_switch", fixed(), "look", changes=CHANGED_TOOL, status=200),
+    "save the list": Action(f"{TOOL}_changelist", switched, changes=CHANGED_TOOL),
+    "switch off": Action(
+        f"{TOOL}_changelist", listed("switch_off", "look"), changes=CHANGED_TOOL, refused=302
+    ),
+    "switch off all": Action(
+        f"{TOOL}_changelist",
+        listed("switch_off", "look", select_across="1"),
+        changes=CHANGED_TOOL,
+        refused=302,
+    ),
+    "set scopes": Action(
+        f"{TOOL}_changelist",
+        listed("set_scopes", "look", _add="1", scopes=["read"]),
+        changes=CHANGED_TOOL,
+        refused=302,
+    ),
+    "choose scopes": Action(
+        f"{TOOL}_changelist", listed("set_scopes", "look"), status=200, refused=302
+    ),
+    "delete tools": Action(
+        f"{TOOL}_changelist",
+        listed("delete_selected", "gone", "look", post="yes"),
+        may="",
+        refused=302,
+    ),
+    "change a tool": Action(
+        f"{TOOL}_change", fixed(_save="Save", note="x"), "look", changes=CHANGED_TOOL
+    ),
+    "delete a tool": Action(f"{TOOL}_delete", fixed(post="yes"), "look", may=""),
+    "delete a tool that is gone": Action(
+        f"{TOOL}_delete", fixed(post="yes"), "gone", changes=CHANGED_TOOL
+    ),
+    "add a tool": Action(f"{TOOL}_add", fixed(name="x", enabled="on"), may=""),
+    "approve": Action(
+        f"{TOOL}_approve",
+        lambda world, person: {"fingerprint": fingerprint_of("fresh")},
+        "fresh",
+        changes=CHANGED_TOOL,
+    ),
+    "approve many": Action(f"{TOOL}_waiting", defined("fresh"), changes=CHANGED_TOOL),
+    "choose candidates": Action(f"{TOOL}_switch_on", fixed(name=CANDIDATE), status=200),
+    "switch on candidates": Action(
+        f"{TOOL}_switch_on", defined(CANDIDATE, _confirmed="1"), changes=CHANGED_TOOL
+    ),
+    "try": Action(
+        f"{TOOL}_try",
+        fixed(**{"arguments-word": "a"}),
+        "look",
+        may=VIEW,
+        changes="toolcallrecord",
+        status=200,
+    ),
+    "try what asks first": Action(
+        f"{TOOL}_try", fixed(**{"arguments-word": "a"}), "shout", may=VIEW, status=200
+    ),
+    "try and agree": Action(
+        f"{TOOL}_try",
+        fixed(**{"arguments-word": "a", "_confirmed": "1"}),
+        "shout",
+        may=VIEW,
+        changes="pendingcall toolcallrecord",
+        status=200,
+    ),
+    "approve a call": Action(f"{CALL}_change", fixed(_approve="1"), "pending", changes=DECIDED),
+    "refuse a call": Action(f"{CALL}_change", fixed(**NO), "pending", changes=DECIDED),
+    "approve calls": Action(
+        f"{CALL}_decide", shown("pending", "second", _approve="1"), changes=DECIDED
+    ),
+    "refuse calls": Action(f"{CALL}_decide", shown("pending", **NO), changes=DECIDED),
+    "read calls": Action(f"{CALL}_changelist", listed("decide_on", "pending"), refused=302),
+    "delete calls": Action(
+        f"{CALL}_changelist",
+        listed("delete_selected", "pending", post="yes", select_across="1"),
+        changes=DECIDED,
+        refused=302,
+    ),
+    "delete a call": Action(f"{CALL}_delete", fixed(post="yes"), "pending", changes=DECIDED),
+    "add a call": Action(f"{CALL}_add", fixed(tool="look", arguments="{}"), may=""),
+    "change a record": Action(f"{RECORD}_change", fixed(tool="x"), "record", may=""),
+    "delete a record": Action(f"{RECORD}_delete", fixed(post="yes"), "record", may=""),
+    "add a record": Action(f"{RECORD}_add", fixed(tool="x", outcome="failed"), may=""),
+    "delete records": Action(
+        f"{RECORD}_changelist",
+        listed("delete_selected", "record", post="yes"),
+        may="",
+        refused=200,
+    ),
+    "export by a POST": Action(f"{RECORD}_csv", fixed(), may="", refused=405),
+    "add words": Action(
+        f"{SCOPE}_add", fixed(name="write", description="Write"), changes="scope logentry"
+    ),
+    "change words": Action(
+        f"{SCOPE}_change", fixed(description="Read"), "scope", changes="scope logentry"
+    ),
+    "delete words": Action(f"{SCOPE}_delete", fixed(post="yes"), "scope", changes="scope logentry"),
+    "delete all words": Action(
+        f"{SCOPE}_changelist",
+        listed("delete_selected", "scope", post="yes"),
+        may="",
+        refused=200,
+    ),
+    "issue a token": Action(
+        f"{TOKEN}_add",
+        lambda world, person: {**NEW_TOKEN, "user": person.pk or ""},
+        changes=ISSUED,
+        status=200,
+    ),
+    # Without the permission for others the user that is posted is none: see the owners.
+    "issue a token for others": Action(
+        f"{TOKEN}_add",
+        lambda world, person: {**NEW_TOKEN, "user": world.people["member"].pk},
+        changes=ISSUED,
+        status=200,
+    ),
+    "prolong one's own token": Action(
+        f"{TOKEN}_change", fixed(**NEW_TOKEN), "token of chief", changes=ISSUED
+    ),
+    "prolong a token of others": Action(
+        f"{TOKEN}_change", fixed(**NEW_TOKEN), "token of member", may="root", changes=ISSUED
+    ),
+    "prolong a token of a superuser": Action(
+        f"{TOKEN}_change", fixed(**NEW_TOKEN), "token of root", may="root", changes=ISSUED
+    ),
+    "revoke a token": Action(f"{TOKEN}_revoke", fixed(), "token of root", changes=ISSUED),
+    "revoke tokens": Action(
+        f"{TOKEN}_changelist",
+        listed("revoke", "token of root", "token of member"),
+        changes=ISSUED,
+        refused=302,
+    ),
+    "delete a token": Action(
+        f"{TOKEN}_delete", fixed(post="yes"), "token of chief", may="root", changes=ISSUED
+    ),
+    "delete tokens": Action(
+        f"{TOKEN}_changelist",
+        listed("delete_selected", "token of chief", post="yes"),
+        may="root",
+        changes=ISSUED,
+        refused=302,
+    ),
+    "issue one's own": Action(
+        OWN, fixed(name="Desk", days="7"), may=f"{STAFF} member", changes="token", status=200
+    ),
+    "revoke one's own": Action(
+        OWN,
+        lambda world, person: {"revoke": world.rows[f"token of {person.username or 'root'}"].pk},
+        may=f"{STAFF} member",
+        changes="token",
+    ),
+    "add a client": Action(
+        f"{CLIENT}_add",
+        fixed(
+            name="Other",
+            client_id="other",
+            client_secret="x" * 40,
+            client_type="confidential",
+            authorization_grant_type="client-credentials",
+            algorithm="",
+        ),
+        may="root",
+        changes="application logentry",
+    ),
+    "revoke the tokens of a client": Action(
+        f"{CLIENT}_changelist",
+        listed("revoke", "client"),
+        may="root",
+        changes="accesstoken logentry",
+        refused=302,
+    ),
+    "delete a client": Action(
+        f"{CLIENT}_delete",
+        fixed(post="yes"),
+        "idle client",
+        may="root",
+        changes="application logentry",
+    ),
+}
+
+
+def post(world: World, action: Action, name: str, data: dict[str, Any], **options: Any) -> Any:
+    browser = world.browsers[name]
+    return browser.post(world.address(action.page, action.row), data, **options)
+
+
+def data_for(world: World, action: Action, name: str) -> dict[str, Any]:
+    return action.data(world, world.people.get(name) or AnonymousUser())
+
+
+def is_asked_to_sign_in(response: Any) -> bool:
+    return response.status_code == 302 and "/login/?next=" in response.headers["Location"]
+
+
+def test_each_page_has_a_row() -> None:
+    assert set(page_names()) == set(PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_opens_for_those_who_may_and_changes_nothing(page: str, world: World) -> None:
+    opens, before = PAGES[page], state()
+    address = world.address(page, opens.row)
+    for name in PEOPLE:
+        for method in ("get", "head"):
+            response = getattr(world.browsers[name], method)(address)
+            if name in opens.to.split():
+                # An export is for GET alone.
+                expected = {opens.status, 405} if method == "head" else {opens.status}
+                assert response.status_code in expected, (name, method)
+            elif name in STAFF.split():
+                assert response.status_code in (403, opens.refused), (name, method)
+            else:
+                assert is_asked_to_sign_in(response), (name, method)
+            if response.streaming:
+                b"".join(response.streaming_content)
+    assert not changed(before)
+
+
+@pytest.mark.parametrize("title", ACTIONS)
+def test_an_action_is_done_by_those_who_may_and_by_nobody_else(title: str, world: World) -> None:
+    action, before = ACTIONS[title], state()
+    for name in PEOPLE:
+        person = world.people.get(name)
+        data = data_for(world, action, name)
+        with transaction.atomic():
+            response = post(world, action, name, data)
+            found = changed(before)
+            owners = {token.user for token in Token.objects.exclude(name="Laptop")}
+            transaction.set_rollback(True)
+        if name in action.may.split():
+            assert (response.status_code, found) == (action.status, set(action.changes.split()))
+            assert name == "root" or owners <= {person}
+            continue
+        assert not found, name
+        if name in ("member", "nobody"):
+            assert is_asked_to_sign_in(response), name
+        else:
+            # A list shows itself to those for whom it has no action at all.
+            expected = {action.refused, 200} if action.refused == 302 else {action.refused}
+            is_open = name in PAGES[action.page].to.split()
+            assert response.status_code in (expected if is_open else {403, 405}), name
+
+
+@pytest.mark.parametrize("title", ACTIONS)
+def test_nothing_is_done_without_a_csrf_token_or_by_an_address(title: str, world: World) -> None:
+    action, before = ACTIONS[title], state()
+    address = world.address(action.page, action.row)
+    for name in ("root", "member"):
+        data, browser = data_for(world, action, name), world.browsers[name]
+        for method in ("get", "head", "options"):
+            getattr(browser, method)(address, data)
+        browser.handler.enforce_csrf_checks = True
+        assert post(world, action, name, data).status_code == 403
+        assert browser.put(address, data).status_code == 403
+    assert not changed(before)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_viewer_may_not_do_is_done_on_no_other_page(page: str, world: World) -> None:
+    before = state()
+    viewer, address = world.browsers["viewer"], world.address(page, PAGES[page].row)
+    refused = [each for each in ACTIONS.values() if "viewer" not in each.may.split()]
+    everything: dict[str, Any] = {}
+    for action in refused:
+        data = action.data(world, world.people["viewer"])
+        if "action" in data:
+            viewer.post(address, data)
+        everything |= data
+    viewer.post(address, everything)
+    del everything["action"]
+    viewer.post(address, everything)
+    own = [each for each in ACTIONS.values() if each.page == page and each not in refused]
+    assert changed(before) <= {name for each in own for name in each.changes.split()}
+    owners = {token.user.username for token in Token.objects.exclude(name="Laptop")}
+    assert owners <= {"viewer"}
