@@ -57,6 +57,8 @@
     };
 
     addEventListener("DOMContentLoaded", () => {
+        // The next key Tab after a search is in what was found.
+        document.getElementById("changelist-search")?.setAttribute("action", "#result_list");
         const form = document.getElementById("changelist-form");
         const results = form?.querySelector("[data-mcp-failed]");
         if (!results) {
