@@ -99,7 +99,8 @@ class TokenAdmin(PagesAdmin):
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         end = timezone.now() + timedelta(days=PROPOSED)
-        return {"expires_at": end, **super().get_changeform_initial_data(request)}
+        proposed = {"user": request.user.pk, "expires_at": end}
+        return {**proposed, **super().get_changeform_initial_data(request)}
 
     def has_delete_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
         # What was revoked is still known by its name in the record of calls.

@@ -38,11 +38,11 @@ def seen_by(username: str) -> set[str]:
     return {each["name"] for each in client.list_tools()}
 
 
-def change_the_definition_of(name: str) -> None:
+def change_the_definition_of(name: str, description: str = "Delete a draft.") -> None:
     """As if the code had another definition when the tool was approved."""
     setting = ToolSetting.objects.get(name=name)
     approved = json.loads(setting.approved)
-    approved["description"] = "Delete a draft."
+    approved["description"] = description
     approved["inputSchema"]["properties"]["slug"]["maxLength"] = 20
     setting.approved = json.dumps(approved, sort_keys=True)
     setting.fingerprint = fingerprint(setting.approved)

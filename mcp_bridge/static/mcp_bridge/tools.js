@@ -8,7 +8,7 @@
             const content = document.getElementById("content");
             content.parentElement.insertBefore(list, content);
         }
-        list.setAttribute("role", "status");
+        list.setAttribute("aria-live", "polite");
         const item = document.createElement("li");
         item.className = button ? "success" : "error";
         item.textContent = `${text} `;
