@@ -156,12 +156,9 @@ def photograph(page: Page, name: str) -> None:
     is_dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
     PICTURES.mkdir(exist_ok=True)
     picture = PICTURES / f"{name}-{size['width']}-{'dark' if is_dark else 'light'}.png"
-    import time; t0=time.time()
     page.screenshot(path=picture, full_page=True)
-    t1=time.time()
     wanted = {"runOnly": {"type": "tag", "values": LEVELS}, "resultTypes": ["violations"]}
     found = Axe().run(page, options=wanted)
-    print("TIMES", name, round(t1-t0,2), round(time.time()-t1,2), round(time.time(),1))
     violations = [
         (each["id"], node["html"])
         for each in found.response["violations"]
