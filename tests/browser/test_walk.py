@@ -21,13 +21,13 @@ from mcp_bridge.testing import MCPClient
 from mcp_bridge.tokens.models import Token
 from testproject.newsroom.models import Article
 from tests.browser.conftest import check
-from tests.browser.test_admin import Visit, change_the_definition_of
+from tests.browser.test_admin import LIST, Visit, change_the_definition_of
 from tests.browser.test_queue import Editor, two_weeks_of_calls
 
 DOCUMENT = Path(__file__).parents[2] / "docs/administration.md"
 TASK = re.compile(r"^\| (\d+)\. [^|]+ \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 TOLD = re.compile(r"^\| (\d+(?:, \d+)*) \| (You may [^|]+) \|$", re.MULTILINE)
-MOST_CLICKS = 3
+MOST_CLICKS, MOST_KEYS = 3, 15
 # What each may do, beside what Django gives a superuser.
 PEOPLE = {
     "admin": None,
@@ -346,3 +346,56 @@ def test_each_task_is_three_clicks_away(
             assert walk.way == row.way[: len(walk.way)]
         else:
             assert (walk.way, walk.there) == (row.way, row.there)
+
+
+# Whether what has the focus looks otherwise than it does without.
+IS_MARKED = """() => {
+    const used = document.activeElement;
+    const look = () => ["outline", "boxShadow", "borderColor", "backgroundColor",
+        "textDecoration", "color"].map((name) => getComputedStyle(used)[name]).join();
+    const focused = look();
+    used.blur();
+    const blurred = look();
+    used.focus({ focusVisible: true });
+    return focused !== blurred;
+}"""
+FOCUSED = "document.activeElement.textContent.trim() || document.activeElement.name"
+
+
+class Keys:
+    """Keys that are pressed and counted, where the focus is seen."""
+
+    def __init__(self, page: Page) -> None:
+        self.page, self.count = page, 0
+
+    def press(self, key: str) -> None:
+        self.page.keyboard.press(key)
+        self.count += 1
+
+    def go_to(self, name: str) -> None:
+        """Press Tab until something of that name has the focus."""
+        while True:
+            self.press("Tab")
+            assert self.page.evaluate(IS_MARKED), self.page.evaluate(FOCUSED)
+            if name in self.page.evaluate(FOCUSED):
+                return
+            assert self.count < MOST_KEYS, self.page.evaluate(FOCUSED)
+
+    def enter(self) -> None:
+        with self.page.expect_navigation():
+            self.press("Enter")
+
+
+def test_a_tool_is_fifteen_keys_away(busy_newsroom: None, visit: Visit) -> None:
+    page = visit(LIST)
+    keys = Keys(page)
+    keys.go_to("Skip to main content")
+    keys.press("Enter")
+    keys.go_to("q")
+    # The letters of the word are not counted.
+    page.keyboard.type("headlines")
+    keys.enter()
+    keys.go_to("articles_headlines")
+    keys.enter()
+    page.get_by_role("heading", name="What it does, and who can use it").wait_for()
+    assert keys.count <= MOST_KEYS

@@ -58,7 +58,7 @@
 
     addEventListener("DOMContentLoaded", () => {
         // The next key Tab after a search is in what was found.
-        document.getElementById("changelist-search")?.setAttribute("action", "#result_list");
+        document.getElementById("changelist-search")?.setAttribute("action", "#mcp-found-tools");
         const form = document.getElementById("changelist-form");
         const results = form?.querySelector("[data-mcp-failed]");
         if (!results) {
