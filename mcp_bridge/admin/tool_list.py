@@ -114,6 +114,7 @@ class ToolListPages(BridgeAdmin):
     def list_context(self, request: HttpRequest) -> Context:
         counted = Counter(entry.status for entry in entries_for(request))
         context = super().list_context(request) | {
+            "may_change": self.has_change_permission(request),
             "may_view_users": may_view_users(request),
             "waiting": counted[ToolStatus.NEW] + counted[ToolStatus.CHANGED],
             "total": counted.total() - counted[ToolStatus.GONE],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from typing import Final
 
+from django import forms
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext
@@ -18,6 +20,9 @@ from mcp_bridge.admin.sees import found
 from mcp_bridge.admin.try_tool.call import call, shown
 from mcp_bridge.admin.try_tool.forms import ArgumentsForm
 from mcp_bridge.models import ToolCallRecord, ToolSetting
+
+# What shows the pictures and sounds of a result.
+_RESULTS: Final = forms.Media(js=["mcp_bridge/results.js"])
 
 
 class ToolPages(CandidatePages):
@@ -42,7 +47,7 @@ class ToolPages(CandidatePages):
             sent = recorded_arguments(request.GET.get("record", ""), setting.name)
             form.prefill(sent)
             context["is_filled_in"] = bool(sent)
-        context |= {"form": form, "media": self.media + form.media}
+        context |= {"form": form, "media": self.media + form.media + _RESULTS}
         if request.method != "POST" or "_edit" in request.POST or not form.is_valid():
             return self.page(request, "try", context)
         arguments = form.arguments()

@@ -10,7 +10,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, PermissionsMixin
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Field, ForeignKey, QuerySet
-from django.forms import CheckboxSelectMultiple, ModelChoiceField, ModelForm
+from django.forms import CheckboxSelectMultiple, ModelChoiceField, ModelForm, SplitDateTimeField
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -109,7 +109,8 @@ class TokenAdmin(PagesAdmin):
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         end = timezone.now() + timedelta(days=PROPOSED)
-        return {"expires_at": end, **super().get_changeform_initial_data(request)}
+        proposed = {"user": request.user.pk, "expires_at": end}
+        return {**proposed, **super().get_changeform_initial_data(request)}
 
     def has_delete_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
         # What was revoked is still known by its name in the record of calls.
@@ -152,7 +153,12 @@ class TokenAdmin(PagesAdmin):
             tools = registry.discovered if sees_all else visible(request.user)
             words = {tool.name: str(tool.title or "") for tool in tools}
         else:
-            return super().formfield_for_dbfield(db_field, request, **kwargs)
+            field = super().formfield_for_dbfield(db_field, request, **kwargs)
+            if isinstance(field, SplitDateTimeField):
+                # Django's words beside the two inputs are no labels of them.
+                for widget, part in zip(field.widget.widgets, ("Date:", "Time:"), strict=True):
+                    widget.attrs["aria-label"] = f"{field.label}. {gettext(part)}"
+            return field
         return NamesField(
             choices=labelled(words),
             required=False,

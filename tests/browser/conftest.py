@@ -7,14 +7,18 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
+from django.http import HttpRequest, HttpResponse
 from django.test import Client
+from django.test.utils import override_settings
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 # Playwright's loop runs in the thread of the tests, where Django would refuse the database.
@@ -22,12 +26,46 @@ os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
 PICTURES = Path(os.environ.get("SCREENSHOTS", ".screenshots"))
 LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+# The pages that are photographed and measured now: both write style sheets into a page, which the
+# policy refuses, as it should.
+INSPECTED: set[Page | None] = set()
 WIDTHS, SCHEMES = (1280, 400), ("light", "dark")
 
 
 @pytest.fixture(autouse=True, scope="module")
 def test_site() -> None:
     """These tests need no other site: the newsroom is the one of the settings."""
+
+
+class StrictPolicy:
+    """Middleware of a site whose pages load and run what it serves itself, and nothing else."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        response.headers.setdefault("Content-Security-Policy", "default-src 'self'")
+        return response
+
+
+@pytest.fixture(scope="session")
+def strict_policy() -> Iterator[None]:
+    """Have the newsroom send a strict policy, and speak the browser's language."""
+    with override_settings(
+        MIDDLEWARE=[
+            f"{__name__}.StrictPolicy",
+            *settings.MIDDLEWARE,
+            "django.middleware.locale.LocaleMiddleware",
+        ]
+    ):
+        yield
+
+
+@pytest.fixture(scope="session")
+def live_server(strict_policy: None, live_server: Any) -> Any:
+    """The server of all tests, begun with that policy."""
+    return live_server
 
 
 @pytest.fixture(scope="session")
@@ -62,14 +100,21 @@ def visit(newsroom: None, chromium: Browser, live_server: Any) -> Iterator[Calla
         # Browsers ask for the site's icon, which the newsroom does not have; and axe-core reads
         # style sheets as texts of the page, beside which it looks for what Django 5.2's import.
         address = message.location["url"]
+        if message.page in INSPECTED:
+            return
         if message.type == "error" and not re.search(r"favicon\.ico$|/widgets\.css/", address):
             faults.append(f"{message.text} {address}")
 
     def go(
-        address: str, username: str = "admin", *, width: int = 1280, scheme: Any = "light"
+        address: str,
+        username: str = "admin",
+        *,
+        width: int = 1280,
+        scheme: Any = "light",
+        locale: str = "en",
     ) -> Page:
         context = chromium.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme
+            viewport={"width": width, "height": 900}, color_scheme=scheme, locale=locale
         )
         if username:
             session = Client()
@@ -85,18 +130,35 @@ def visit(newsroom: None, chromium: Browser, live_server: Any) -> Iterator[Calla
     yield go
     for context in chromium.contexts:
         context.close()
-    assert faults == []
+    assert not faults, "\n".join(faults)
+
+
+@contextmanager
+def inspecting(page: Page) -> Iterator[None]:
+    """Hear nothing of what the tools of the tests do in a page."""
+    # What the page has said before is heard first.
+    page.evaluate("0")
+    INSPECTED.add(page)
+    yield
+    page.evaluate("0")
+    INSPECTED.remove(page)
 
 
 def check(page: Page, name: str) -> None:
     """Photograph the page, and hold it to WCAG's levels A and AA as far as axe-core can tell."""
+    with inspecting(page):
+        photograph(page, name)
+
+
+def photograph(page: Page, name: str) -> None:
     size = page.viewport_size
     assert size is not None
     is_dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
     PICTURES.mkdir(exist_ok=True)
     picture = PICTURES / f"{name}-{size['width']}-{'dark' if is_dark else 'light'}.png"
     page.screenshot(path=picture, full_page=True)
-    found = Axe().run(page, options={"runOnly": {"type": "tag", "values": LEVELS}})
+    wanted = {"runOnly": {"type": "tag", "values": LEVELS}, "resultTypes": ["violations"]}
+    found = Axe().run(page, options=wanted)
     violations = [
         (each["id"], node["html"])
         for each in found.response["violations"]

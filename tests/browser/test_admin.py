@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import wave
 from collections.abc import Callable
 from typing import Any
 
@@ -12,14 +14,19 @@ from django.contrib.auth import get_user_model
 from playwright.sync_api import Page
 
 from mcp_bridge.models import Scope, ToolSetting
+from mcp_bridge.protocol.content import AudioContent, ImageContent
 from mcp_bridge.registry.fingerprints import fingerprint
 from mcp_bridge.testing import MCPClient
 from mcp_bridge.tokens.models import Token
 from tests.browser.conftest import PICTURES, SCHEMES, WIDTHS, check, missed_by_the_keyboard
+from tests.support.administrator import serve_tools
 from tests.support.serving import set_tool
 
 Visit = Callable[..., Page]
 LIST = "/admin/mcp_bridge/toolsetting/"
+# How many colours the picture on a canvas has.
+COLOURS = """canvas => new Set(new Uint32Array(
+    canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer)).size"""
 
 
 def tool(name: str) -> str:
@@ -31,11 +38,11 @@ def seen_by(username: str) -> set[str]:
     return {each["name"] for each in client.list_tools()}
 
 
-def change_the_definition_of(name: str) -> None:
+def change_the_definition_of(name: str, description: str = "Delete a draft.") -> None:
     """As if the code had another definition when the tool was approved."""
     setting = ToolSetting.objects.get(name=name)
     approved = json.loads(setting.approved)
-    approved["description"] = "Delete a draft."
+    approved["description"] = description
     approved["inputSchema"]["properties"]["slug"]["maxLength"] = 20
     setting.approved = json.dumps(approved, sort_keys=True)
     setting.fingerprint = fingerprint(setting.approved)
@@ -97,10 +104,34 @@ def test_a_tool_with_a_nested_form_gives_a_picture(visit: Visit) -> None:
     page.get_by_label("start").fill("2020-01-01")
     check(page, "admin-try")
     page.get_by_role("button", name="Call").click()
-    picture = page.locator(".mcp-result img")
+    picture = page.get_by_role("img", name="Picture in block 1 of the result, image/png")
     picture.wait_for()
-    assert picture.evaluate("image => image.naturalWidth") > 100
+    assert picture.evaluate(COLOURS) > 2
     check(page, "admin-result")
+
+
+def sounds() -> list[AudioContent | ImageContent]:
+    """Return a second of silence, and a picture that is none."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as sound:
+        sound.setparams((1, 1, 8000, 0, "NONE", ""))
+        sound.writeframes(b"\x80" * 8000)
+    return [AudioContent(file.getvalue(), "audio/wav"), ImageContent(b"\x89PNG", "image/png")]
+
+
+def test_a_sound_is_played_and_what_is_no_picture_is_said_to_be_none(
+    visit: Visit, settings: Any
+) -> None:
+    serve_tools(settings, sounds)
+    visit(LIST).wait_for_load_state()
+    page = visit(tool("sounds") + "try/")
+    page.get_by_role("button", name="Call").click()
+    page.get_by_text("This browser cannot show it.").wait_for()
+    play = page.get_by_role("button", name="Sound in block 1 of the result")
+    play.click()
+    page.get_by_role("button", name="Sound in block 1 of the result", pressed=True).wait_for()
+    page.get_by_role("button", name="Sound in block 1 of the result", pressed=False).wait_for()
+    check(page, "admin-sound")
 
 
 def test_scopes_of_several_tools_are_set_at_once(visit: Visit) -> None:

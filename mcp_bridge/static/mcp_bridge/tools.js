@@ -8,7 +8,7 @@
             (document.getElementById("content") ?? document.getElementById("changelist")
                 ?? document.querySelector("[data-mcp-failed]")).before(list);
         }
-        list.setAttribute("role", "status");
+        list.setAttribute("aria-live", "polite");
         const item = document.createElement("li");
         item.className = button ? "success" : "error";
         item.textContent = `${text} `;
@@ -57,6 +57,8 @@
     };
 
     addEventListener("DOMContentLoaded", () => {
+        // The next key Tab after a search is in what was found.
+        document.getElementById("changelist-search")?.setAttribute("action", "#mcp-found-tools");
         const results = document.querySelector("[data-mcp-failed]");
         const form = results?.closest("form");
         if (!form) {
