@@ -84,8 +84,8 @@ def test_an_issuer_whose_keys_were_never_had_is_503(
     assert "WWW-Authenticate" not in response
     assert issuer.url.encode() not in response.content
     # Until the next attempt nobody is kept waiting.
-    asked, began = len(issuer.asked), time.monotonic()
     wait_for_fetch(issuer)
+    asked, began = len(issuer.asked), time.monotonic()
     assert refused(issuer.token()).status_code == 503
     assert (len(issuer.asked), time.monotonic() - began < 3) == (asked, True)
     assert "/elsewhere" not in issuer.asked

@@ -34,8 +34,10 @@ def write_catalogue(folder: Path) -> None:
         "Plural-Forms": "nplurals=2; plural=(n != 1);",
     }
     for home in homes:
-        path = home / "locale" / "de" / "LC_MESSAGES" / "django.po"
-        for each in polib.pofile(str(path)) if path.exists() else ():
+        # Django's English has all messages, those that nobody has translated yet too.
+        files = [home / "locale" / name / "LC_MESSAGES" / "django.po" for name in ("en", "de")]
+        path = next((each for each in files if each.exists()), None)
+        for each in polib.pofile(str(path)) if path else ():
             texts = [f"⟦{text}⟧" for text in (each.msgid, each.msgid_plural or each.msgid)]
             plural = dict(enumerate(texts)) if each.msgid_plural else {}
             made.append(
