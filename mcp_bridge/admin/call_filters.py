@@ -230,9 +230,7 @@ class TimeFilter(FormFilter):
         if not any("T" in self.used_parameters.get(each, "") for each in self.own):
             return ""
         return " – ".join(
-            f"{date_format(each, 'SHORT_DATE_FORMAT')} {time_format(each.time())}"
-            if each
-            else "…"
+            f"{date_format(each, 'SHORT_DATE_FORMAT')} {time_format(each.time())}" if each else "…"
             for each in (self.begin, self.end)
         )
 
