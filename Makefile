@@ -55,7 +55,7 @@ records: $(VENV)/.demo $(VENV)/.test  ## The proofs of records with a file of SQ
 			|| exit 1; \
 	done
 
-browser: $(VENV)/.demo $(VENV)/.test $(VENV)/.browser  ## The admin pages in Chromium, with pictures in .screenshots
+browser: $(VENV)/.demo $(VENV)/.test $(VENV)/.browser  ## The admin pages in Chromium, in themes too, with pictures in .screenshots
 	BROWSER=1 $(BIN)/python -m pytest tests/browser $(ARGS)
 
 lane: $(VENV)/.demo $(VENV)/.test  ## Run the tests with every client on the direct lane

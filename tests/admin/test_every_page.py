@@ -37,6 +37,8 @@ def test_site() -> Iterator[None]:
         MCP_BRIDGE=newsroom.MCP_BRIDGE,
         ROOT_URLCONF=site,
         FORCE_SCRIPT_NAME=PREFIX,
+        # As Django makes it of a relative one, and would go on having it after these tests.
+        STATIC_URL=f"{PREFIX}/static/",
     ):
         yield
 
