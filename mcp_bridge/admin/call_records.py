@@ -10,6 +10,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.core.exceptions import PermissionDenied
+from django.db import connections
 from django.db.models import Model
 from django.http import (
     HttpRequest,
@@ -48,6 +49,8 @@ ARGUMENTS_SETTING: Final = 'MCP_BRIDGE["AUDIT"]["ARGUMENTS"]'
 # More than anybody looks for: each word is looked for in every text of every record.
 MAX_SEARCH: Final = 200
 MAX_WORDS: Final = 12
+# The records that a search finds and that are looked up by their keys afterwards.
+MOST_FOUND: Final = 5_000
 # The parameters of an address that are filters, but for those of list_filter.
 _LOOKUPS: Final = frozenset(
     {
@@ -159,8 +162,15 @@ class ToolCallRecordAdmin(BridgeAdmin):
                 "Search for at most %(words)d words of %(most)d characters: all calls are shown."
             )
             raise IncorrectLookupParameters(text % {"words": MAX_WORDS, "most": MAX_SEARCH})
-        found: tuple[Records, bool] = super().get_search_results(request, queryset, search_term)
-        return found
+        found, has_duplicates = super().get_search_results(request, queryset, search_term)
+        if search_term.strip():
+            allowed = connections[found.db].features.max_query_params
+            most = min(MOST_FOUND, allowed // 2) if allowed else MOST_FOUND
+            keys = list(found.order_by().values_list("pk", flat=True)[: most + 1])
+            if len(keys) <= most:
+                # All texts are searched once, and not for the count, the rows and the chart each.
+                found = queryset.filter(pk__in=keys)
+        return found, has_duplicates
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         try:
