@@ -156,8 +156,9 @@ class TokenAdmin(PagesAdmin):
             field = super().formfield_for_dbfield(db_field, request, **kwargs)
             if isinstance(field, SplitDateTimeField):
                 # Django's words beside the two inputs are no labels of them.
-                for widget, part in zip(field.widget.widgets, ("Date:", "Time:"), strict=True):
-                    widget.attrs["aria-label"] = f"{field.label}. {gettext(part)}"
+                parts = gettext("Date:"), gettext("Time:")
+                for widget, part in zip(field.widget.widgets, parts, strict=True):
+                    widget.attrs["aria-label"] = f"{field.label}. {part}"
             return field
         return NamesField(
             choices=labelled(words),
