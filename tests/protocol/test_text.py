@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.protocol.text import cut, nul_places, pointer, quoted, storable
+from mcp_bridge.protocol.text import (
+    cut,
+    harmless,
+    nul_places,
+    pointer,
+    quoted,
+    storable,
+    without_unprintable,
+)
 
 
 @pytest.mark.parametrize(("length", "kept"), [(63, 63), (64, 64), (65, 64), (10**5, 64)])
@@ -64,3 +72,11 @@ def test_place_is_a_json_pointer(place: list[str | int], text: str) -> None:
 )
 def test_each_text_with_a_nul_is_found(value: Any, places: list[Any]) -> None:
     assert [tuple(place) for place in nul_places(value)] == places
+
+
+def test_what_steers_a_terminal_or_turns_round_a_text_is_replaced() -> None:
+    steering = "\0\x1b[31m\x9b\x7f\u202e\u2066\u061c"
+    assert (
+        harmless(f"a\tb\n{steering}é\u00a0") == "a\tb\n\ufffd\ufffd[31m" + 5 * "\ufffd" + "é\u00a0"
+    )
+    assert without_unprintable("a b\n\u202eé") == "a b\ufffd\ufffdé"
