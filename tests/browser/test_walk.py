@@ -39,8 +39,11 @@ PEOPLE = {
     "viewer": ("view_toolsetting", "view_toolcallrecord", "view_pendingcall", "view_token"),
 }
 WALKS = [
-    *(pytest.param(name, 1440, "en", id=f"{name}-1440") for name in PEOPLE),
-    *(pytest.param("admin", width, "en", id=f"admin-{width}") for width in (1024, 390)),
+    *(
+        pytest.param(name, width, "en", id=f"{name}-{width}")
+        for name in PEOPLE
+        for width in (1440, 1024, 390)
+    ),
     pytest.param("admin", 1440, "de", id="admin-1440-de"),
 ]
 
