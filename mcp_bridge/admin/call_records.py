@@ -12,6 +12,7 @@ from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.core.exceptions import PermissionDenied
 from django.db import connections
 from django.db.models import Model
+from django.db.models.expressions import RawSQL
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -164,12 +165,16 @@ class ToolCallRecordAdmin(BridgeAdmin):
             raise IncorrectLookupParameters(text % {"words": MAX_WORDS, "most": MAX_SEARCH})
         found, has_duplicates = super().get_search_results(request, queryset, search_term)
         if search_term.strip():
-            allowed = connections[found.db].features.max_query_params
+            database = connections[found.db]
+            allowed = database.features.max_query_params
             most = min(MOST_FOUND, allowed // 2) if allowed else MOST_FOUND
             keys = list(found.order_by().values_list("pk", flat=True)[: most + 1])
             if len(keys) <= most:
                 # All texts are searched once, and not for the count, the rows and the chart each.
-                found = queryset.filter(pk__in=keys)
+                is_postgresql = database.vendor == "postgresql"
+                # Thousands of parameters of each statement would take longer than the search.
+                listed = RawSQL("SELECT unnest(%s::bigint[])", [keys]) if is_postgresql else keys
+                found = queryset.filter(pk__in=listed)
         return found, has_duplicates
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:

@@ -14,6 +14,8 @@ from django.utils import timezone
 from mcp_bridge.audit.rows import flush
 from mcp_bridge.models import PendingCall, Scope, ToolCallRecord, ToolSetting
 from mcp_bridge.registry.fingerprints import fingerprint
+from mcp_bridge.registry.registry import registry
+from mcp_bridge.registry.tool_status import sync_tool_settings
 from mcp_bridge.testing import MCPClient
 from mcp_bridge.tokens.models import Token
 from testproject.newsroom.models import Article
@@ -40,6 +42,8 @@ def change_the_definition_of(name: str) -> None:
 def use_newsroom() -> Any:
     """Make a newsroom with calls, calls and a tool that wait, a token and a scope; its owner."""
     call_command("seed_newsroom", verbosity=0)
+    # The end of a test with transactions has made those of the tools that were served there.
+    sync_tool_settings(registry.discovered)
     users = get_user_model().objects
     owner = users.create_superuser("owner")
     client = MCPClient(user=users.get(username="editor"))
