@@ -88,12 +88,12 @@ def test_a_filter_that_is_none_and_a_long_search_are_answered(page: str, world: 
         name = getattr(each, "parameter_name", each)
         names += [name, f"{name}__exact", f"{name}__gte", f"{name}__isnull"]
     for name in names:
-        for value in ("x", "", "0", "-1", "9" * 30, HOSTILE, "2026-02-30", "x" * 10_000):
-            for query in ({name: value}, {name: [value, "1"]}):
-                response = root.get(address, query, follow=True)
-                assert response.status_code in (200, 400), (name, value[:20])
-                assert MARKER not in response.content.decode()
-                assert "Database error" not in response.content.decode(), (name, value[:20])
+        # The last of several values is the one that counts, where one does.
+        for value in ("", "-1", "9" * 30, "2026-02-30", "x" * 10_000, HOSTILE, [HOSTILE, "1"]):
+            response = root.get(address, {name: value}, follow=True)
+            assert response.status_code in (200, 400), (name, value[:20])
+            assert MARKER not in response.content.decode()
+            assert "Database error" not in response.content.decode(), (name, value[:20])
 
 
 @pytest.mark.parametrize("page", ["candidates", "waiting", "sees"])
