@@ -254,6 +254,20 @@ def test_a_person_sees_what_their_permissions_open(codename: str, caller: Checke
     assert "Issue a token" not in text
 
 
+def test_a_tool_is_found_from_the_front_page(caller: CheckedClient) -> None:
+    administrator = Administrator(VIEW)
+    form = re.search(
+        r'<form[^>]*action="([^"#]*)#result_list"[^>]*>(.*?)</form>', front(administrator), re.S
+    )
+    assert form is not None
+    name = re.search(r'<input type="search" name="(\w+)"', form[2])
+    assert name is not None
+    for word, is_found in (("shout", True), ("whisper", False)):
+        found = administrator.browser.get(form[1], {name[1]: word}).content.decode()
+        assert ('id="result_list"' in found) == is_found
+    assert 'type="search"' not in front(Administrator(RECORDS, username="other"))
+
+
 def test_who_may_see_nothing_of_it_finds_no_page(caller: CheckedClient) -> None:
     front(Administrator("view_group"), expected=404)
     front(Administrator("change_group", username="other"), expected=404)

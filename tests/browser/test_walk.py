@@ -38,13 +38,10 @@ PEOPLE = {
     ),
     "viewer": ("view_toolsetting", "view_toolcallrecord", "view_pendingcall", "view_token"),
 }
+WIDTHS = (1440, 1024, 390)
 WALKS = [
-    *(
-        pytest.param(name, width, "en", id=f"{name}-{width}")
-        for name in PEOPLE
-        for width in (1440, 1024, 390)
-    ),
-    pytest.param("admin", 1440, "de", id="admin-1440-de"),
+    *((name, width, "en") for name in PEOPLE for width in WIDTHS),
+    *(("admin", width, "de") for width in WIDTHS),
 ]
 
 
@@ -389,8 +386,9 @@ class Keys:
             self.press("Enter")
 
 
-def test_a_tool_is_fifteen_keys_away(busy_newsroom: None, visit: Visit) -> None:
-    page = visit(LIST)
+@pytest.mark.parametrize("first", ["/admin/mcp_bridge/", LIST])
+def test_a_tool_is_fifteen_keys_away(busy_newsroom: None, visit: Visit, first: str) -> None:
+    page = visit(first)
     keys = Keys(page)
     keys.go_to("Skip to main content")
     keys.press("Enter")
