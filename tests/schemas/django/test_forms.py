@@ -141,7 +141,7 @@ def test_the_procedure_receives_the_valid_form(
         ({"secret": "x"}, [("/data/secret", "extra_forbidden")]),
         ({"email": "nobody"}, [("/data/email", "invalid")]),
         (
-            {"name": "root", "group": 99},
+            {"name": "root", "group": 2**31 - 1},
             [("/data/group", "invalid_choice"), ("/data/name", "taken")],
         ),
         ({"plan": "p"}, [("/data", "invalid")]),

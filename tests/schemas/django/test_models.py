@@ -171,7 +171,7 @@ def test_instances_are_received(
 @pytest.mark.parametrize(
     ("hint", "sent", "expected"),
     [
-        (Group, 99, [("/value", "not_found")]),
+        (Group, 2**31 - 1, [("/value", "not_found")]),
         (Group, "1", [("/value", "int_type")]),
         (Group, True, [("/value", "int_type")]),
         (Group, 2**70, [("/value", "not_found")]),
