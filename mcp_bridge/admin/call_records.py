@@ -10,9 +10,12 @@ from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.core.exceptions import PermissionDenied
+from django.core.paginator import Page, Paginator
 from django.db import connections
-from django.db.models import Model
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Func, Model, TextField
 from django.db.models.expressions import RawSQL
+from django.db.models.sql.compiler import SQLCompiler
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -52,6 +55,12 @@ MAX_SEARCH: Final = 200
 MAX_WORDS: Final = 12
 # The records that a search finds and that are looked up by their keys afterwards.
 MOST_FOUND: Final = 5_000
+# The keys of many records as one parameter: thousands would take longer than the search, and are
+# more than SQLite takes.
+_KEYS_IN_ONE: Final = {
+    "postgresql": lambda keys: RawSQL("SELECT unnest(%s::bigint[])", [keys]),
+    "sqlite": lambda keys: RawSQL("SELECT value FROM json_each(%s)", [json.dumps(keys)]),
+}
 # The parameters of an address that are filters, but for those of list_filter.
 _LOOKUPS: Final = frozenset(
     {
@@ -59,6 +68,29 @@ _LOOKUPS: Final = frozenset(
         *("started_at__gte", "started_at__lt"),
     }
 )
+
+
+class _OneText(Func):
+    """Join texts of a record with line breaks: each word is looked for once, and not in each."""
+
+    template, arg_joiner, output_field = "(%(expressions)s)", " || '\n' || ", TextField()
+
+    def as_mysql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, Any]:
+        template, joiner = "CONCAT(%(expressions)s)", ", '\n', "
+        return self.as_sql(compiler, connection, template=template, arg_joiner=joiner)
+
+
+class KeysFirst(Paginator):
+    """Find the keys of a page before its rows: all rows before a late page would be read else."""
+
+    object_list: Records
+
+    def page(self, number: int | str) -> Page:
+        page = super().page(number)
+        rows: Any = page.object_list
+        keys = list(rows.values_list("pk", flat=True))
+        page.object_list = self.object_list.filter(pk__in=keys)
+        return page
 
 
 @admin.register(ToolCallRecord)
@@ -84,18 +116,13 @@ class ToolCallRecordAdmin(BridgeAdmin):
         VersionFilter,
     ]
     list_per_page = 50
+    paginator = KeysFirst
     list_select_related = ["pending_call"]
-    search_fields = [
-        "tool",
-        "user_name",
-        "credential",
-        "client_name",
-        "reference",
-        "remote_address",
-        "error_text",
-        "invalid_arguments",
-        "arguments",
-    ]
+    search_fields = ["texts"]
+    searched_fields = (
+        *("tool", "user_name", "credential", "client_name", "reference", "remote_address"),
+        *("error_text", "invalid_arguments", "arguments"),
+    )
     search_help_text = _("By tool, user, token, client, reference, address, error and arguments.")
     # Counting every record for it would take long where there are many.
     show_full_result_count = False
@@ -163,18 +190,17 @@ class ToolCallRecordAdmin(BridgeAdmin):
                 "Search for at most %(words)d words of %(most)d characters: all calls are shown."
             )
             raise IncorrectLookupParameters(text % {"words": MAX_WORDS, "most": MAX_SEARCH})
-        found, has_duplicates = super().get_search_results(request, queryset, search_term)
+        searched = queryset.alias(texts=_OneText(*self.searched_fields))
+        found, has_duplicates = super().get_search_results(request, searched, search_term)
         if search_term.strip():
             database = connections[found.db]
             allowed = database.features.max_query_params
-            most = min(MOST_FOUND, allowed // 2) if allowed else MOST_FOUND
+            in_one = _KEYS_IN_ONE.get(database.vendor)
+            most = MOST_FOUND if in_one or not allowed else min(MOST_FOUND, allowed // 2)
             keys = list(found.order_by().values_list("pk", flat=True)[: most + 1])
             if len(keys) <= most:
                 # All texts are searched once, and not for the count, the rows and the chart each.
-                is_postgresql = database.vendor == "postgresql"
-                # Thousands of parameters of each statement would take longer than the search.
-                listed = RawSQL("SELECT unnest(%s::bigint[])", [keys]) if is_postgresql else keys
-                found = queryset.filter(pk__in=listed)
+                found = queryset.filter(pk__in=in_one(keys) if in_one else keys)
         return found, has_duplicates
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
