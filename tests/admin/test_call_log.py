@@ -18,6 +18,7 @@ from django.urls import clear_url_caches, path, reverse
 from django.utils import timezone, translation
 
 from mcp_bridge import ToolError
+from mcp_bridge.admin import call_records
 from mcp_bridge.admin.usage import percentile
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.testing import MCPClient
@@ -161,6 +162,47 @@ def test_a_page_that_there_is_not_is_said_to_be_none(administrator: Administrato
     page = reverse(f"{RECORDS}changelist")
     response = administrator.browser.get(page, {"p": "999"}, follow=True)
     assert "There is no such page" in response.content.decode()
+
+
+def test_later_pages_have_the_rows_that_follow(administrator: Administrator) -> None:
+    now = timezone.now()
+    for number in range(120):
+        # Ten a second: the order among them has to be the same on every page.
+        make(user_name=f"user-{number:03}.", started_at=now - timedelta(seconds=number // 10))
+    pages = [listed(administrator, p=str(page)) for page in (1, 2, 3)]
+    rows = [re.findall(r"user-\d+\.", "".join(rows_of(page))) for page in pages]
+    assert [len(each) for each in rows] == [50, 50, 20]
+    assert len(set(sum(rows, []))) == 120
+    assert min(rows[0]) == "user-000." and max(rows[2]) == "user-119."
+    found = [listed(administrator, p=page, q="user-", o="2").context["cl"] for page in ("1", "3")]
+    names = [[each.user_name for each in cl.result_list] for cl in found]
+    assert names[0] == [f"user-{number:03}." for number in range(50)]
+    assert names[1] == [f"user-{number:03}." for number in range(100, 120)]
+
+
+def test_a_search_looks_in_every_text_and_in_each_for_itself(administrator: Administrator) -> None:
+    fields = call_records.ToolCallRecordAdmin.searched_fields
+    assert len(fields) == 9
+    records = [make(**{field: f"The needle-{field}."}) for field in fields]
+    for field, record in zip(fields, records, strict=True):
+        page = listed(administrator, q=f"NEEDLE-{field}.")
+        assert list(page.context["cl"].result_list) == [record]
+    record = make(tool="first", user_name="second")
+    assert list(listed(administrator, q="second first").context["cl"].result_list) == [record]
+    # The end of one text and the beginning of the next are no word.
+    assert listed(administrator, q="firstsecond").context["cl"].result_count == 0
+
+
+@pytest.mark.parametrize("most", [29, 30])
+def test_a_search_that_finds_more_than_are_kept_finds_them_all(
+    most: int, administrator: Administrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_records, "MOST_FOUND", most)
+    for _ in range(30):
+        make(user_name="ada")
+    make(user_name="bob")
+    page = listed(administrator, q="ADA")
+    assert page.context["cl"].result_count == len(rows_of(page)) == 30
 
 
 @pytest.mark.parametrize("query", [{"tool": HOSTILE}, {"user_name": HOSTILE}, {"q": HOSTILE}])
