@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import timedelta
 from functools import cached_property
 from typing import Any, Final, NamedTuple, cast
 
 from django.contrib.admin import AdminSite
 from django.contrib.auth.models import User
-from django.db.models import Case, Count, Max, Model, QuerySet, Sum, Value, When
+from django.db.models import Count, Max, Model, Q, QuerySet, Sum
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.http import urlencode
 
 from mcp_bridge.access.decisions import obstacle_to
 from mcp_bridge.admin.base import PagesAdmin
+from mcp_bridge.admin.call_filters import local_now
+from mcp_bridge.admin.chart import Chart
 from mcp_bridge.admin.entries import Entry, entries
-from mcp_bridge.admin.records import FAILED, RAN, error_of
+from mcp_bridge.admin.records import FAILED, RAN, THROTTLED, error_of, percent_failed
 from mcp_bridge.admin.waiting import calls_for
 from mcp_bridge.audit.rows import flush
-from mcp_bridge.calls.outcomes import ErrorCode
 from mcp_bridge.conf import conf
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.registry.registry import registry
@@ -32,8 +35,6 @@ MOST: Final = 5
 HOURS: Final = 24
 # What is longer is read, and decided, on the call's page.
 _SHORT: Final = 2_000
-# The width of an hour, in the units of the chart's view box.
-_STEP: Final = 15
 
 
 class Held(NamedTuple):
@@ -60,76 +61,11 @@ class Failing(NamedTuple):
 
     @property
     def percent(self) -> int:
-        # One of a thousand is not none.
-        return max(1, round(100 * self.failures / self.calls))
+        return percent_failed(self.calls, self.failures)
 
     @property
     def error(self) -> str:
         return "" if self.last is None else error_of(self.last)
-
-
-class Hour(NamedTuple):
-    """One hour of the chart."""
-
-    begin: datetime
-    calls: int = 0
-    failures: int = 0
-    refusals: int = 0
-
-
-class Bar(NamedTuple):
-    """A part of an hour's column: the kind of what it counts, and its rectangle."""
-
-    kind: str
-    x: int
-    y: int
-    height: int
-    width: int = _STEP - 2
-
-
-class Chart:
-    """The last hours; ``most`` is the highest count, ``width`` and ``height`` the view box."""
-
-    width: Final = HOURS * _STEP
-    height: Final = 60
-
-    def __init__(self) -> None:
-        # In UTC, which has no hour twice and none that is left out.
-        last = timezone.now().astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-        begins = [last - timedelta(hours=ago) for ago in range(HOURS)]
-        # By comparisons, since SQLite's TruncHour is a function of Python.
-        ago = Case(*(When(started_at__gte=at, then=Value(n)) for n, at in enumerate(begins)))
-        rows = ToolCallRecord.objects.filter(started_at__gte=begins[-1]).order_by()
-        counted = (
-            rows.annotate(ago=ago)
-            .values_list("ago")
-            .annotate(
-                calls=Count("pk", filter=RAN),
-                failures=Count("pk", filter=FAILED),
-                refusals=Sum("times", filter=~RAN, default=0),
-            )
-        )
-        found = {ago: counts for ago, *counts in counted}
-        hours = [Hour(begin, *found.get(ago, ())) for ago, begin in enumerate(begins)]
-        self.hours = hours[::-1]
-        self.most = max(hour.calls + hour.refusals for hour in self.hours)
-
-    @property
-    def columns(self) -> Iterator[tuple[Hour, int, list[Bar]]]:
-        """Yield each hour with the middle of its column, and its bars, one upon another."""
-        for left, hour in zip(range(0, self.width, _STEP), self.hours, strict=True):
-            parts = {
-                "failures": hour.failures,
-                "calls": hour.calls - hour.failures,
-                "refusals": hour.refusals,
-            }
-            bars, top = [], self.height
-            for kind, count in parts.items():
-                # One of many is seen as well.
-                height = max(2, round(count * (self.height - 4) / self.most)) if count else 0
-                top -= height
-                bars.append(Bar(kind, left + 1, top, height))
-            yield hour, left + _STEP // 2, bars
 
 
 class FrontPage:
@@ -228,7 +164,17 @@ class FrontPage:
 
     @cached_property
     def chart(self) -> Chart | None:
-        return Chart() if self.sees_calls and self.has_records else None
+        """The calls of the last hours: this one, which has begun, and those before it."""
+        if not (self.sees_calls and self.has_records):
+            return None
+        begin = local_now() - timedelta(hours=HOURS - 1)
+        return Chart(ToolCallRecord.objects.all(), begin, None, self._calls)
+
+    def _calls(self, parameters: dict[str, Any]) -> str:
+        """Return the address of the list of calls with some filters."""
+        address = reverse("admin:mcp_bridge_toolcallrecord_changelist", current_app=self.site.name)
+        wanted = {name: value for name, value in parameters.items() if value is not None}
+        return f"{address}?{urlencode(wanted)}"
 
     @cached_property
     def failing(self) -> list[Failing]:
@@ -250,15 +196,15 @@ class FrontPage:
     @cached_property
     def clients(self) -> list[dict[str, Any]]:
         """The clients of the last day, as they call themselves, the last one first."""
-        return self._counted("client_name", "client_version")
+        return self._counted("client_name", "client_version", wanted=Q())
 
     @cached_property
     def throttled(self) -> list[dict[str, Any]]:
         """Who has called which tool too often in the last day, the last one first."""
-        return self._counted("user_name", "tool", error_code=ErrorCode.THROTTLED)
+        return self._counted("user_name", "tool", wanted=THROTTLED)
 
-    def _counted(self, *fields: str, **wanted: object) -> list[dict[str, Any]]:
-        rows = self._day().filter(**wanted).values(*fields)
+    def _counted(self, *fields: str, wanted: Q) -> list[dict[str, Any]]:
+        rows = self._day().filter(wanted).values(*fields)
         counted = rows.annotate(calls=Sum("times"), last=Max("started_at"))
         return [dict(row) for row in counted.order_by("-last")[:MOST]]
 

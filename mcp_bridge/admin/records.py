@@ -29,6 +29,7 @@ RAN: Final = ~Q(outcome=Outcome.REFUSED)
 FAILED: Final = Q(outcome__in=[Outcome.FAILED, Outcome.UNKNOWN])
 # Calls that wait for a person, or waited for one.
 HELD: Final = Q(outcome=Outcome.REFUSED, error_code=ErrorCode.UNCONFIRMED)
+THROTTLED: Final = Q(error_code=ErrorCode.THROTTLED)
 _MOST_RECENT: Final = 10
 # Before the word of an outcome, for those who do not see its colour.
 _ICONS: Final = {
@@ -91,6 +92,11 @@ def outcome_of(record: ToolCallRecord) -> SafeString:
 def error_of(record: ToolCallRecord) -> str:
     """Return the error that the model read; where that is not kept, why in some words."""
     return one_line(record.error_text or str(record.get_error_code_display()), 160)
+
+
+def percent_failed(calls: int, failures: int) -> int:
+    """Return how many of a hundred calls failed; one of a thousand is not none."""
+    return max(1, round(100 * failures / calls)) if failures else 0
 
 
 def one_line(text: str, most: int) -> str:

@@ -173,7 +173,7 @@ def test_later_pages_have_the_rows_that_follow(administrator: Administrator) -> 
     rows = [re.findall(r"user-\d+\.", "".join(rows_of(page))) for page in pages]
     assert [len(each) for each in rows] == [50, 50, 20]
     assert len(set(sum(rows, []))) == 120
-    assert min(rows[0]) == "user-000." and max(rows[2]) == "user-119."
+    assert (min(rows[0]), max(rows[2])) == ("user-000.", "user-119.")
     found = [listed(administrator, p=page, q="user-", o="2").context["cl"] for page in ("1", "3")]
     names = [[each.user_name for each in cl.result_list] for cl in found]
     assert names[0] == [f"user-{number:03}." for number in range(50)]
@@ -319,7 +319,7 @@ def test_what_fails_stands_first_then_what_is_slow(administrator: Administrator)
     tools = listed(administrator).context["tools_used"]
     assert [each.tool for each in tools] == ["broken", "slow", "quick"]
     assert (tools[1].p50, tools[1].p95, tools[1].longest) == (500, 950, 1000)
-    assert (tools[0].failures, tools[0].rate) == (1, 100)
+    assert (tools[0].failures, tools[0].percent) == (1, 100)
     assert [each.tool for each in listed(administrator, tool="quick").context["tools_used"]] == [
         "quick"
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from datetime import timedelta
+from html import unescape
 from io import StringIO
 from typing import Any
 
@@ -177,15 +178,27 @@ def test_the_last_day_is_a_chart_and_a_table(caller: CheckedClient) -> None:
     record("a")
     record("a", "failed", ago=timedelta(hours=2))
     record("a", "refused", times=4, ago=timedelta(hours=2))
+    record("a", "refused", error_code="unconfirmed", ago=timedelta(hours=2))
     record("a", ago=timedelta(hours=30))
     page = front(Administrator())
     (chart,) = re.findall(r'<svg class="mcp-chart.*?</svg>', page, re.S)
-    assert [chart.count(f'"mcp-bar-{kind}"') for kind in ("calls", "failures", "refusals")] == [
-        *(1, 1, 1),
-    ]
-    rows = re.findall(r"</th><td>(\d+)</td><td>(\d+)</td><td>(\d+)</td></tr>", page)
+    kinds = ("calls", "failures", "waits", "refusals")
+    assert [chart.count(f'"mcp-bar-{kind}"') for kind in kinds] == [2, 1, 1, 1]
+    rows = re.findall(
+        r"<tr><th scope=\"row\">[^<]+</th>((?:<td>(?:<a [^>]+>)?\d+(?:</a>)?</td>){4})", page
+    )
     assert len(rows) == 24
-    assert [each for each in rows if any(map(int, each))] == [("1", "1", "4"), ("1", "0", "0")]
+    counts = [re.findall(r">(\d+)<", row) for row in rows]
+    assert [each for each in counts if any(map(int, each))] == [list("1114"), list("1000")]
+
+
+def test_each_number_of_the_last_day_leads_to_its_calls(caller: CheckedClient) -> None:
+    record("a", "refused", error_code="unconfirmed", ago=timedelta(hours=2))
+    record("a", "refused", error_code="forbidden", ago=timedelta(hours=2))
+    administrator = Administrator()
+    (address,) = re.findall(r'<td><a href="([^"]*outcome=waits)">1</a></td>', front(administrator))
+    found = administrator.browser.get(unescape(address)).context["cl"].result_list
+    assert [each.error_code for each in found] == ["unconfirmed"]
 
 
 def test_clients_are_seen_and_who_called_too_often(caller: CheckedClient) -> None:
