@@ -26,7 +26,11 @@ TOOLS, GROUPS, WAITING, TOKENS = 300, 30, 200, 500
 # The pages that nobody would find by the URLs alone: lists with a filter or a search.
 LISTS: Final = {
     "toolsetting": ["?q=tool_1", "?enabled__exact=1", "?o=1"],
-    "toolcallrecord": ["?q=tool_12", "?outcome__exact=failed", "?p=1500", "?tool=tool_12"],
+    "toolcallrecord": [
+        *("?q=tool_12", "?q=cursor", "?q=some+text", "?q=nothing+of+it", "?q=cursor&when=week"),
+        *("?outcome__exact=failed", "?error_code__exact=throttled", "?tool=tool_12"),
+        *("?user_name=user_77", "?p=1500", "?o=-7"),
+    ],
     "pendingcall": ["?status__exact=waiting"],
     "token": ["?q=user_7"],
 }

@@ -30,6 +30,8 @@ _YEARS: Final = range(1970, 9000)
 # The users that are proposed, of the latest calls: any other name can be typed.
 _MOST_PROPOSED: Final = 200
 _LATEST: Final = 2000
+# What is longer has a time of the day as well.
+_A_DAY: Final = "2026-12-31"
 
 
 def local_now() -> datetime:
@@ -227,7 +229,7 @@ class TimeFilter(FormFilter):
     @property
     def in_words(self) -> str:
         """Return a range that is not of whole days in words."""
-        if not any("T" in self.used_parameters.get(each, "") for each in self.own):
+        if all(len(self.used_parameters.get(each, "")) <= len(_A_DAY) for each in self.own):
             return ""
         return " – ".join(
             f"{date_format(each, 'SHORT_DATE_FORMAT')} {time_format(each.time())}" if each else "…"
@@ -259,6 +261,6 @@ def _moment(text: str, *, is_end: bool = False) -> datetime | None:
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is not None or moment.year not in _YEARS:
         raise ValueError(text)
-    if is_end and "T" not in text:
+    if is_end and len(text) <= len(_A_DAY):
         moment += timedelta(days=1)
     return local(moment)

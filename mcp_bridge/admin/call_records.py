@@ -53,7 +53,8 @@ ARGUMENTS_SETTING: Final = 'MCP_BRIDGE["AUDIT"]["ARGUMENTS"]'
 # More than anybody looks for: each word is looked for in every text of every record.
 MAX_SEARCH: Final = 200
 MAX_WORDS: Final = 12
-# The records that a search finds and that are looked up by their keys afterwards.
+# The calls that a search finds, the latest on record: in a large table a word that is in most of
+# them would be looked for everywhere, for the count, the rows and the chart each.
 MOST_FOUND: Final = 5_000
 # The keys of many records as one parameter: thousands would take longer than the search, and are
 # more than SQLite takes.
@@ -192,15 +193,11 @@ class ToolCallRecordAdmin(BridgeAdmin):
             raise IncorrectLookupParameters(text % {"words": MAX_WORDS, "most": MAX_SEARCH})
         searched = queryset.alias(texts=_OneText(*self.searched_fields))
         found, has_duplicates = super().get_search_results(request, searched, search_term)
-        if search_term.strip():
-            database = connections[found.db]
-            allowed = database.features.max_query_params
-            in_one = _KEYS_IN_ONE.get(database.vendor)
-            most = MOST_FOUND if in_one or not allowed else min(MOST_FOUND, allowed // 2)
-            keys = list(found.order_by().values_list("pk", flat=True)[: most + 1])
-            if len(keys) <= most:
-                # All texts are searched once, and not for the count, the rows and the chart each.
-                found = queryset.filter(pk__in=in_one(keys) if in_one else keys)
+        if search_term.strip() and not getattr(request, "is_export", False):
+            in_one = _KEYS_IN_ONE.get(connections[found.db].vendor, list)
+            # In the order of the rows, which are searched from their end.
+            keys = found.order_by("-pk").values_list("pk", flat=True)[:MOST_FOUND]
+            found = queryset.filter(pk__in=in_one(list(keys)))
         return found, has_duplicates
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
@@ -239,6 +236,9 @@ class ToolCallRecordAdmin(BridgeAdmin):
             context["filters"] = request.GET.urlencode()
             context["is_recorded"] = conf.AUDIT is not None
             context["arguments_setting"] = "" if _keeps_arguments() else ARGUMENTS_SETTING
+            changelist = context["cl"]
+            is_cut = changelist.query and changelist.result_count >= MOST_FOUND
+            context["found_at_most"] = MOST_FOUND if is_cut else None
         return response
 
     def render_change_form(
@@ -253,6 +253,8 @@ class ToolCallRecordAdmin(BridgeAdmin):
             raise PermissionDenied
         if request.method != "GET":
             return HttpResponseNotAllowed(["GET"])
+        exported: Any = request
+        exported.is_export = True
         try:
             changelist = self._changelist(request)
         except IncorrectLookupParameters as error:
@@ -309,6 +311,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
     def shown_arguments(self, record: ToolCallRecord) -> str:
         if not record.arguments:
             text = gettext("not kept: the setting %(setting)s says so")
+            text = gettext("not kept") if _keeps_arguments() else text
             return self._no_arguments(record, text % {"setting": ARGUMENTS_SETTING})
         shown = json.dumps(json.loads(record.arguments), indent=2, ensure_ascii=False)
         lines = "\n".join(map(without_unprintable, shown.split("\n")))
@@ -316,8 +319,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
 
     def _no_arguments(self, record: ToolCallRecord, not_kept: str) -> str:
         # "{}" has two bytes.
-        has_some = (record.arguments_bytes or 0) > 2
-        return not_kept if has_some and not _keeps_arguments() else "—"
+        return not_kept if (record.arguments_bytes or 0) > 2 else "—"
 
 
 def _keeps_arguments() -> bool:

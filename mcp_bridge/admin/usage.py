@@ -42,8 +42,7 @@ class ToolUse(NamedTuple):
 def tools_used(changelist: ChangeList) -> list[ToolUse]:
     """Return the tools of the latest calls in a list: the most failing first, then the slowest."""
     records = changelist.queryset.filter(RAN)
-    begin = time_filter(changelist).begin
-    if begin is None and time_filter(changelist).end is None:
+    if not _has_range(changelist):
         records = records.filter(started_at__gte=midnight(local_now(), 1 - TOOLS_DAYS))
     latest = records.order_by("-started_at").values_list("tool", "outcome", "duration_ms")
     durations: dict[str, list[float]] = defaultdict(list)
@@ -74,9 +73,19 @@ def usage(changelist: ChangeList) -> Context:
     """Return what the template of the list shows above it."""
     shown = time_filter(changelist)
     chart = Chart(changelist.queryset, shown.begin, shown.end, changelist.get_query_string)
-    return {"chart": chart, "tools_used": tools_used(changelist)}
+    return {
+        "chart": chart,
+        "tools_used": tools_used(changelist),
+        "tools_days": None if _has_range(changelist) else TOOLS_DAYS,
+        "tools_sample": SAMPLE,
+    }
 
 
 def time_filter(changelist: ChangeList) -> TimeFilter:
     """Return the filter by time of a list."""
     return next(each for each in changelist.filter_specs if isinstance(each, TimeFilter))
+
+
+def _has_range(changelist: ChangeList) -> bool:
+    shown = time_filter(changelist)
+    return shown.begin is not None or shown.end is not None

@@ -93,6 +93,11 @@ def test_arguments_that_are_not_kept_say_by_which_setting(
     assert "the setting MCP_BRIDGE[&quot;AUDIT&quot;][&quot;ARGUMENTS&quot;] says so" in text
     change = reverse(f"{RECORDS}change", args=[ToolCallRecord.objects.get().pk])
     assert "not kept: the setting MCP_BRIDGE" in administrator.browser.get(change).content.decode()
+    # What was not kept then is not there later either.
+    settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "redacted"}}
+    assert " not kept " in rows_of(listed(administrator))[0]
+    text = administrator.browser.get(change).content.decode()
+    assert ("not kept" in text, "the setting MCP_BRIDGE" in text) == (True, False)
 
 
 def test_a_call_that_waits_is_not_called_refused(
@@ -193,16 +198,27 @@ def test_a_search_looks_in_every_text_and_in_each_for_itself(administrator: Admi
     assert listed(administrator, q="firstsecond").context["cl"].result_count == 0
 
 
-@pytest.mark.parametrize("most", [29, 30])
-def test_a_search_that_finds_more_than_are_kept_finds_them_all(
-    most: int, administrator: Administrator, monkeypatch: pytest.MonkeyPatch
+def test_a_search_shows_the_latest_calls_that_it_finds_and_exports_all(
+    administrator: Administrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(call_records, "MOST_FOUND", most)
-    for _ in range(30):
-        make(user_name="ada")
+    monkeypatch.setattr(call_records, "MOST_FOUND", 29)
+    now = timezone.now()
+    for number in range(30):
+        make(user_name="ada", reference=f"{number}", started_at=now - timedelta(hours=30 - number))
     make(user_name="bob")
     page = listed(administrator, q="ADA")
-    assert page.context["cl"].result_count == len(rows_of(page)) == 30
+    assert page.context["cl"].result_count == len(rows_of(page)) == 29
+    assert sorted(int(each.reference) for each in page.context["cl"].result_list)[0] == 1
+    said = "A search shows the latest 29 calls that it finds"
+    assert said in page.content.decode()
+    sent = administrator.browser.get(reverse(f"{RECORDS}json"), {"q": "ADA"}).streaming_content
+    assert len(json.loads(b"".join(sent))) == 30
+    narrower = listed(administrator, q="ADA", since="2020-01-01", until=f"{now:%Y-%m-%dT%H:%M}")
+    assert narrower.context["cl"].result_count == 29
+    monkeypatch.setattr(call_records, "MOST_FOUND", 31)
+    page = listed(administrator, q="ADA")
+    assert page.context["cl"].result_count == 30
+    assert said[:30] not in page.content.decode()
 
 
 @pytest.mark.parametrize("query", [{"tool": HOSTILE}, {"user_name": HOSTILE}, {"q": HOSTILE}])
@@ -263,6 +279,7 @@ def test_bars_lead_to_the_calls_that_they_count(administrator: Administrator) ->
         ({"since": "2026-03-29", "until": "2026-03-29"}, 23),
         ({"since": "2026-10-25", "until": "2026-10-25"}, 25),
         ({"since": "2026-01-01T10:00", "until": "2026-01-01T11:00"}, 12),
+        ({"since": "2026-01-01 10:00", "until": "2026-01-01 11:00"}, 12),
         ({"until": "2026-01-31"}, 14),
     ],
 )

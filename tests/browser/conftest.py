@@ -167,6 +167,10 @@ def photograph(page: Page, name: str) -> None:
     assert violations == [], picture.name
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert wide <= 0, f"{picture.name}: the page is {wide} pixels wider than the window"
+    hidden = page.locator(".mcp-cards, .mcp-cards .results").evaluate_all(
+        "all => all.map(each => each.scrollWidth - each.clientWidth)"
+    )
+    assert max(hidden, default=0) <= 0, f"{picture.name}: the list is {hidden} pixels too wide"
 
 
 # The admin hides what takes a column out of the sorting until the pointer is over it.
