@@ -13,7 +13,7 @@ from django.core.exceptions import PermissionDenied
 from django.core.paginator import Page, Paginator
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Func, Model, TextField
+from django.db.models import Func, Max, Model, TextField
 from django.db.models.expressions import RawSQL
 from django.db.models.sql.compiler import SQLCompiler
 from django.http import (
@@ -56,6 +56,8 @@ MAX_WORDS: Final = 12
 # The calls that a search finds, the latest on record: in a large table a word that is in most of
 # them would be looked for everywhere, for the count, the rows and the chart each.
 MOST_FOUND: Final = 5_000
+# So many times as many records are looked at before all of them.
+_LOOKED_AT_FIRST: Final = 4
 # The keys of many records as one parameter: thousands would take longer than the search, and are
 # more than SQLite takes.
 _KEYS_IN_ONE: Final = {
@@ -194,10 +196,9 @@ class ToolCallRecordAdmin(BridgeAdmin):
         searched = queryset.alias(texts=_OneText(*self.searched_fields))
         found, has_duplicates = super().get_search_results(request, searched, search_term)
         if search_term.strip() and not getattr(request, "is_export", False):
-            in_one = _KEYS_IN_ONE.get(connections[found.db].vendor, list)
-            # In the order of the rows, which are searched from their end.
-            keys = found.order_by("-pk").values_list("pk", flat=True)[:MOST_FOUND]
-            found = queryset.filter(pk__in=in_one(list(keys)))
+            vendor = connections[found.db].vendor
+            in_one = _KEYS_IN_ONE.get(vendor, list)
+            found = queryset.filter(pk__in=in_one(_latest(found, vendor)))
         return found, has_duplicates
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
@@ -320,6 +321,19 @@ class ToolCallRecordAdmin(BridgeAdmin):
     def _no_arguments(self, record: ToolCallRecord, not_kept: str) -> str:
         # "{}" has two bytes.
         return not_kept if (record.arguments_bytes or 0) > 2 else "—"
+
+
+def _latest(found: Records, vendor: str) -> list[int]:
+    """Return the keys of the latest records that a search finds, of which at most MOST_FOUND."""
+    # In the order of the rows, which are searched from their end.
+    keys = found.order_by("-pk").values_list("pk", flat=True)
+    if vendor == "postgresql":
+        # It takes each word for a rare one, and would search all rows before it sorts them.
+        newest = ToolCallRecord.objects.aggregate(newest=Max("pk"))["newest"] or 0
+        among = list(keys.filter(pk__gt=newest - _LOOKED_AT_FIRST * MOST_FOUND)[:MOST_FOUND])
+        if len(among) == MOST_FOUND:
+            return among
+    return list(keys[:MOST_FOUND])
 
 
 def _keeps_arguments() -> bool:

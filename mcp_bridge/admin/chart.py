@@ -14,6 +14,7 @@ from django.utils.formats import date_format, get_format, time_format
 
 from mcp_bridge.admin.call_filters import Records, local_now, midnight
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
+from mcp_bridge.models import ToolCallRecord
 
 # The days where no range is chosen; the most columns.
 DAYS: Final = 14
@@ -84,6 +85,12 @@ class Chart:
         self.most = max(1, *(max(each.counts.values()) for each in self.columns))
         self._step = _WIDE if len(self.columns) <= DAYS else _NARROW
         self.width = len(self.columns) * self._step
+
+    @classmethod
+    def of_hours(cls, hours: int, link: Callable[[dict[str, Any]], str]) -> Chart:
+        """Return the chart of all calls of this hour, which has begun, and of those before it."""
+        begin = local_now() - timedelta(hours=hours - 1)
+        return cls(ToolCallRecord.objects.all(), begin, None, link)
 
     def _counted(self, records: Records) -> Any:
         """Return the number of records by column and outcome, in one query."""

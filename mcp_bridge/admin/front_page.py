@@ -18,7 +18,6 @@ from django.utils.http import urlencode
 
 from mcp_bridge.access.decisions import obstacle_to
 from mcp_bridge.admin.base import PagesAdmin
-from mcp_bridge.admin.call_filters import local_now
 from mcp_bridge.admin.chart import Chart
 from mcp_bridge.admin.entries import Entry, entries
 from mcp_bridge.admin.records import FAILED, RAN, THROTTLED, error_of, percent_failed
@@ -164,11 +163,7 @@ class FrontPage:
 
     @cached_property
     def chart(self) -> Chart | None:
-        """The calls of the last hours: this one, which has begun, and those before it."""
-        if not (self.sees_calls and self.has_records):
-            return None
-        begin = local_now() - timedelta(hours=HOURS - 1)
-        return Chart(ToolCallRecord.objects.all(), begin, None, self._calls)
+        return Chart.of_hours(HOURS, self._calls) if self.sees_calls and self.has_records else None
 
     def _calls(self, parameters: dict[str, Any]) -> str:
         """Return the address of the list of calls with some filters."""

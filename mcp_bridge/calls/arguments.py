@@ -8,11 +8,11 @@ what is wrong, and what is wanted.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
@@ -21,7 +21,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments
 from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import cut, nul_places, pointer
-from mcp_bridge.schemas import Inputs
+from mcp_bridge.schemas.inputs import LONGEST_NAME, Inputs, TooLongNameError
 from mcp_bridge.schemas.steps import UNCHECKABLE, TooManyStepsError
 
 if TYPE_CHECKING:
@@ -33,8 +33,13 @@ _Located = tuple[ArgumentError, Sequence[tuple[str, str]]]
 MAX_ERRORS: Final = 25
 # PostgreSQL has no such text, and raises an error of its own.
 _NUL: Final = "holds the character U+0000 (NUL), which no text may hold; leave it out"
-# More errors than that are only counted: to read them would cost seconds.
-MOST_ERRORS_READ: Final = 5000
+# The characters of all errors together: a short request is no means to a long answer.
+MAX_ERRORS_LENGTH: Final = 8000
+# More errors than that are only counted: to read them takes 25 microseconds each.
+MOST_ERRORS_READ: Final = 1000
+_LONG_NAME: Final = (
+    f"holds a member whose name takes more than {LONGEST_NAME} bytes of JSON; send a shorter one"
+)
 # A value of another kind altogether: in a union, such a branch was not meant.
 _OTHER_KIND: Final = frozenset(
     {"model_type", "dataclass_type", "dict_type", "list_type", "literal_error", "none_required"}
@@ -71,7 +76,14 @@ def typed_checker(
                 for name in sorted(inputs.hidden & arguments.keys())
             ]
         try:
-            values = validate(inputs, arguments, body)
+            try:
+                values = validate(inputs, arguments, body)
+            except TooLongNameError:
+                # The name of a parameter that there is not is in its own error alone.
+                named = _long_named(arguments) if inputs.is_open else _long_named_in(arguments)
+                if long := [_error(place, "name_too_long", _LONG_NAME) for place in named]:
+                    raise _refusal(long) from None
+                values = validate(inputs, arguments, body, takes_long_names=True)
         except ValidationError as exception:
             errors += _explained(exception, arguments, inputs.schema)
         except TooManyStepsError:
@@ -132,15 +144,34 @@ def _written(arguments: JSONObject) -> bytes:
     return body
 
 
-def validate(inputs: Inputs, arguments: JSONObject, body: bytes) -> dict[str, object]:
+def _long_named(value: object, place: tuple[str | int, ...] = ()) -> Iterator[Iterable[str | int]]:
+    """Yield the places of objects with a name that takes more than LONGEST_NAME bytes in JSON."""
+    if isinstance(value, Mapping) and any(len(to_json(each)) - 2 > LONGEST_NAME for each in value):
+        yield place
+    else:
+        yield from _long_named_in(value, place)
+
+
+def _long_named_in(
+    value: object, place: tuple[str | int, ...] = ()
+) -> Iterator[Iterable[str | int]]:
+    """Yield the same of what is in an object or array."""
+    members = value.items() if isinstance(value, Mapping) else ()
+    for name, each in members or (enumerate(value) if isinstance(value, list) else ()):
+        yield from _long_named(each, (*place, name))
+
+
+def validate(
+    inputs: Inputs, arguments: JSONObject, body: bytes, *, takes_long_names: bool = False
+) -> dict[str, object]:
     """Return JSON values by name as Python values, those that were sent; raise as inputs.read()."""
     try:
-        instance = inputs.read(body)
+        instance = inputs.read(body, takes_long_names=takes_long_names)
     except ValidationError:
         # JSON Schema counts 2.0 among the integers, and pydantic's strict mode does not.
         if not _has_whole_float(arguments):
             raise
-        instance = inputs.read(body, whole_numbers=True)
+        instance = inputs.read(body, whole_numbers=True, takes_long_names=takes_long_names)
     fields = instance.__dict__
     values: dict[str, object] = dict(instance.__pydantic_extra__ or {})
     for field, name in inputs.names.items():
@@ -163,9 +194,12 @@ def _error(place: Iterable[str | int], kind: str, message: str) -> ArgumentError
 
 def _refusal(errors: list[ArgumentError]) -> InvalidArguments:
     """Return the exception, of as many errors as a model can use: a long answer helps nobody."""
-    more = len(errors) - MAX_ERRORS
-    if more > 0:
-        errors = [*errors[:MAX_ERRORS], _error((), "more", f"and {more} more errors like these")]
+    lengths = accumulate(len(each.path) + len(each.message) for each in errors)
+    # The first one is always told.
+    told = max(1, sum(length <= MAX_ERRORS_LENGTH for length in islice(lengths, MAX_ERRORS)))
+    if more := len(errors) - told:
+        text = f"and {more} more error{'s' * (more > 1)} like these"
+        errors = [*errors[:told], _error((), "more", text)]
     return InvalidArguments(errors)
 
 

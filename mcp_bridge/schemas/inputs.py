@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import SchemaValidator
 
+from mcp_bridge.protocol.jsonrpc import split_at_quotes
 from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.schemas.fields import CONFIG, Fields
 from mcp_bridge.schemas.hints import TypeHint
@@ -15,11 +16,40 @@ from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature, Unsuppo
 from mcp_bridge.schemas.steps import limited_steps
 from mcp_bridge.schemas.strictness import strict_validator
 
-# Of a text with more values than that, no array or dict is read beyond the first error in it: all
-# errors would cost seconds, and help nobody.
+# Of a text with more values than that, or more bytes in the names of its objects, no array or dict
+# is read beyond the first error in it: all errors would cost seconds, and help nobody.
 MANY_VALUES: Final = 256
+LONG_NAMES: Final = 4096
+# The bytes of a name. pydantic copies the names above a value into each error in it: a megabyte of
+# them would take gigabytes of memory.
+LONGEST_NAME: Final = 1000
 
-__all__ = ["CONFIG", "Inputs"]
+__all__ = ["CONFIG", "LONGEST_NAME", "Inputs", "TooLongNameError"]
+
+
+class TooLongNameError(Exception):
+    """An object has a name of more than LONGEST_NAME bytes."""
+
+
+class _Size(NamedTuple):
+    """How many values a JSON text has, how long the names in it are, and the longest of them."""
+
+    values: int
+    names: int
+    longest_name: int
+
+    @classmethod
+    def of(cls, body: bytes) -> _Size:
+        """Measure a JSON text that was written without blanks."""
+        outside, names = body, [0]
+        # In a short one the commas of texts do not matter, nor do names.
+        if len(body) > LONGEST_NAME:
+            parts = split_at_quotes(body)
+            outside = b"".join(parts[::2])
+            followed = zip(parts[1::2], parts[2::2], strict=True)
+            names += [len(text) for text, rest in followed if rest.startswith(b":")]
+        values = outside.count(b",") + outside.count(b"[") + outside.count(b"{")
+        return cls(values, sum(names), max(names))
 
 
 class Inputs:
@@ -29,8 +59,9 @@ class Inputs:
     ``schema`` is the input schema, whose root is always an object. ``errors`` are sentences on
     hints that pydantic cannot read; as it stands, such a parameter takes any value. ``read()``
     makes an instance of JSON text, whose fields ``names`` maps to parameters; those in ``given``
-    count also where they were not sent. ``hidden`` are names that no caller may send, though
-    ``**kwargs`` takes them. Raises UnsupportedSignature for a parameter that takes a path.
+    count also where they were not sent. ``is_open`` says that there is a ``**kwargs``, and
+    ``hidden`` are names that no caller may send, though it takes them. Raises UnsupportedSignature
+    for a parameter that takes a path.
     """
 
     def __init__(self, signature: Signature) -> None:
@@ -45,24 +76,29 @@ class Inputs:
         self.names = {f"p{index}": each.name for index, each in enumerate(parameters)}
         # A default inside a hint is one that the function does not know of.
         self.given = {f"p{i}" for i, each in enumerate(parameters) if each.default is MISSING}
-        self.hidden = signature.hidden if signature.extra is not MISSING else frozenset()
+        self.is_open = signature.extra is not MISSING
+        self.hidden = signature.hidden if self.is_open else frozenset()
         # Made when the first call comes: many of the tools of a process may never be called.
         self._validators: dict[tuple[bool, bool], SchemaValidator] = {}
         self._is_recursive = False
 
-    def read(self, body: bytes, *, whole_numbers: bool = False) -> Any:
+    def read(
+        self, body: bytes, *, whole_numbers: bool = False, takes_long_names: bool = False
+    ) -> Any:
         """
         Return an instance of JSON text; with ``whole_numbers``, 2.0 is an integer.
 
-        Raises ValidationError, with all errors unless the text has very many values, and
-        TooManyStepsError.
+        Raises ValidationError, with all errors unless the text has very many values or long names,
+        TooManyStepsError, and, unless it takes those, TooLongNameError.
         """
-        # Commas in texts count as well, since nothing but the number of errors depends on it.
-        values = body.count(b",") + body.count(b"[") + body.count(b"{")
-        validator = self.validator(whole_numbers=whole_numbers, stops_early=values > MANY_VALUES)
+        size = _Size.of(body)
+        if size.longest_name > LONGEST_NAME and not takes_long_names:
+            raise TooLongNameError
+        stops_early = size.values > MANY_VALUES or size.names > LONG_NAMES
+        validator = self.validator(whole_numbers=whole_numbers, stops_early=stops_early)
         if not self._is_recursive:
             return validator.validate_json(body)
-        with limited_steps(values):
+        with limited_steps(size.values):
             return validator.validate_json(body)
 
     def validator(

@@ -15,9 +15,11 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 UNCHECKABLE: Final = "cannot be checked: it is too large or too deep; send less"
-# About a tenth of a second; and what a union of many branches needs for each value.
+# About a tenth of a second; what a union of many branches needs for each value; and at most about
+# a second, since a step takes up to 10 microseconds.
 _LEAST: Final = 10_000
 _EACH: Final = 16
+_MOST: Final = 100_000
 
 
 class TooManyStepsError(Exception):
@@ -30,7 +32,7 @@ _left: ContextVar[list[int] | None] = ContextVar("mcp_bridge_steps", default=Non
 @contextmanager
 def limited_steps(values: int) -> Iterator[None]:
     """Have count_step() raise TooManyStepsError once it was called too often for so many values."""
-    token = _left.set([_LEAST + _EACH * values])
+    token = _left.set([min(_LEAST + _EACH * values, _MOST)])
     try:
         yield
     finally:

@@ -11,6 +11,7 @@ import datetime
 import decimal
 import json
 import time
+import tracemalloc
 import uuid
 from collections import Counter, OrderedDict
 from collections.abc import Callable
@@ -298,6 +299,120 @@ def test_a_union_that_contains_itself_is_read_within_bounds(
 def test_many_values_of_such_a_union_are_taken(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(list[Left | Right]))
     assert not cost(modern, [nested(2, None)] * 10_000)[1]["isError"]
+
+
+def test_what_a_text_holds_is_no_value(modern: CheckedClient, settings: Any) -> None:
+    def take(value: Left | Right | list[Left | Right], note: str) -> str:
+        """Take a tree with a note."""
+        return note[:1]
+
+    serve(settings, take)
+    for commas in (10, 500_000):
+        sent = {"value": nested(28, 1), "note": ',"\\' + "," * commas}
+        before = time.process_time()
+        result = modern.call_tool("take", sent)
+        assert time.process_time() - before < 3
+        assert errors_of(result) == [("", "uncheckable")]
+    sent = {"value": [1.5, 2.5], "note": ",[{" * 1000}
+    # All errors of a small value are told, however long a text beside it is.
+    assert len([path for path, _ in errors_of(modern.call_tool("take", sent))]) > 0
+
+
+def test_a_large_value_of_such_a_union_takes_a_second_at_most(
+    modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(list[Left | Right]))
+    spent, result = cost(modern, [nested(7, None)] * 12_000)
+    assert errors_of(result) == [("", "uncheckable")]
+    assert spent < 4
+
+
+LONG = "k" * 900_000
+NAMED: dict[str, Any] = {
+    "a list of models": (dict[str, list[wide()]], {LONG: [{}] * 60}, "/value"),
+    "a list of numbers": (dict[str, list[int]], {LONG: ["x"] * 250}, "/value"),
+    "a dict in a dict": (
+        dict[str, dict[str, int]],
+        {LONG: {str(number): "x" for number in range(250)}},
+        "/value",
+    ),
+    "quotation marks": (dict[str, list[int]], {'"\\' * 600: ["x"]}, "/value"),
+    "an item of a list": (list[dict[str, int]], [{"a": 1}, {"b" * 1001: 1}], "/value/1"),
+}
+
+
+@pytest.mark.parametrize(("hint", "value", "path"), NAMED.values(), ids=NAMED)
+def test_an_overlong_name_is_refused_before_errors_have_it(
+    hint: Any, value: Any, path: str, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(hint))
+    cost(modern, {})
+    tracemalloc.start()
+    try:
+        result = modern.call_tool("take", {"value": value})
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert errors_of(result) == [(path, "name_too_long")]
+    assert "more than 1000 bytes of JSON; send a shorter one" in text_of(result)
+    assert most < 50_000_000
+
+
+def test_an_overlong_name_of_an_argument_is_refused_where_any_is_taken(
+    modern: CheckedClient, settings: Any
+) -> None:
+    def closed(value: int) -> None:
+        """Take a number."""
+
+    def take(**values: list[int]) -> None:
+        """Take lists by name."""
+
+    serve(settings, closed, take)
+    result = modern.call_tool("take", {LONG: ["x"] * 250})
+    assert errors_of(result) == [("", "name_too_long")]
+    kinds = [kind for _, kind in errors_of(modern.call_tool("closed", {LONG: 1}))]
+    assert sorted(kinds) == ["extra_forbidden", "missing"]
+
+
+def test_a_name_of_an_address_is_no_overlong_one(modern: CheckedClient, settings: Any) -> None:
+    serve(settings, taking(dict[str, int]))
+    name = "https://example.com/" + "a" * 980
+    assert not cost(modern, {name: 1, 'b"' * 300: 2})[1]["isError"]
+    # A long value is no name.
+    serve(settings, taking(dict[str, str]))
+    assert not cost(modern, {"a": "b" * 5000, "c": ':"' * 2000})[1]["isError"]
+
+
+def test_long_names_are_told_the_first_error_of_each_array(
+    modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(dict[str, dict[str, list[wide()]]]))
+    for count, errors in ((1, 25), (3, 20)):
+        value: Any = {"a": {}}
+        for number in range(count):
+            value[f"{number}" * 900] = {"b" * 900: [{}] * 5}
+        result = cost(modern, value)[1]
+        assert len([kind for _, kind in errors_of(result) if kind == "missing"]) <= errors
+
+
+def test_a_short_request_has_no_long_answer(modern: CheckedClient, settings: Any) -> None:
+    one, two, three = (
+        create_model(
+            f"Wide{n}",
+            **dict.fromkeys((f"{'m' * 40}{n}_{number}" for number in range(20)), (int, ...)),
+        )
+        for n in range(3)
+    )
+    serve(settings, taking(list[one | two | three]))
+    result = cost(modern, [{}] * 15)[1]
+    errors = errors_of(result)
+    assert errors[-1][1] == "more"
+    assert 1 < len(errors) < 15
+    assert len(text_of(result)) < 9000
+    assert f"and {15 - len(errors) + 1} more errors like these" in text_of(result)
+    spent, result = cost(modern, [{}] * 80)
+    assert errors_of(result) == [("", "many")]
+    assert spent < 1
 
 
 @pytest.mark.parametrize("digits", [1000, 1001, 500_000])
