@@ -199,6 +199,22 @@ def test_tools_are_counted_and_those_that_wait_are_named(caller: CheckedClient) 
     assert reverse("admin:mcp_bridge_toolsetting_change", args=[row("shout").pk]) in page
 
 
+def test_the_page_that_approves_tools_is_one_click_away_for_those_who_may(
+    caller: CheckedClient,
+) -> None:
+    address = reverse("admin:mcp_bridge_toolsetting_waiting")
+    administrator, viewer = Administrator(VIEW, CHANGE), Administrator(VIEW, username="viewer")
+    assert address not in front(administrator)
+    ToolSetting.objects.update(fingerprint="another")
+    assert f'<a href="{address}">Read and approve them on one page.</a>' in front(administrator)
+    assert address not in front(viewer)
+    page = administrator.browser.get(address).content.decode()
+    (shown,) = re.findall(r'name="tool" value="([^"]+)"', page)
+    administrator.browser.post(address, {"tool": unescape(shown)})
+    text = section(page := front(administrator), "tools")
+    assert ("1 on 0 off 0 waiting" in text, address in page) == (True, False)
+
+
 def test_tools_that_fail_stand_by_how_often_they_do(caller: CheckedClient) -> None:
     for tool, failures, successes in (("often", 2, 1), ("seldom", 3, 97), ("never", 0, 2)):
         for outcome, count in (("failed", failures), ("succeeded", successes)):
