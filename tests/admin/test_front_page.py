@@ -516,6 +516,33 @@ def test_the_admin_opens_before_the_tables_are_there(caller: CheckedClient) -> N
             editor.alter_db_table(PendingCall, "elsewhere", PendingCall._meta.db_table)
 
 
+@pytest.mark.parametrize("uses", [True, False])
+def test_the_page_and_those_it_leads_to_open_with_and_without_time_zones(
+    uses: bool, caller: CheckedClient, settings: Any
+) -> None:
+    settings.USE_TZ = uses
+    for word in "ab":
+        caller.call_tool("shout", {"word": word})
+    record("shout", "failed", client_name="Cursor")
+    record("shout", "refused", error_code="throttled", user_name="eva")
+    administrator = Administrator()
+    Token.objects.issue(user=administrator.user, name="laptop")
+    # One of the two is approved, and has a time by which it must be repeated.
+    first = PendingCall.objects.earliest("pk").pk
+    address = reverse("admin:mcp_bridge_pendingcall_change", args=[first])
+    administrator.browser.post(address, {"_approve": "1"})
+    text = front(administrator)
+    assert text.count('name="_approve"') == 1
+    assert "Cursor" in section(text, "clients")
+    assert "shout 1 time" in section(text, "throttled")
+    links = {*map(unescape, re.findall(r'href="(/admin/mcp_bridge[^"#]*)', text)), address}
+    pages = {link.partition("?")[0] for link in links}
+    for name in ("toolcallrecord", "pendingcall", "toolsetting", "scope", "tokens_token"):
+        assert reverse(f"admin:mcp_bridge_{name}_changelist") in pages
+    for link in links:
+        assert administrator.browser.get(link).status_code == 200, link
+
+
 @pytest.mark.parametrize("language", ["de", "ar"])
 def test_the_page_is_shown_in_other_languages(language: str, caller: CheckedClient) -> None:
     caller.call_tool("shout", {"word": "a"})
