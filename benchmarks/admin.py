@@ -1,7 +1,7 @@
 """
 ``python -m benchmarks.admin``: how long every page of the admin takes, and how many queries.
 
-On a site with 300 tools, 100,000 records, 20,000 users in 30 groups, 200 calls that wait and 500
+On a site with 300 tools, 100,000 records, 20,000 users in 30 groups, 200 held calls and 500
 tokens, an administrator opens each page in turn, several times. The database is SQLite, or one of
 the PostgreSQL of ``--database``, a URL, which goes at the end. More than 15 queries, or a median of
 more than 300 ms, is an error.
@@ -31,7 +31,7 @@ LISTS: Final = {
         *("?outcome__exact=failed", "?error_code__exact=throttled", "?tool=tool_12"),
         *("?user_name=user_77", "?p=1500", "?o=-7"),
     ],
-    "pendingcall": ["?status__exact=waiting"],
+    "pendingcall": ["?status=aside"],
     "token": ["?q=user_7"],
 }
 
@@ -118,6 +118,7 @@ def fill(users: int, records: int) -> Any:
     from django.utils import timezone
 
     from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
+    from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
     from mcp_bridge.registry.registry import registry
     from mcp_bridge.registry.tool_status import sync_tool_settings
     from mcp_bridge.tokens.models import Token
@@ -161,14 +162,19 @@ def fill(users: int, records: int) -> Any:
         )
 
     ToolCallRecord.objects.bulk_create(map(record, range(records)), batch_size=5_000)
+    # Every fourth can no longer be approved: its tool has changed since.
+    ToolSetting.objects.filter(name__endswith="7").update(confirm=True)
+    asking = [tool for tool in registry.snapshot if tool.options.confirm]
+    held = [chance.choice(asking) for _ in range(WAITING)]
     PendingCall.objects.bulk_create(
         PendingCall(
             key=f"{number}",
-            tool=f"tool_{chance.randrange(TOOLS)}",
+            tool=tool.name,
+            fingerprint=fingerprint(canonical_definition(tool)) if number % 4 else "another",
             user=chance.choice(people),
             arguments='{\n  "name": "all"\n}',
         )
-        for number in range(WAITING)
+        for number, tool in enumerate(held)
     )
     for number in range(TOKENS):
         Token.objects.issue(user=people[number], name=f"token {number}")

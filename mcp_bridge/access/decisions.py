@@ -43,9 +43,14 @@ def obstacle_to(pending: PendingCall, user: AbstractBaseUser | None = None) -> s
     return ""
 
 
-def approvable() -> Q:
-    """Return the condition that a call waits, and that somebody can approve it."""
-    return Q(status=Status.WAITING, fingerprint__in=_fingerprints())
+def approvable(user: AbstractBaseUser | None = None) -> Q:
+    """
+    Return the condition that a call waits, and that the user, or anybody, can approve it.
+
+    This is what "waits for a decision" means wherever calls are counted or listed.
+    """
+    waits = Q(status=Status.WAITING, fingerprint__in=_fingerprints())
+    return waits & ~Q(user=user.pk) if conf.FOUR_EYES and user is not None else waits
 
 
 def set_aside() -> Q:

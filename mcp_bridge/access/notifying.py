@@ -15,6 +15,7 @@ from django.db.models import Q
 from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext, ngettext, override
 
+from mcp_bridge.access.decisions import approvable
 from mcp_bridge.access.policy import lacking
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool, ToolCall
@@ -91,7 +92,7 @@ def _subject(pending: PendingCall) -> str:
 
 def _body(call: ToolCall, pending: PendingCall) -> str:
     """Return a text without the arguments, which are for the page that asks who reads them."""
-    waiting = PendingCall.objects.filter(status=PendingCall.Status.WAITING).count()
+    waiting = PendingCall.objects.filter(approvable()).count()
     values = {
         "tool": pending.tool,
         "user": quoted(pending.user.get_username()) if pending.user else "—",

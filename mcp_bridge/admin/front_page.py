@@ -6,22 +6,20 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from django.contrib.admin import AdminSite
-from django.contrib.auth.models import User
 from django.db.models import Count, Max, Model, Q, QuerySet, Sum
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from mcp_bridge.access.decisions import obstacle_to
 from mcp_bridge.admin.base import PagesAdmin
 from mcp_bridge.admin.chart import Chart
 from mcp_bridge.admin.entries import Entry, entries
 from mcp_bridge.admin.records import FAILED, RAN, THROTTLED, error_of, percent_failed
-from mcp_bridge.admin.waiting import calls_for
+from mcp_bridge.admin.waiting import calls_for, calls_set_aside, count
 from mcp_bridge.audit.rows import flush
 from mcp_bridge.conf import conf
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
@@ -37,12 +35,11 @@ _SHORT: Final = 2_000
 
 
 class Held(NamedTuple):
-    """A call that waits: its tool, None where nobody can call it now, and why it stays there."""
+    """A call that waits, and what its tool is called and does."""
 
     call: PendingCall
     title: str
     description: str
-    obstacle: str
 
     @property
     def is_short(self) -> bool:
@@ -123,18 +120,22 @@ class FrontPage:
             return None
         tools, found = registry.snapshot.tools, []
         for call in calls_for(self.request).select_related("user")[:MOST]:
+            # Another thread may have read newer settings between the two.
             tool = tools.get(call.tool)
             title = str(tool.title or "") if tool else ""
-            description = str(tool.description) if tool else ""
-            obstacle = obstacle_to(call, cast("User", self.request.user))
-            found.append(Held(call, title, description, obstacle))
+            found.append(Held(call, title, str(tool.description) if tool else ""))
         return found
 
     @cached_property
     def held_count(self) -> int:
         """How many calls wait in all."""
         held = self.held or []
-        return len(held) if len(held) < MOST else calls_for(self.request).count()
+        return len(held) if len(held) < MOST else count(PendingCall, self.request)
+
+    @cached_property
+    def aside(self) -> int:
+        """How many calls can no longer be approved, which the queue has on a page of their own."""
+        return calls_set_aside().count()
 
     @cached_property
     def _entries(self) -> list[Entry]:

@@ -34,7 +34,6 @@ from mcp_bridge.access.decisions import (
 )
 from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
 from mcp_bridge.admin.entries import hints
-from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.models import PendingCall
 from mcp_bridge.registry.registry import registry
@@ -269,8 +268,7 @@ class PendingCallAdmin(BridgeAdmin):
 
     def decidable(self, request: HttpRequest) -> Calls:
         """Return the calls that wait and that the user can approve, if it is allowed."""
-        calls = self.get_queryset(request).filter(approvable())
-        return calls.exclude(user=cast("User", request.user)) if conf.FOUR_EYES else calls
+        return self.get_queryset(request).filter(approvable(cast("User", request.user)))
 
     def following(
         self, request: HttpRequest, pending: PendingCall | None = None

@@ -6,15 +6,16 @@ from collections import UserString
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import Final
+from typing import Final, cast
 
 from django.contrib.admin import AdminSite
+from django.contrib.auth.models import User
 from django.db import DatabaseError, models
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.functional import Promise
 
-from mcp_bridge.conf import conf
+from mcp_bridge.access.decisions import approvable, set_aside
 from mcp_bridge.models import PendingCall, ToolSetting
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
@@ -56,8 +57,12 @@ class CountedName(UserString):
 
 def calls_for(request: HttpRequest) -> QuerySet[PendingCall]:
     """Return the calls that wait for a decision that the user may make."""
-    calls = PendingCall.objects.filter(status=PendingCall.Status.WAITING)
-    return calls.exclude(user=request.user.pk) if conf.FOUR_EYES else calls
+    return PendingCall.objects.filter(approvable(cast("User", request.user)))
+
+
+def calls_set_aside() -> QuerySet[PendingCall]:
+    """Return the calls that nobody can approve any more, which wait for nobody."""
+    return PendingCall.objects.filter(set_aside())
 
 
 def _tools() -> int:

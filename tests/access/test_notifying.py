@@ -148,6 +148,17 @@ def test_a_mail_says_who_and_what_and_where_but_no_arguments(hold: Any) -> None:
     assert SECRET not in message.subject + message.body
 
 
+def test_a_mail_counts_only_what_can_be_approved(hold: Any) -> None:
+    for word in "abc":
+        hold(word)
+    newest = PendingCall.objects.latest("pk").pk
+    PendingCall.objects.exclude(pk=newest).update(fingerprint="another")
+    person("bea", "Editors")
+    hold()
+    (message,) = mail.outbox
+    assert message.body.endswith("\n\n2 calls wait in all.\n")
+
+
 def test_a_name_makes_no_line_of_its_own(hold: Any) -> None:
     person("bea", "Editors")
     get_user_model().objects.filter(username="ada").update(username="ada\n\nhttp://evil.example")

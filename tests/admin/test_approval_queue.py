@@ -280,6 +280,8 @@ def test_pages_of_many_waiting_calls_of_many_tools_have_few_queries(settings: An
         address("changelist") + "?status=aside",
         address("decide"),
         address("change", key),
+        reverse("admin:app_list", args=["mcp_bridge"]),
+        reverse("admin:index"),
     ):
         with CaptureQueriesContext(connection) as queries:
             text_at(administrator, path)

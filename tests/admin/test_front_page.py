@@ -118,12 +118,53 @@ def test_nothing_is_decided_without_reading_all_of_it(caller: CheckedClient) -> 
 
 def test_what_cannot_be_approved_is_only_refused(caller: CheckedClient) -> None:
     caller.call_tool("shout", {"word": "a"})
-    ToolSetting.objects.filter(name="shout").update(enabled=False)
     administrator = Administrator()
     administrator.tick(shout=False)
-    text = front(administrator)
-    assert "It cannot be approved: nobody can call the tool" in text
+    text = section(page := front(administrator), "held")
+    assert text.startswith("No call waits for a decision 1 call can no longer be approved.")
+    assert ("_approve" in page, "_refuse" in page) == (False, False)
+    address = reverse("admin:mcp_bridge_pendingcall_changelist")
+    assert f'<a href="{address}?status=aside">1 call can no longer' in page
+    listed = administrator.browser.get(address, {"status": "aside"}).content.decode()
+    assert "It cannot be approved: nobody can call the tool" in listed
+    address = reverse("admin:mcp_bridge_pendingcall_change", args=[PendingCall.objects.get().pk])
+    assert address in listed
+    text = administrator.browser.get(address).content.decode()
     assert ("_approve" in text, "_refuse" in text) == (False, True)
+
+
+def test_what_can_no_longer_be_approved_waits_for_nobody(caller: CheckedClient) -> None:
+    caller.call_tool("shout", {"word": "a"})
+    administrator = Administrator()
+    queue = reverse("admin:mcp_bridge_pendingcall_changelist")
+    tools = reverse("admin:mcp_bridge_toolsetting_changelist")
+
+    def said() -> list[bool]:
+        in_menu = "Pending calls (" in index(administrator)
+        badge = "call waits for you" in administrator.browser.get(queue).content.decode()
+        in_list = "call waits for approval" in administrator.browser.get(tools).content.decode()
+        in_queue = "No call waits" not in administrator.browser.get(queue).content.decode()
+        return [in_menu, badge, in_list, in_queue, "No call waits" not in front(administrator)]
+
+    assert said() == [True] * 5
+    administrator.tick(shout=False)
+    assert said() == [False] * 5
+    administrator.tick(shout=True)
+    assert said() == [True] * 5
+    PendingCall.objects.update(fingerprint="another")
+    assert said() == [False] * 5
+
+
+def test_calls_that_are_set_aside_push_no_other_off_the_page(caller: CheckedClient) -> None:
+    for number in range(6):
+        caller.call_tool("shout", {"word": f"word {number}"})
+    oldest = PendingCall.objects.earliest("asked_at", "pk")
+    PendingCall.objects.exclude(pk=oldest.pk).update(fingerprint="another")
+    text = section(page := front(Administrator()), "held")
+    assert text.startswith("1 call waits for a decision shout")
+    assert [n for n in range(6) if f"word {n}" in text] == [0]
+    assert "5 calls can no longer be approved." in text
+    assert page.count('name="_approve"') == 1
 
 
 def test_the_newest_of_many_calls_are_shown_and_all_are_counted(caller: CheckedClient) -> None:
@@ -156,6 +197,22 @@ def test_tools_are_counted_and_those_that_wait_are_named(caller: CheckedClient) 
     assert "0 on 0 off 1 waiting" in text
     assert "shout : changed, waits for approval" in text
     assert reverse("admin:mcp_bridge_toolsetting_change", args=[row("shout").pk]) in page
+
+
+def test_the_page_that_approves_tools_is_one_click_away_for_those_who_may(
+    caller: CheckedClient,
+) -> None:
+    address = reverse("admin:mcp_bridge_toolsetting_waiting")
+    administrator, viewer = Administrator(VIEW, CHANGE), Administrator(VIEW, username="viewer")
+    assert address not in front(administrator)
+    ToolSetting.objects.update(fingerprint="another")
+    assert f'<a href="{address}">Read and approve them on one page.</a>' in front(administrator)
+    assert address not in front(viewer)
+    page = administrator.browser.get(address).content.decode()
+    (shown,) = re.findall(r'name="tool" value="([^"]+)"', page)
+    administrator.browser.post(address, {"tool": unescape(shown)})
+    text = section(page := front(administrator), "tools")
+    assert ("1 on 0 off 0 waiting" in text, address in page) == (True, False)
 
 
 def test_tools_that_fail_stand_by_how_often_they_do(caller: CheckedClient) -> None:
@@ -323,12 +380,15 @@ def test_nothing_in_the_page_is_inline(caller: CheckedClient) -> None:
     assert "<script" not in content.partition("<!-- END Content -->")[0]
 
 
-def test_menus_say_how_much_waits_for_those_who_decide(caller: CheckedClient) -> None:
+def test_menus_say_how_much_waits_for_those_who_decide(
+    caller: CheckedClient, settings: Any
+) -> None:
+    serve_tools(settings, shout, look, confirm=True)
     administrator = Administrator()
     assert not re.search(r"(Tools|Pending calls) \(", index(administrator))
     for word in "ab":
         caller.call_tool("shout", {"word": word})
-    ToolSetting.objects.update(fingerprint="another")
+    ToolSetting.objects.filter(name="look").update(fingerprint="another")
     text = index(administrator)
     assert ("Tools (1)" in text, "Pending calls (2)" in text) == (True, True)
     text = index(Administrator(SEE, VIEW, username="viewer"))
@@ -454,6 +514,33 @@ def test_the_admin_opens_before_the_tables_are_there(caller: CheckedClient) -> N
     finally:
         with connection.schema_editor() as editor:
             editor.alter_db_table(PendingCall, "elsewhere", PendingCall._meta.db_table)
+
+
+@pytest.mark.parametrize("uses", [True, False])
+def test_the_page_and_those_it_leads_to_open_with_and_without_time_zones(
+    uses: bool, caller: CheckedClient, settings: Any
+) -> None:
+    settings.USE_TZ = uses
+    for word in "ab":
+        caller.call_tool("shout", {"word": word})
+    record("shout", "failed", client_name="Cursor")
+    record("shout", "refused", error_code="throttled", user_name="eva")
+    administrator = Administrator()
+    Token.objects.issue(user=administrator.user, name="laptop")
+    # One of the two is approved, and has a time by which it must be repeated.
+    first = PendingCall.objects.earliest("pk").pk
+    address = reverse("admin:mcp_bridge_pendingcall_change", args=[first])
+    administrator.browser.post(address, {"_approve": "1"})
+    text = front(administrator)
+    assert text.count('name="_approve"') == 1
+    assert "Cursor" in section(text, "clients")
+    assert "shout 1 time" in section(text, "throttled")
+    links = {*map(unescape, re.findall(r'href="(/admin/mcp_bridge[^"#]*)', text)), address}
+    pages = {link.partition("?")[0] for link in links}
+    for name in ("toolcallrecord", "pendingcall", "toolsetting", "scope", "tokens_token"):
+        assert reverse(f"admin:mcp_bridge_{name}_changelist") in pages
+    for link in links:
+        assert administrator.browser.get(link).status_code == 200, link
 
 
 @pytest.mark.parametrize("language", ["de", "ar"])

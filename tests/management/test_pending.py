@@ -161,6 +161,7 @@ def test_what_has_changed_is_not_approved(
 ) -> None:
     set_tool("wipe", **change)
     assert "It cannot be approved" in run()
+    assert run().endswith("0 calls waiting. 1 can no longer be approved.\n")
     assert "It cannot be approved" in as_json()[0]["obstacle"]
     assert "It cannot be approved" in fails("approve", number, "--user", "grace")
     assert "is refused" in run("refuse", number, "--user", "grace", "--reason", "Out of date.")

@@ -85,7 +85,10 @@ class Command(TablesCommand):
             return
         for each in calls:
             self._show(each)
-        self.stdout.write(f"{len(calls)} call{'s' * (len(calls) != 1)} waiting.")
+        aside = sum(1 for each in calls if obstacle_to(each))
+        waiting = len(calls) - aside
+        more = f" {aside} can no longer be approved." if aside else ""
+        self.stdout.write(f"{waiting} call{'s' * (waiting != 1)} waiting.{more}")
 
     def _show(self, pending: PendingCall) -> None:
         tool = registry.snapshot.tools.get(pending.tool)
