@@ -17,8 +17,9 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.access.authentication import is_accepted
 from mcp_bridge.access.policy import Refusal, context_for, lacking, refusals, unmet
-from mcp_bridge.admin.audience import NAMED, permission_titles
+from mcp_bridge.admin.audience import NAMED
 from mcp_bridge.admin.entries import Entry, entries
+from mcp_bridge.admin.permissions import permission_titles, quoted
 from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
@@ -135,9 +136,8 @@ class Words:
             listed = get_text_list(names, gettext("or"))
             found.append(gettext("Not in %(groups)s.") % {"groups": listed})
         if missing := [*lacking(self._caller, rule.permissions)]:
-            quoted = [gettext("“%(name)s”") % {"name": self._titles[name]} for name in missing]
-            listed = get_text_list(quoted, gettext("and"))
-            found.append(gettext("Lacks %(permissions)s.") % {"permissions": listed})
+            lacks = quoted(self._titles[name] for name in missing)
+            found.append(gettext("Lacks %(permissions)s.") % {"permissions": lacks})
         return " ".join(found)
 
 
