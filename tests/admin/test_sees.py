@@ -95,6 +95,46 @@ def test_a_policy_of_the_sites_own_is_a_reason(settings: Any) -> None:
     assert "The site&#x27;s own rule for all tools (ACCESS_POLICY) says no." in text
 
 
+FURTHER = "The site&#x27;s own rule for all tools (ACCESS_POLICY) may refuse some."
+ASKED = "The site's own rule for all tools (ACCESS_POLICY) is asked about a person"
+
+
+def test_a_policy_of_the_sites_own_may_refuse_members_of_a_group(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.admin.test_sees.Closed"}
+    ToolSetting.objects.all().delete()
+    serve_tools(settings, alpha)
+    administrator, press = Administrator(), Group.objects.create(name="press")
+    text = administrator.get("sees", group=press.pk)
+    assert f"<td>{FURTHER}</td>" in text
+    assert text.count(FURTHER) == 1
+    assert ASKED in text.partition("mcp-answers")[0]
+    # Of a person it is asked, and a tool that is off is off for everybody.
+    text = administrator.get("sees", user=administrator.user.pk)
+    assert (FURTHER in text, ASKED in text) == (False, False)
+    administrator.act("switch_off", "alpha")
+    assert FURTHER not in administrator.get("sees", group=press.pk)
+
+
+def test_both_the_tools_own_rule_and_the_sites_may_refuse_members(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.admin.test_sees.Closed"}
+    server = RpcServer(register_system_procedures=False)
+    server.register_procedure(mcp_tool(alpha), auth=lambda request: True)
+    route(settings, path("admin/", admin.site.urls), path("rpc", server.view))
+    press = Group.objects.create(name="press")
+    own = "The tool&#x27;s own rule, in the site&#x27;s program, may refuse some."
+    assert f"<td>{own} {FURTHER}</td>" in Administrator().get("sees", group=press.pk)
+
+
+def test_without_a_policy_of_the_sites_own_nothing_more_decides(
+    administrator: Administrator,
+) -> None:
+    press = Group.objects.create(name="press")
+    press.permissions.set(Permission.objects.filter(codename__in=["add_user", "view_group"]))
+    text = administrator.get("sees", group=press.pk)
+    assert "A member of press sees 1 tool of 1" in text
+    assert "ACCESS_POLICY" not in text
+
+
 CAN = {
     "Can add %(model)s": "Darf %(model)s hinzufügen",
     "Can change %(model)s": "Darf %(model)s ändern",
