@@ -159,6 +159,11 @@ def load_policy() -> AccessPolicy:
     return policy
 
 
+def has_own_policy() -> bool:
+    """Return whether the site has another policy than the default one."""
+    return imported(conf.ACCESS_POLICY) is not AccessPolicy
+
+
 def served_host() -> str:
     """Return a host that ALLOWED_HOSTS has, that of Django's test runner before others."""
     hosts = settings.ALLOWED_HOSTS

@@ -15,11 +15,12 @@ from django.urls import reverse
 from django.utils.text import capfirst
 from django.utils.translation import gettext, ngettext
 
-from mcp_bridge.admin.audience import Audience, Audiences, permission_titles
+from mcp_bridge.admin.audience import Audience, Audiences
 from mcp_bridge.admin.base import BridgeAdmin, Context
 from mcp_bridge.admin.differences import Change, changes
 from mcp_bridge.admin.effects import can_use
 from mcp_bridge.admin.entries import Entry
+from mcp_bridge.admin.permissions import permission_titles
 from mcp_bridge.admin.warnings import warning
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.registry.tool_status import APPROVAL, mark_approved

@@ -12,11 +12,9 @@ from django.contrib.auth import get_permission_codename, get_user_model
 from django.contrib.auth.models import Group, Permission
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils.module_loading import import_string
 from django.utils.translation import gettext, ngettext
 
-from mcp_bridge.access.policy import AccessPolicy
-from mcp_bridge.conf import conf
+from mcp_bridge.access.policy import has_own_policy
 from mcp_bridge.features import AccessRule
 
 # The number of users that a page names.
@@ -70,7 +68,7 @@ class Audiences:
     def __init__(self, rules: Iterable[AccessRule]) -> None:
         fields = {field.name for field in get_user_model()._meta.get_fields()}
         self._is_known = fields >= _NEEDED
-        self._further = import_string(conf.ACCESS_POLICY) is not AccessPolicy
+        self._further = has_own_policy()
         if not self._is_known:
             return
         rules, users = set(rules), active_users()
@@ -141,18 +139,3 @@ def may_view_users(request: HttpRequest) -> bool:
     meta = get_user_model()._meta
     names = [get_permission_codename(action, meta) for action in ("view", "change")]
     return any(request.user.has_perm(f"{meta.app_label}.{name}") for name in names)
-
-
-def permission_titles(names: Iterable[str]) -> dict[str, str]:
-    """Return what permissions are called, by name: "Can delete article"; at most one query."""
-    asked = set(names)
-    if not asked:
-        return {}
-    rows = Permission.objects.filter(codename__in={name.partition(".")[2] for name in asked})
-    titles = {
-        f"{label}.{codename}": title
-        for label, codename, title in rows.values_list(
-            "content_type__app_label", "codename", "name"
-        )
-    }
-    return {name: titles.get(name, name) for name in asked}

@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.admin.approvals import definitions
 from mcp_bridge.admin.base import BridgeAdmin, Context
 from mcp_bridge.admin.entries import NOTHING_SAID, Entry, hints
+from mcp_bridge.admin.permissions import WhoMay
 from mcp_bridge.features import Candidate, Tool
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.registry.candidates import NoTool, Offered
@@ -60,6 +61,7 @@ class FilterForm(forms.Form):
     def __init__(self, offered: Iterable[Offered], data: Any) -> None:
         super().__init__(data, auto_id="mcp-%s")
         self.offered = list(offered)
+        self.who = WhoMay(each.candidate for each in self.offered)
         self.fields["q"].widget.input_type = "search"
         for name, values in _FILTERS.items():
             counted = Counter(value for each in self.offered for value in values(each) if value)
@@ -77,12 +79,12 @@ class FilterForm(forms.Form):
             each
             for each in self.offered
             if all(given[name] in values(each) for name, values in wanted.items())
-            and (not words or _holds(each.candidate, words))
+            and (not words or _holds(each.candidate, self.who.of(each.candidate), words))
         ]
 
 
-def _holds(candidate: Candidate, words: list[str]) -> bool:
-    parts = candidate.name, candidate.summary, candidate.function, candidate.who
+def _holds(candidate: Candidate, who: str, words: list[str]) -> bool:
+    parts = candidate.name, candidate.summary, candidate.function, candidate.who, who
     text = "\n".join(map(str, parts)).casefold()
     return all(word in text for word in words)
 
@@ -112,7 +114,13 @@ class CandidatePages(BridgeAdmin):
             "pages": page.paginator.get_elided_page_range(page.number),
             "query": f"{query.urlencode()}&" if query else "",
             "rows": [
-                (each.candidate, each.alias, hints_of(each.candidate), errors.get(each[0].name))
+                (
+                    each.candidate,
+                    form.who.of(each.candidate),
+                    each.alias,
+                    hints_of(each.candidate),
+                    errors.get(each.candidate.name),
+                )
                 for each in page
             ],
             "total": len(offered),

@@ -16,9 +16,17 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.access.authentication import is_accepted
-from mcp_bridge.access.policy import Refusal, context_for, lacking, refusals, unmet
-from mcp_bridge.admin.audience import NAMED, permission_titles
+from mcp_bridge.access.policy import (
+    Refusal,
+    context_for,
+    has_own_policy,
+    lacking,
+    refusals,
+    unmet,
+)
+from mcp_bridge.admin.audience import NAMED
 from mcp_bridge.admin.entries import Entry, entries
+from mcp_bridge.admin.permissions import permission_titles, quoted
 from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
@@ -83,6 +91,11 @@ class Chosen:
     def is_accepted(self) -> bool:
         return self.user is None or is_accepted(self.user)
 
+    @property
+    def is_asked_further(self) -> bool:
+        """Whether the site's own policy decides about each member of the group besides."""
+        return self.group is not None and has_own_policy()
+
     def answers(self) -> list[Answer]:
         """Return the answers of all tools that there are, those with a yes first."""
         caller = Member(self.group) if self.group else self.user or AnonymousUser()
@@ -99,10 +112,20 @@ class Chosen:
             elif (refusal := refused[name]) is not None:
                 reason = words.of(refusal, tool.access)
             is_seen = not reason
-            if is_seen and self.group and tool and tool.access.predicate is not None:
-                reason = gettext("The tool's own rule, in the site's program, may refuse some.")
+            if is_seen and self.group and tool:
+                reason = self._caveats(tool)
             answers.append(Answer(entry, is_seen, reason))
         return sorted(answers, key=lambda answer: not answer.sees)
+
+    def _caveats(self, tool: Tool) -> str:
+        """Return the sentences on the code that decides further about each member of a group."""
+        found = []
+        if tool.access.predicate is not None:
+            found.append(gettext("The tool's own rule, in the site's program, may refuse some."))
+        if self.is_asked_further:
+            text = gettext("The site's own rule for all tools (ACCESS_POLICY) may refuse some.")
+            found.append(text)
+        return " ".join(found)
 
     def _refusals(self, tools: Iterable[Tool], caller: Any) -> dict[str, Refusal | None]:
         context = context_for(caller)
@@ -135,9 +158,8 @@ class Words:
             listed = get_text_list(names, gettext("or"))
             found.append(gettext("Not in %(groups)s.") % {"groups": listed})
         if missing := [*lacking(self._caller, rule.permissions)]:
-            quoted = [gettext("“%(name)s”") % {"name": self._titles[name]} for name in missing]
-            listed = get_text_list(quoted, gettext("and"))
-            found.append(gettext("Lacks %(permissions)s.") % {"permissions": listed})
+            lacks = quoted(self._titles[name] for name in missing)
+            found.append(gettext("Lacks %(permissions)s.") % {"permissions": lacks})
         return " ".join(found)
 
 

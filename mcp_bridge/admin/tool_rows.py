@@ -17,9 +17,10 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.audience import Audiences, permission_titles
+from mcp_bridge.admin.audience import Audiences
 from mcp_bridge.admin.base import Choices
 from mcp_bridge.admin.entries import Entry
+from mcp_bridge.admin.permissions import permission_titles
 from mcp_bridge.admin.records import FAILED, RAN, WEEK
 from mcp_bridge.features import Tool
 from mcp_bridge.models import ToolCallRecord, ToolSetting

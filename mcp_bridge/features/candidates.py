@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcp_bridge.features.tools import Tool
+from mcp_bridge.features.tools import AccessRule, Tool
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,8 +34,11 @@ class Candidate:
     app: str = ""
     # The hints that are known, by their names in MCP's ToolAnnotations.
     annotations: Mapping[str, bool] = field(default_factory=dict)
-    # Who may use it, in a few words: "authenticated users", "shop.view_order".
-    who: str = ""
+    # Who may use it, in a few words, which may be a lazy translation: "authenticated users",
+    # "shop.view_order". Commands print it, untranslated.
+    who: Any = ""
+    # The same as a rule, which the admin says in the words of people; where there is none, ``who``.
+    access: AccessRule | None = None
     members: frozenset[str] = frozenset()
     # Where it is defined, and the function or view, as those of a Tool.
     source: str = ""

@@ -175,6 +175,7 @@ class MarkedFunction:
             summary=(inspect.getdoc(function) or "").partition("\n")[0],
             app=module.partition(".")[0] if config is None else config.label,
             who=self.access.words,
+            access=self.access,
             members=member_names(self.function, skip=self._skip),
             source=location(function),
             function=_path(function),

@@ -1,6 +1,8 @@
-"""What templates of the admin ask for: the front page, and how much waits for the user."""
+"""What templates of the admin ask for: the front page, what waits, and names of permissions."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from django import template
 from django.contrib import admin
@@ -9,6 +11,7 @@ from django.http import HttpRequest
 from django.template import RequestContext
 
 from mcp_bridge.admin.front_page import FrontPage
+from mcp_bridge.admin.permissions import permission_title
 from mcp_bridge.admin.waiting import counts_in
 
 register = template.Library()
@@ -19,6 +22,12 @@ def mcp_front_page(context: RequestContext) -> FrontPage:
     """Return what the front page shows to the user, in the admin site of the page."""
     request: HttpRequest = context["request"]
     return FrontPage(_site(request), request, context["available_apps"])
+
+
+@register.simple_tag
+def mcp_permission(action: str, opts: Any) -> str:
+    """Return what the permission of an action on a model is called, by the model's ``opts``."""
+    return permission_title(action, opts)
 
 
 @register.simple_tag(takes_context=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from html import unescape
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +16,9 @@ from django.contrib.auth.models import Permission
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import path
+from django.utils.translation import gettext_lazy
 
-from mcp_bridge.features import Candidate, Tool
+from mcp_bridge.features import AccessRule, Candidate, Tool
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.sources.base import Source
@@ -23,6 +26,7 @@ from mcp_bridge.testing import MCPClient
 from mcp_bridge.testing.serving import route
 from tests.sources.offers.own import NUMBER, count, tool
 from tests.support.administrator import CHANGE, VIEW, Administrator, row
+from tests.support.marked import in_german
 
 pytestmark = pytest.mark.django_db
 MARKER = "<script>alert(1)</script>"
@@ -58,6 +62,95 @@ class ManySource(Source):
         if name in cls.raises:
             raise cls.raises[name]
         return tool(name, count, NUMBER, annotations, False, ("auth.view_user",))
+
+
+class RuledSource(Source):
+    """A source whose candidates have each another rule, and two of them none."""
+
+    rules = {
+        "open": AccessRule(public=True),
+        "signed": AccessRule(),
+        "judged": AccessRule(predicate=bool),
+        "one": AccessRule(permissions=("auth.delete_user",)),
+        "two": AccessRule(permissions=("auth.view_user", "shop.sell"), predicate=bool),
+    }
+
+    def tools(self) -> list[Tool]:
+        return []
+
+    def candidates(self) -> list[Candidate]:
+        given = [
+            Candidate(name=name, build=self.build, who=rule.words, access=rule)
+            for name, rule in self.rules.items()
+        ]
+        told = Candidate(name="told", build=self.build, who=gettext_lazy("whoever <asks>"))
+        return [*given, told, Candidate(name="unknown", build=self.build)]
+
+    def build(self) -> Tool:
+        raise AssertionError
+
+
+def who_may(page: str) -> dict[str, str]:
+    """The names of the candidates on a page, each with who may use it."""
+    rows = re.findall(
+        r'<th scope="row"><label[^>]*>(\w+)</label></th>\s*<td>.*?</td>\s*<td>(.*?)</td>', page
+    )
+    return {name: unescape(text) for name, text in rows}
+
+
+@pytest.fixture
+def ruled(settings: Any) -> Administrator:
+    ToolSetting.objects.all().delete()
+    route(settings, path("admin/", admin.site.urls))
+    settings.MCP_BRIDGE = {"SOURCES": {"own": {"BACKEND": f"{__name__}.RuledSource"}}}
+    return Administrator()
+
+
+def test_who_may_use_one_is_said_in_the_words_of_people(ruled: Administrator) -> None:
+    page = ruled.get("candidates")
+    assert who_may(page) == {
+        "open": "everybody, signed in or not",
+        "signed": "everybody who is signed in",
+        "judged": "everybody who is signed in, as far as the tool's own rule allows",
+        "one": "everybody with “Can delete user”",
+        "two": (
+            "everybody with “Can view user” and “shop.sell”, as far as the tool's own rule allows"
+        ),
+        "told": "whoever <asks>",
+        "unknown": "-",
+    }
+    assert "whoever <asks>" not in page
+    # Both what is shown and what the code says is found.
+    assert found(ruled.get("candidates", q="can delete")) == ["one"]
+    assert found(ruled.get("candidates", q="auth.delete_user")) == ["one"]
+
+
+def test_who_may_use_one_is_said_in_the_readers_language(
+    ruled: Administrator, tmp_path: Path
+) -> None:
+    words = {
+        "everybody who is signed in": "alle Angemeldeten",
+        "everybody with %(permissions)s": "alle mit %(permissions)s",
+        "%(who)s, as far as the tool's own rule allows": "%(who)s, soweit erlaubt",
+        "Can delete %(model)s": "Darf %(model)s löschen",
+        "whoever <asks>": "wer fragt",
+    }
+    with in_german(tmp_path, words):
+        page = ruled.get("candidates")
+        assert found(ruled.get("candidates", q="darf löschen")) == ["one"]
+    told = who_may(page)
+    assert told["judged"] == "alle Angemeldeten, soweit erlaubt"
+    assert told["one"] == "alle mit „Darf Benutzer löschen“"
+    assert told["told"] == "wer fragt"
+    assert told["unknown"] == "-"
+
+
+def test_a_page_of_rules_takes_one_query_more(ruled: Administrator) -> None:
+    ruled.get("candidates")
+    with CaptureQueriesContext(connection) as queries:
+        ruled.get("candidates", q="user")
+    # Those of any page of candidates, and what permissions are called.
+    assert len(queries) <= 6, queries.captured_queries
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from django.urls import path
+from django.urls import path, reverse
 from modernrpc.server import RpcServer
 
 from mcp_bridge import mcp_tool
@@ -20,6 +21,7 @@ from mcp_bridge.features import Context, Tool
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.testing.serving import route
 from tests.support.administrator import VIEW, Administrator, row, serve_tools
+from tests.support.marked import in_german
 
 pytestmark = pytest.mark.django_db
 MARKER = "<script>alert(1)</script>"
@@ -91,6 +93,94 @@ def test_a_policy_of_the_sites_own_is_a_reason(settings: Any) -> None:
     administrator = Administrator()
     text = administrator.get("sees", user=administrator.user.pk)
     assert "The site&#x27;s own rule for all tools (ACCESS_POLICY) says no." in text
+
+
+FURTHER = "The site&#x27;s own rule for all tools (ACCESS_POLICY) may refuse some."
+ASKED = "The site's own rule for all tools (ACCESS_POLICY) is asked about a person"
+
+
+def test_a_policy_of_the_sites_own_may_refuse_members_of_a_group(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.admin.test_sees.Closed"}
+    ToolSetting.objects.all().delete()
+    serve_tools(settings, alpha)
+    administrator, press = Administrator(), Group.objects.create(name="press")
+    text = administrator.get("sees", group=press.pk)
+    assert f"<td>{FURTHER}</td>" in text
+    assert text.count(FURTHER) == 1
+    assert ASKED in text.partition("mcp-answers")[0]
+    # Of a person it is asked, and a tool that is off is off for everybody.
+    text = administrator.get("sees", user=administrator.user.pk)
+    assert (FURTHER in text, ASKED in text) == (False, False)
+    administrator.act("switch_off", "alpha")
+    assert FURTHER not in administrator.get("sees", group=press.pk)
+
+
+def test_both_the_tools_own_rule_and_the_sites_may_refuse_members(settings: Any) -> None:
+    settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.admin.test_sees.Closed"}
+    server = RpcServer(register_system_procedures=False)
+    server.register_procedure(mcp_tool(alpha), auth=lambda request: True)
+    route(settings, path("admin/", admin.site.urls), path("rpc", server.view))
+    press = Group.objects.create(name="press")
+    own = "The tool&#x27;s own rule, in the site&#x27;s program, may refuse some."
+    assert f"<td>{own} {FURTHER}</td>" in Administrator().get("sees", group=press.pk)
+
+
+def test_without_a_policy_of_the_sites_own_nothing_more_decides(
+    administrator: Administrator,
+) -> None:
+    press = Group.objects.create(name="press")
+    press.permissions.set(Permission.objects.filter(codename__in=["add_user", "view_group"]))
+    text = administrator.get("sees", group=press.pk)
+    assert "A member of press sees 1 tool of 1" in text
+    assert "ACCESS_POLICY" not in text
+
+
+CAN = {
+    "Can add %(model)s": "Darf %(model)s hinzufügen",
+    "Can change %(model)s": "Darf %(model)s ändern",
+    "Can view %(model)s": "Darf %(model)s ansehen",
+}
+
+
+def test_permissions_of_django_are_named_in_the_readers_language(
+    administrator: Administrator, tmp_path: Path
+) -> None:
+    """A name that a site has given one itself stays as it is."""
+    administrator.get("changelist")
+    ada, tool = get_user_model().objects.create_user("ada"), row("alpha")
+    pages: list[tuple[Any, ...]] = [("sees",), ("change", tool.pk), ("changelist",)]
+
+    def texts() -> list[str]:
+        return [
+            administrator.get(*each, **({"user": ada.pk} if each == ("sees",) else {}))
+            for each in pages
+        ]
+
+    for text in texts():
+        assert "Can add user" in text
+        assert "Can view group" in text
+    Permission.objects.filter(codename="view_group").update(name="Read groups")
+    with in_german(tmp_path, CAN):
+        for text in texts():
+            assert "Darf Benutzer hinzufügen" in text
+            assert "Read groups" in text
+            assert "Can add" not in text
+
+
+def test_what_is_missing_to_decide_is_named_in_the_readers_language(
+    administrator: Administrator, tmp_path: Path
+) -> None:
+    administrator.get("changelist")
+    viewer = Administrator(VIEW, "view_pendingcall", username="viewer")
+    calls = reverse("admin:mcp_bridge_pendingcall_changelist")
+    for text in (viewer.get("changelist"), viewer.get("change", row("alpha").pk)):
+        assert "that takes the permission “Can change tool”." in text
+    told = "that takes the permission “Can change pending call”."
+    assert told in viewer.browser.get(calls).content.decode()
+    with in_german(tmp_path, CAN):
+        assert "Darf Werkzeug ändern" in viewer.get("changelist")
+        text = viewer.browser.get(calls).content.decode()
+        assert "Darf wartender Aufruf ändern" in text
 
 
 def test_tools_that_are_gone_are_not_listed(administrator: Administrator) -> None:

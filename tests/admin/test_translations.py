@@ -221,7 +221,7 @@ DATA = (
     *("ada", "bob", "administrator", "Editors", "Laptop", "Laptop (mcp_", "No.", "articles:write"),
     *("MCP", "OAuth", "CSV", "JSON", "p50", "p95", "ms", "UTC", "en", "20/min", "curl"),
     *("Claude Code", "Claude Desktop", "Cursor", "VS Code", "Codex CLI", "Gemini CLI"),
-    *("MCP Inspector", "Can delete user", "Claude", "claude.ai", "Tests"),
+    *("MCP Inspector", "Claude", "claude.ai", "Tests"),
     *("auth.delete_user", "Other.", "Newsroom", "mcp_bridge.testing", "a", "b", "c"),
     # What models read of errors.
     *("Input should be an object", "Input should be a valid string", "loud", "low", "null"),

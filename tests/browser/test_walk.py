@@ -141,19 +141,26 @@ class Walk:
     def sees(self, text: str) -> None:
         self.content.get_by_text(self.text(text)).first.wait_for()
 
-    def is_told(self, text: str) -> bool:
-        """Return whether somebody who may not decide reads so, as nobody else does."""
-        told = self.content.get_by_text(self.text(text))
+    def is_told(self, text: str, action: str = "", model: str = "") -> bool:
+        """
+        Return whether somebody who may not decide reads so, as nobody else does.
+
+        ``action`` and ``model`` make the name of the permission that it takes, where it has one.
+        """
+        permission = {"permission": self.text(action, model=model)} if action else {}
+        told = self.content.get_by_text(self.text(text, **permission))
         if self.may_decide:
             assert told.count() == 0
             return False
         told.first.wait_for()
-        self.told = text
+        self.told = text % {"permission": action % {"model": model}}
         return True
 
 
 CANNOT_CHANGE = (
-    "You may look at tools, but not change them: that takes the permission “Can change tool”."
+    "You may look at tools, but not change them: that takes the permission “%(permission)s”.",
+    "Can change %(model)s",
+    "tool",
 )
 
 
@@ -167,7 +174,7 @@ def see_the_tools(walk: Walk) -> None:
 def switch_a_tool(walk: Walk) -> None:
     walk.follow("tools")
     walk.arrive()
-    if walk.is_told(CANNOT_CHANGE):
+    if walk.is_told(*CANNOT_CHANGE):
         return
     tool = ToolSetting.objects.get(name="comments_list")
     switch = walk.named("switch", "%(name)s is enabled", name=tool.name)
@@ -189,7 +196,7 @@ def limit_a_tool(walk: Walk) -> None:
     walk.follow("tools")
     walk.follow_tool("sections_list")
     walk.arrive()
-    if walk.is_told(CANNOT_CHANGE):
+    if walk.is_told(*CANNOT_CHANGE):
         return
     walk.tick("only for groups")
     walk.tick("editor")
@@ -235,8 +242,9 @@ def decide_on_a_call(walk: Walk) -> None:
     walk.follow_tool("articles_delete")
     walk.arrive()
     if walk.is_told(
-        "You may read it, but not decide on it: "
-        "that takes the permission “Can change pending call”."
+        "You may read it, but not decide on it: that takes the permission “%(permission)s”.",
+        "Can change %(model)s",
+        "pending call",
     ):
         return
     walk.send("Approve")
@@ -255,7 +263,11 @@ def see_what_failed(walk: Walk) -> None:
 
 def connect_a_client(walk: Walk) -> None:
     walk.follow("tokens")
-    if walk.is_told("You may not issue tokens here: that takes the permission “Can add token”."):
+    if walk.is_told(
+        "You may not issue tokens here: that takes the permission “%(permission)s”.",
+        "Can add %(model)s",
+        "token",
+    ):
         return
     walk.follow("Add %(name)s", name="token")
     walk.arrive()
@@ -272,7 +284,7 @@ def set_a_rate(walk: Walk) -> None:
     walk.follow("tools")
     walk.follow_tool("articles_search")
     walk.arrive()
-    if walk.is_told(CANNOT_CHANGE):
+    if walk.is_told(*CANNOT_CHANGE):
         return
     walk.content.get_by_label(capfirst(walk.text("rate"))).fill("20/min")
     walk.send("Save")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -61,12 +61,30 @@ def _configs() -> list[Any]:
 @contextmanager
 def bracketed(folder: Path) -> Iterator[None]:
     """Speak the language of the catalogue in a folder."""
+    with speaking(LANGUAGE, folder):
+        yield
+
+
+@contextmanager
+def speaking(language: str, folder: Path) -> Iterator[None]:
+    """Speak a language, with a catalogue in a folder whose words go before those of the apps."""
     languages = [*settings.LANGUAGES, (LANGUAGE, "Bracketed")]
     with override_settings(LOCALE_PATHS=[str(folder)], LANGUAGES=languages):
-        trans_real._translations.pop(LANGUAGE, None)
-        with translation.override(LANGUAGE):
+        trans_real._translations.pop(language, None)
+        with translation.override(language):
             yield
-        trans_real._translations.pop(LANGUAGE, None)
+        trans_real._translations.pop(language, None)
+
+
+def in_german(folder: Path, words: dict[str, str]) -> AbstractContextManager[None]:
+    """Speak German, with these translations of messages beside those that there are."""
+    made = polib.POFile()
+    made.metadata = {"Content-Type": "text/plain; charset=UTF-8"}
+    made.extend(polib.POEntry(msgid=text, msgstr=german) for text, german in words.items())
+    target = folder / "de" / "LC_MESSAGES"
+    target.mkdir(parents=True)
+    made.save_as_mofile(str(target / "django.mo"))
+    return speaking("de", folder)
 
 
 class _Reader(HTMLParser):

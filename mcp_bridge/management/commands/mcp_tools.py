@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from django.core import checks
 from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import override
 
 from mcp_bridge.access.policy import visible
 from mcp_bridge.conf import conf
@@ -109,7 +110,7 @@ class Command(TablesCommand):
                     "source": each.source,
                     "offered_by": alias,
                     "app": each.app,
-                    "access": each.who,
+                    "access": _who(each),
                     "annotations": dict(each.annotations),
                     "status": "on" if each.name in discovered.tools else "off",
                 }
@@ -120,7 +121,7 @@ class Command(TablesCommand):
         for each, alias in offered:
             self.stdout.write(self.style.MIGRATE_HEADING(each.name))
             source = f"{alias}, {each.source}" if each.source else alias
-            self.stdout.write(f"    source: {source}\n    access: {each.who or 'not known yet'}")
+            self.stdout.write(f"    source: {source}\n    access: {_who(each) or 'not known yet'}")
             self._write_hints(each)
             if each.name in discovered.tools:
                 self.stdout.write("    state:  switched on")
@@ -185,6 +186,12 @@ class Row(NamedTuple):
             "tokens": self.tokens,
             "toolsets": self.toolsets,
         }
+
+
+def _who(candidate: Candidate) -> str:
+    """Return who may use a candidate, in the same words whatever the site's language is."""
+    with override(None):
+        return str(candidate.who)
 
 
 def _rows(tools: Iterable[Tool]) -> list[Row]:

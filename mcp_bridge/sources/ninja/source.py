@@ -16,6 +16,7 @@ from django.apps import apps
 from django.contrib.auth.models import AnonymousUser
 from django.core import checks
 from django.utils.module_loading import import_string
+from django.utils.translation import gettext_lazy as _
 from ninja.operation import Operation
 from ninja.security.session import SessionAuth, SessionAuthIsStaff, SessionAuthSuperUser
 
@@ -34,6 +35,8 @@ from mcp_bridge.sources.secrets import member_names
 
 # Ninja's own, which judge the user of the request alone.
 _OF_SESSION: Final = (SessionAuth, SessionAuthSuperUser)
+# Who may use a candidate that judges its callers itself.
+_ITS_OWN: Final = _("its own authentication")
 # What to do about authentication of the site's own.
 _HOW: Final = (
     "Say in OPTIONS['auth'] what request.auth shall be: the dotted path of a function of the "
@@ -200,6 +203,8 @@ class NinjaSource(Source):
         operation, name = endpoint.operation, endpoint.name
         function = operation.view_func
         config = apps.get_containing_app_config(function.__module__)
+        own = _of_the_site(operation)
+        access = None if own else self._access(operation, ToolOptions())
 
         def build() -> Tool:
             return self._made(endpoint, name, ToolOptions(), APIDocument(operation.api, ""))[0]
@@ -210,7 +215,8 @@ class NinjaSource(Source):
             summary=operation.summary,
             app=function.__module__.partition(".")[0] if config is None else config.label,
             annotations=HINTS.get(endpoint.method.lower(), {}),
-            who="its own authentication" if _of_the_site(operation) else "authenticated users",
+            who=access.words if access else _ITS_OWN,
+            access=access,
             members=member_names(function, skip=["request"]),
             source=location(function),
             function=f"{function.__module__}.{function.__qualname__}",

@@ -229,6 +229,7 @@ class RESTFrameworkSource(Source):
             app=kind.__module__.partition(".")[0] if config is None else config.label,
             annotations=hints_of(endpoint),
             who=rule.words,
+            access=rule,
             members=_member_names(endpoint),
             source=endpoint.source,
             function=endpoint.path,
