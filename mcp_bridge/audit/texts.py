@@ -53,7 +53,7 @@ _QUOTED: Final = re.compile(r"(?:([\"'])(?:\\[\s\S]|(?!\1)[^\\])*(?:\1|\\?\Z))+"
 _LINES: Final = re.compile(r"(?:(?!\[redacted\])[{\[]|[|>][-+\d]*[ \t]*\r?\n)[\s\S]*")
 _LINE: Final = re.compile(r"[^\r\n]+")
 _WORD: Final = re.compile(r"[^\s&;,<>]+")
-# A number of a character in HTML, of more digits than any has; of thousands Python makes no integer.
+# The number of a character in HTML, of more digits than any has: Python reads no thousands of them.
 _LONG_NUMBER: Final = re.compile(r"&#([0-9]{20,}+)")
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrt])")
 # Times that a text may be escaped.
