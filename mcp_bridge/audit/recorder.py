@@ -27,10 +27,14 @@ from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused
 from mcp_bridge.features import Context, Tool, ToolCall
-from mcp_bridge.protocol import CallToolResult, HeaderMismatchError, ProtocolError
+from mcp_bridge.protocol import (
+    CallToolResult,
+    HeaderMismatchError,
+    ProtocolError,
+    without_unprintable,
+)
 from mcp_bridge.protocol.headers import decoded
 from mcp_bridge.protocol.logs import get_logger
-from mcp_bridge.protocol.text import without_unprintable
 from mcp_bridge.registry.registry import has_database, registry
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.signals import tool_call_finished, tool_call_refused, tool_call_started
@@ -325,4 +329,6 @@ def _text(value: object) -> str:
 
 def _printable(value: object, length: int = 100) -> str:
     """Return a text in one line, without characters that hide or turn round what follows."""
-    return without_unprintable(_text(value)[:length])
+    text = _text(value)[:length]
+    # Most are plain, which needs no call.
+    return text if text.isascii() and text.isprintable() else without_unprintable(text)

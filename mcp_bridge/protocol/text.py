@@ -36,15 +36,11 @@ def shows(character: str) -> bool:
 
 def printable(text: str) -> str:
     """Return the text with characters escaped that do not show, or that turn its direction."""
-    if text.isascii() and text.isprintable():
-        return text
     return "".join(each if shows(each) else _escaped(each) for each in text)
 
 
 def without_unprintable(text: str) -> str:
     """Return the text, as long as it was, with a replacement for what does not show."""
-    if text.isascii() and text.isprintable():
-        return text
     return "".join(each if shows(each) else "\ufffd" for each in text)
 
 
