@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -19,14 +18,10 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.features.secrets import names_secret
 from mcp_bridge.protocol import JSONObject, JSONSchema, jsonrpc
+from mcp_bridge.protocol.text import shows
 from mcp_bridge.schemas.walk import IN_PLACE, SchemaDocument, subschemas
 
 HIDDEN: Final = "•••"
-# Characters that Python takes to be printable, though a page shows nothing of them (Unicode,
-# Default_Ignorable).
-_BLANK: Final = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
 # The keywords for members that a schema does not name, and for items.
 _FURTHER: Final = frozenset({"additionalProperties", "patternProperties", "unevaluatedProperties"})
 _ITEMS: Final = frozenset({"contains", "items", "prefixItems", "unevaluatedItems"})
@@ -62,7 +57,7 @@ def render_arguments(tool: Tool, arguments: JSONObject, *, most: float = math.in
 
 def visible(text: str) -> str:
     """Return JSON with escapes for all characters that do not show, or turn what follows."""
-    hidden = {each for each in set(text) if not each.isprintable() or _BLANK.match(each)}
+    hidden = {each for each in set(text) if not shows(each)}
     # JSON has escaped the new lines in texts already: those that are left are its own.
     return text.translate({ord(each): json.dumps(each)[1:-1] for each in hidden - {"\n"}})
 

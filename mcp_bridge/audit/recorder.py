@@ -27,7 +27,12 @@ from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused
 from mcp_bridge.features import Context, Tool, ToolCall
-from mcp_bridge.protocol import CallToolResult, HeaderMismatchError, ProtocolError
+from mcp_bridge.protocol import (
+    CallToolResult,
+    HeaderMismatchError,
+    ProtocolError,
+    without_unprintable,
+)
 from mcp_bridge.protocol.headers import decoded
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.registry.registry import has_database, registry
@@ -325,6 +330,5 @@ def _text(value: object) -> str:
 def _printable(value: object, length: int = 100) -> str:
     """Return a text in one line, without characters that hide or turn round what follows."""
     text = _text(value)[:length]
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+    # Most are plain, which needs no call.
+    return text if text.isascii() and text.isprintable() else without_unprintable(text)

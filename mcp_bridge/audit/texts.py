@@ -35,7 +35,9 @@ _CREDENTIAL: Final = re.compile(
 )
 # The user and password of an address (RFC 3986, section 3.2.1).
 _USERINFO: Final = re.compile(r"(?<=://)[^\s/?#@]+(?=@)")
-_ELEMENT: Final = re.compile(r"(<([\w.:-]+)[^<>]*>)([^<]+)")
+# Possessive: of what stands in a name and behind it, all is taken, or a text without ">" would be
+# tried with each end of the name.
+_ELEMENT: Final = re.compile(r"(<([\w.:-]++)[^<>]*+>)([^<]+)")
 # A name of one or two words, escaped or not, and the sign between it and a value.
 _NAMED: Final = re.compile(
     r"(?<![\w.%+$\[\]\\-])((?:[\w.%+$\[\]\\-]+ )?[\w.%+$\[\]\\-]+)"
@@ -51,6 +53,8 @@ _QUOTED: Final = re.compile(r"(?:([\"'])(?:\\[\s\S]|(?!\1)[^\\])*(?:\1|\\?\Z))+"
 _LINES: Final = re.compile(r"(?:(?!\[redacted\])[{\[]|[|>][-+\d]*[ \t]*\r?\n)[\s\S]*")
 _LINE: Final = re.compile(r"[^\r\n]+")
 _WORD: Final = re.compile(r"[^\s&;,<>]+")
+# The number of a character in HTML, of more digits than any has: Python reads no thousands of them.
+_LONG_NUMBER: Final = re.compile(r"&#([0-9]{20,}+)")
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrt])")
 # Times that a text may be escaped.
 _MOST_ESCAPED: Final = 3
@@ -61,7 +65,8 @@ def unescaped(text: str) -> str:
     for _ in range(_MOST_ESCAPED):
         if "%" not in text and "\\" not in text and "&" not in text:
             break
-        text, before = unescape(unquote(_ESCAPE.sub(_character, text))), text
+        bare = unquote(_ESCAPE.sub(_character, text))
+        text, before = unescape(_LONG_NUMBER.sub(_short, bare)), text
         if text == before:
             break
     return text
@@ -106,6 +111,10 @@ def _hidden(text: str, is_secret: Callable[[str], bool]) -> str:
             parts += text[at:searched], mark, HIDDEN, mark
             at = searched = value.end()
     return "".join([*parts, text[at:]])
+
+
+def _short(found: re.Match[str]) -> str:
+    return f"&#{found[1].lstrip('0')[:20]:0>1}"
 
 
 def _character(found: re.Match[str]) -> str:

@@ -1,1 +1,1 @@
-"""Extras for other libraries, none of which is needed; the core imports nothing from here."""
+"""Extras for sites and other libraries, none of which is needed; the core imports none."""

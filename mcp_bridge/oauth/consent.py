@@ -17,7 +17,7 @@ from oauth2_provider.scopes import get_scopes_backend
 from mcp_bridge.access.policy import lacking, visible
 from mcp_bridge.access.scopes import missing_scopes, tools_by_scope
 from mcp_bridge.conf import conf
-from mcp_bridge.protocol.text import cut
+from mcp_bridge.protocol.text import cut, shows
 
 # Characters that a page shows of a client's name; and of a host, whose end says whose it is: names
 # in the DNS have 253 at most.
@@ -105,8 +105,8 @@ def is_vouched_for(application: AbstractApplication) -> bool:
 
 
 def shown(text: str, length: int = MAX_NAME) -> str:
-    """Return the text of a client on one line, cut, without control and bidi characters."""
-    printable = "".join(letter if letter.isprintable() else " " for letter in text)
+    """Return the text of a client on one line, cut, without characters that show nothing."""
+    printable = "".join(letter if shows(letter) else " " for letter in text)
     return cut(" ".join(printable.split()), length)
 
 

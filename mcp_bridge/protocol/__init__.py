@@ -38,6 +38,7 @@ from mcp_bridge.protocol.revisions import (
     SUPPORTED_VERSIONS,
     Revision,
 )
+from mcp_bridge.protocol.text import without_unprintable
 
 __all__ = [
     "Answers",
@@ -82,4 +83,5 @@ __all__ = [
     "answer",
     "internal_error",
     "refuse",
+    "without_unprintable",
 ]

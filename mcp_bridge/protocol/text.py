@@ -10,6 +10,11 @@ from typing import Final
 _STEERING: Final = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
+# Characters that Python takes to be printable, though a page shows nothing of them (Unicode,
+# Default_Ignorable).
+_BLANK: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 # No name that people write is longer.
 _LONGEST_NAME: Final = 256
 
@@ -21,17 +26,27 @@ def cut(text: str, length: int = 64) -> str:
 
 def quoted(text: str) -> str:
     """Return the text in quotation marks, cut, with unprintable characters escaped."""
-    return cut(repr(cut(text)), 80)
+    return cut(printable(repr(cut(text))), 80)
+
+
+def shows(character: str) -> bool:
+    """Return whether people see a character, which neither breaks a line nor turns it round."""
+    return character.isprintable() and _BLANK.match(character) is None
 
 
 def printable(text: str) -> str:
-    """Return the text with unprintable characters escaped, those that turn its direction too."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    """Return the text with characters escaped that do not show, or that turn its direction."""
+    return "".join(each if shows(each) else _escaped(each) for each in text)
 
 
 def without_unprintable(text: str) -> str:
-    """Return the text with a replacement for each unprintable character, so as long as it was."""
-    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+    """Return the text, as long as it was, with a replacement for what does not show."""
+    return "".join(each if shows(each) else "\ufffd" for each in text)
+
+
+def _escaped(character: str) -> str:
+    # repr() keeps what Python takes to be printable.
+    return character.encode("unicode_escape").decode()
 
 
 def harmless(text: str) -> str:

@@ -127,11 +127,7 @@ else:
 def check_origin(request: HttpRequest) -> None:
     """Raise ProtocolError for a host that is not the site's, or an origin that may not call."""
     # Against DNS rebinding (MCP, "Streamable HTTP", "Security warning"). Only browsers send Origin.
-    try:
-        host = _host_of(request)
-    except DisallowedHost:
-        text = "Invalid request: this host is not served here: ALLOWED_HOSTS does not name it."
-        raise InvalidRequestError(text) from None
+    host = host_of(request)
     origin = request.META.get("HTTP_ORIGIN")
     if origin is None or origin == f"{request.scheme}://{host}" or origin in conf.ALLOWED_ORIGINS:
         return
@@ -141,8 +137,8 @@ def check_origin(request: HttpRequest) -> None:
     )
 
 
-def _host_of(request: HttpRequest) -> str:
-    """Return the host that was called. Raises DisallowedHost for one that is not the site's."""
+def host_of(request: HttpRequest) -> str:
+    """Return the host that was called. Raises ProtocolError for one that is not the site's."""
     host: str | None = request.META.get("HTTP_HOST")
     allowed = settings.ALLOWED_HOSTS
     is_plain = (
@@ -151,14 +147,18 @@ def _host_of(request: HttpRequest) -> str:
         and type(request).get_host is HttpRequest.get_host
         and "get_host" not in vars(request)
     )
-    if host is None or not is_plain:
-        return request.get_host()
-    # A second request for the same host need not have it parsed and matched again.
-    seen = (host, settings.DEBUG, *allowed)
-    if seen not in _SERVED:
-        host = request.get_host()
-        if len(_SERVED) < _MOST_SERVED:
-            _SERVED.add(seen)
+    try:
+        if host is None or not is_plain:
+            return request.get_host()
+        # A second request for the same host need not have it parsed and matched again.
+        seen = (host, settings.DEBUG, *allowed)
+        if seen not in _SERVED:
+            host = request.get_host()
+            if len(_SERVED) < _MOST_SERVED:
+                _SERVED.add(seen)
+    except DisallowedHost:
+        text = "Invalid request: this host is not served here: ALLOWED_HOSTS does not name it."
+        raise InvalidRequestError(text) from None
     return host
 
 

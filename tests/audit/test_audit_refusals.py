@@ -253,8 +253,9 @@ def test_no_text_of_a_client_breaks_a_line_or_turns_it_round(
     asynchronous: bool, user: Any, serving: Callable[..., None]
 ) -> None:
     serving(asynchronous)
-    evil = "look\n2026-11-23 ok\r\x1b[31m\u202etxt.exe\u2066\u200b\x85\u2028\0end"
+    evil = "look\n2026-11-23 ok\r\x1b[31m\u202etxt.exe\u2066\u200b\x85\u2028\0end\u115f\u3164\u034f"
     shown = "look\ufffd2026-11-23 ok\ufffd\ufffd[31m\ufffdtxt.exe" + "\ufffd" * 5 + "end"
+    shown += "\ufffd" * 3
     for revision in ("2026-07-28", "2025-11-25"):
         refusals.clear()
         client = CheckedClient(user=user, revision=revision)

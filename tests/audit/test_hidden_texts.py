@@ -96,6 +96,7 @@ HIDDEN_IN: dict[str, Any] = {
     "after a backslash": f"C:\\pin={MARKER}",
     "after an escaped line": f"a\\npin={MARKER}",
     "HTML": f"user=ada&#38;&#112;in={MARKER}",
+    "HTML in 5,000 digits": f"user=ada&#{'0' * 5000}38;&#112;in={MARKER}",
     "member given twice": f'{{"a": {{"b": "pin={MARKER}"}}, "a": 1}}',
     "a multipart form": f'Content-Disposition: form-data; name="password"\r\n\r\n{MARKER}\r\n--x',
     "in a key": {f"token={MARKER}": 1},
@@ -181,6 +182,12 @@ def test_all_is_kept_where_only_marks_count() -> None:
         assert MARKER in redact_to_json([sent], limit=16_384, secrets=by_marks)
 
 
+def test_a_number_of_thousands_of_digits_in_html_is_no_character() -> None:
+    """Python makes no integer of so many (``sys.set_int_max_str_digits``)."""
+    sent = [f"a &#{'9' * 5000};", f"a &#x{'f' * 5000};", "a &#12345678901234567890123;"]
+    assert json.loads(redact_to_json(sent, limit=16_384, secrets=SensitiveFields())) == sent
+
+
 # Names as they are spelt, and what divides them from a value in some text.
 NAMES = st.sampled_from([*SENSITIVE, *SENSITIVE_WORDS])
 SPELT = st.sampled_from([str.upper, str.title, str, lambda name: "x_" + name, quote])
@@ -229,13 +236,32 @@ LONG = {
     "schemes": "Bearer ",
     "elements": "<password>",
     "brackets": "[",
+    # What is said once, before all that is repeated.
+    "an element without end": ("<", "a"),
+    "an element of names": ("<", "a:"),
+    "an element of words": ("<", "a "),
+    "an element of blanks": ("<a", " "),
+    "an end of an element": ("</", "a"),
+    "a key without end": ("-----BEGIN ", "A"),
+    "a key of ends": ("-----BEGIN A-----", "-----END A"),
+    "a scheme of blanks": ("Bearer", " "),
+    "a credential of letters": ("Bearer ", "~"),
+    "a user without end": ("://", "a"),
+    "a quotation without end": ('pin="', "\\"),
+    "a block of blanks": ("pin: |", " "),
+    "a block of digits": ("pin: |", "1"),
+    "a form's part of blanks": ('name="pin"', " "),
+    "blanks before a sign": ("pin", " "),
+    "a reference to a character": ("&#", "9"),
+    "a file without data": ("data:a/b", ";a"),
 }
 
 
 @pytest.mark.parametrize("part", LONG.values(), ids=LONG)
-def test_a_long_text_takes_no_longer_than_its_length(part: str) -> None:
+def test_a_long_text_takes_no_longer_than_its_length(part: str | tuple[str, str]) -> None:
     """It takes a second at most: by the square of its length it would take minutes."""
-    text = part * (256_000 // len(part))
+    start, part = ("", part) if isinstance(part, str) else part
+    text = start + part * (256_000 // len(part))
     began = time.thread_time()
     redact_to_json([text], limit=10_000_000, secrets=SensitiveFields())
     assert time.thread_time() - began < 10

@@ -173,6 +173,7 @@ HOSTILE = [
     '"><img src=x onerror=alert(1)>',
     "{{ request.user }}{% csrf_token %}",
     "evil\u202egnp.exe\u2066\u2069\u200b",
+    "evil\u3164\u115f\u034f",
     "line\nbreak\r\tand\x00null\x1b[31m",
     "long " * 50,
 ]
@@ -193,7 +194,9 @@ def test_names_of_clients_are_text_of_one_line(name: str, field: str) -> None:
     for page in pages:
         heading = re.findall(r'<bdi class="mcp-name">(.*?)</bdi>', page.content.decode(), re.S)
         for shown in heading:
-            assert not set("<>\"'\n\r\t\x00\x1b\u202e\u2066\u2069\u200b") & set(shown)
+            assert not set("<>\"'\n\r\t\x00\x1b\u202e\u2066\u2069\u200b\u3164\u115f\u034f") & set(
+                shown
+            )
             assert 0 < len(shown) < 130
         assert heading
         tags = Page(page.content.decode())

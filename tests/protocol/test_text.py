@@ -9,6 +9,7 @@ from mcp_bridge.protocol.text import (
     harmless,
     nul_places,
     pointer,
+    printable,
     quoted,
     storable,
     without_unprintable,
@@ -80,3 +81,14 @@ def test_what_steers_a_terminal_or_turns_round_a_text_is_replaced() -> None:
         harmless(f"a\tb\n{steering}é\u00a0") == "a\tb\n\ufffd\ufffd[31m" + 5 * "\ufffd" + "é\u00a0"
     )
     assert without_unprintable("a b\n\u202eé") == "a b\ufffd\ufffdé"
+
+
+@pytest.mark.parametrize(
+    "blank", "\u034f\u115f\u1160\u17b5\u180b\u2800\u3164\ufe0f\uffa0\U000e0100"
+)
+def test_what_shows_nothing_is_told_like_what_cannot_be_printed(blank: str) -> None:
+    escape = blank.encode("unicode_escape").decode()
+    assert without_unprintable(f"é{blank}") == "é\ufffd"
+    assert printable(f"é{blank}") == f"é{escape}"
+    assert quoted(f"é{blank}") == f"'é{escape}'"
+    assert printable("a\n\u202e\ud800'\\") == r"a\n\u202e\ud800'" + "\\"

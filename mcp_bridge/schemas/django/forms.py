@@ -98,8 +98,9 @@ def _hint(name: str, field: forms.Field, choices: Sequence[_Choice] | None) -> T
     if isinstance(field, forms.ModelChoiceField):
         key = key_hint(field.queryset, field.to_field_name)
         if isinstance(field, forms.ModelMultipleChoiceField):
-            # It makes a set of them.
-            return annotate(hints.list_of(key), AfterValidator(check_hashes))
+            # It makes a set of them, and for each a query that is not sent, which takes as long.
+            several = hints.list_of(key, field, None, hints.MOST_LOOKED_UP)
+            return annotate(several, AfterValidator(check_hashes))
         return key
     if isinstance(field, forms.FileField):
         return hints.FILE

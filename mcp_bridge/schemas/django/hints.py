@@ -41,6 +41,8 @@ _ANY: Final[TypeAdapter[Any]] = TypeAdapter(Any)
 NOT_YET: Final[tuple[type[Exception], ...]] = (Error, ObjectDoesNotExist)
 # Of more choices than these a description says only how many there are.
 _MOST_OFFERED: Final = 50
+# The items of a list that are looked up in the database one by one, where the author sets no bound.
+MOST_LOOKED_UP: Final = 1_000
 # The code of an error, its text, and its path below the argument.
 FieldError = tuple[str | None, str, tuple[str | int, ...]]
 
@@ -105,13 +107,15 @@ def nearest(table: Mapping[type, T], field: object) -> T | None:
     return next((table[kind] for kind in type(field).__mro__ if kind in table), None)
 
 
-def with_bounds(hint: TypeHint, field: object, least: int | None = None) -> TypeHint:
-    """Return the hint with a field's bounds; ``least`` is the least length if it has none."""
+def with_bounds(
+    hint: TypeHint, field: object, least: int | None = None, most: int | None = None
+) -> TypeHint:
+    """Return the hint with a field's bounds, where it has none of its length these."""
     bounds = {
         "ge": getattr(field, "min_value", None),
         "le": getattr(field, "max_value", None),
         "min_length": getattr(field, "min_length", None) or least,
-        "max_length": getattr(field, "max_length", None),
+        "max_length": most if (own := getattr(field, "max_length", None)) is None else own,
     }
     # Code that returns a bound is run by the form or serializer, with each value.
     known: dict[str, Any] = {
@@ -120,9 +124,11 @@ def with_bounds(hint: TypeHint, field: object, least: int | None = None) -> Type
     return annotate(hint, Field(**known)) if known else hint
 
 
-def list_of(hint: TypeHint, field: object = None, least: int | None = None) -> TypeHint:
+def list_of(
+    hint: TypeHint, field: object = None, least: int | None = None, most: int | None = None
+) -> TypeHint:
     """Return ``list[hint]``, with the bounds of a field as of with_bounds()."""
-    return with_bounds(types.GenericAlias(list, hint), field, least)
+    return with_bounds(types.GenericAlias(list, hint), field, least, most)
 
 
 def labels(choices: Iterable[tuple[object, object]]) -> str:

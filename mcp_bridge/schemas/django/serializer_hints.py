@@ -15,12 +15,13 @@ from typing import Any, Final, Literal, NotRequired, TypeAlias, get_args, get_or
 
 from django.utils.choices import BaseChoiceIterator, flatten_choices
 from pydantic import AfterValidator, Field, PlainSerializer
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationUnexpectedValue
 from rest_framework import ISO_8601, serializers
 from rest_framework.settings import api_settings
 from typing_extensions import TypedDict
 
-from mcp_bridge.schemas.django import hints, spectacular
+from mcp_bridge.schemas.django import hints, lookups, spectacular
 from mcp_bridge.schemas.django.models import key_hint
 from mcp_bridge.schemas.hints import TypeHint, annotate
 
@@ -51,13 +52,21 @@ def parameter(hint: object, metadata: tuple[object, ...]) -> object:
     if kind is None:
         return None
 
+    shape: Any = kind(many=many)
+    if many:
+        shape.max_length = _own_most(metadata) or shape.max_length
+    count = lookups.counter(shape)
+
     def validated(values: object) -> serializers.BaseSerializer[Any]:
-        serializer = kind(data=hints.sent_values(values), many=many)
+        data = hints.sent_values(values)
+        if count is not None and (found := count(data)) > hints.MOST_LOOKED_UP:
+            raise hints.validation_error(kind.__name__, [lookups.too_many(found)])
+        serializer = kind(data=data, many=many)
         if not serializer.is_valid():
             raise hints.validation_error(kind.__name__, _errors(serializer.errors, ()))
         return serializer
 
-    return annotate(_hint(kind(many=many), "request"), *metadata, AfterValidator(validated))
+    return annotate(_hint(shape, "request"), *metadata, AfterValidator(validated))
 
 
 def result(hint: object, metadata: tuple[object, ...]) -> object:
@@ -84,6 +93,17 @@ def _kind(hint: object) -> tuple[type[serializers.Serializer[Any]] | None, bool]
     kind: Any = get_args(hint)[0] if many else hint
     is_one = isinstance(kind, type) and issubclass(kind, serializers.Serializer)
     return (kind if is_one else None), many
+
+
+def _own_most(metadata: tuple[object, ...]) -> int | None:
+    """Return the bound that a hint gives a list, or None."""
+    parts = [
+        part
+        for each in metadata
+        for part in (each.metadata if isinstance(each, FieldInfo) else [each])
+    ]
+    bounds = (getattr(part, "max_length", None) for part in parts)
+    return next((bound for bound in bounds if bound is not None), None)
 
 
 def _errors(errors: object, path: tuple[str | int, ...]) -> Iterator[hints.FieldError]:
@@ -133,14 +153,17 @@ def _nullable_hint(field: Any, direction: spectacular.Direction) -> TypeHint:
 def _structured(field: Any, direction: spectacular.Direction) -> TypeHint | None:
     """Return the hint of a field that is alike in both directions but for its items, or None."""
     least = None if getattr(field, "allow_empty", True) else 1
+    is_looked_up = direction == "request" and lookups.counter(field) is not None
+    most = hints.MOST_LOOKED_UP if is_looked_up else None
     if isinstance(field, serializers.ListSerializer | serializers.ListField):
-        return hints.list_of(_nullable_hint(field.child, direction), field, least)
+        return hints.list_of(_nullable_hint(field.child, direction), field, least, most)
     if isinstance(field, serializers.ManyRelatedField):
-        return hints.list_of(_hint(field.child_relation, direction), field, least)
+        return hints.list_of(_hint(field.child_relation, direction), field, least, most)
     if isinstance(field, serializers.Serializer):
         return _shape(field, direction)
     if isinstance(field, serializers.DictField):
-        return types.GenericAlias(dict, (str, _nullable_hint(field.child, direction)))
+        members = types.GenericAlias(dict, (str, _nullable_hint(field.child, direction)))
+        return hints.with_bounds(members, None, None, most)
     if isinstance(field, serializers.ChoiceField):
         values = (*field.choices, *([""] if field.allow_blank else []))
         open_hint = str if direction == "request" else Any
