@@ -46,6 +46,9 @@ class StatusFilter(SimpleListFilter):
             return queryset
         if wanted == "waiting":
             return where(request, queryset, lambda entry: entry.waits)
+        if wanted == ToolStatus.SERVED:
+            # What is served unapproved too, as the front page counts it.
+            return where(request, queryset, lambda entry: entry.is_served)
         return where(request, queryset, lambda entry: entry.status == wanted)
 
 
