@@ -146,7 +146,8 @@ def test_saving_and_going_on_keeps_the_filters_of_the_list(settings: Any) -> Non
     administrator = site(settings)
     path = reverse("admin:mcp_bridge_toolsetting_change", args=[row("alpha").pk])
     path += "?_changelist_filters=q%3Dal"
-    response = administrator.browser.post(path, {"_continue": "1"})
+    shown = administrator.shown("change", row("alpha").pk)
+    response = administrator.browser.post(path, {"_continue": "1", "_shown": shown})
     assert response.headers["Location"] == path
     assert not row("alpha").enabled
 
