@@ -476,3 +476,24 @@ def shown_texts(change: Change) -> list[str | None]:
         None if each is None else "".join(piece.text for piece in each)
         for each in (change.before, change.now)
     ]
+
+
+def test_a_limit_that_is_lifted_warns_that_everybody_can_use_the_tool(settings: Any) -> None:
+    ToolSetting.objects.all().delete()
+    serve_tools(settings, wipe_none, name="wipe")
+    administrator = Administrator()
+    administrator.get("changelist")
+    administrator.save("wipe", enabled="on", restricted="on")
+    text = administrator.save("wipe", enabled="on")
+    assert (
+        '<li class="warning">“wipe” was changed (Only for groups: on → off): every user of the '
+        "site (1 person) can use it, and it may delete or overwrite. Before: 0 people.</li>"
+    ) in text
+    serve_tools(settings, wipe_none, name="wipe", destructive=False)
+    administrator.get("changelist")
+    administrator.save("wipe", enabled="on", restricted="on")
+    text = administrator.save("wipe", enabled="on")
+    assert (
+        '<li class="success">“wipe” was changed (Only for groups: on → off): every user of the '
+        "site (1 person) can use it. Before: 0 people.</li>"
+    ) in text
