@@ -152,8 +152,10 @@ class ApprovalPages(BridgeAdmin):
             text = gettext("Nothing was approved: %(name)s does not wait for approval.")
         now = Entry.of(setting)
         text %= {"name": setting, "status": now.label}
-        if approved and now.rule and now.is_served:
-            text += f" {capfirst(can_use(Audiences([now.rule]).of(now.rule)))}"
+        if approved and now.shown and now.is_served:
+            audience = Audiences([now.shown.access]).of(now.shown.access)
+            text += f" {capfirst(can_use(now.shown, audience))}"
+            level = messages.WARNING if warning(now.shown, audience) else level
         self.message_user(request, text, level)
         return self.back_to(setting)
 

@@ -39,6 +39,11 @@ class Audience:
     groups: tuple[str, ...] = ()
     further: bool = False
 
+    @property
+    def is_every_user(self) -> bool:
+        """Whether no permission and no group is asked for, but signing in."""
+        return not self.public and self.users is None and self.count is not None
+
     def __str__(self) -> str:
         if self.public:
             counted = gettext("everybody, signed in or not")
@@ -47,7 +52,7 @@ class Audience:
         else:
             counted = ngettext("%(count)d person", "%(count)d people", self.count)
             counted %= {"count": self.count}
-            if self.users is None:
+            if self.is_every_user:
                 counted = gettext("every user (%(users)s)") % {"users": counted}
             elif self.groups:
                 names, more = ", ".join(self.groups[:_GROUPS]), len(self.groups) - _GROUPS

@@ -26,6 +26,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext
 
 from mcp_bridge.admin import waiting
+from mcp_bridge.admin.shown import ShownForm
 from mcp_bridge.models import Generation
 
 Context = dict[str, Any]
@@ -62,6 +63,14 @@ class PagesAdmin(admin.ModelAdmin):
         if isinstance(name, waiting.CountedName):
             name.count_next(waiting.count(self.model, request) if perms["change"] else 0)
         return perms
+
+    def render_change_form(
+        self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        form = context["adminform"].form
+        if isinstance(form, ShownForm):
+            form.show_present()
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def viewed(self, request: HttpRequest, object_id: str) -> Any:
         """Return the row with a quoted key. Raises PermissionDenied, and Http404 for no row."""

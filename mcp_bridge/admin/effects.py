@@ -14,7 +14,8 @@ from django.utils.translation import gettext, ngettext
 
 from mcp_bridge.admin.audience import Audience, Audiences
 from mcp_bridge.admin.entries import Entry
-from mcp_bridge.admin.warnings import warning
+from mcp_bridge.admin.warnings import may_delete, warning
+from mcp_bridge.features import Tool
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol.text import printable
 
@@ -38,11 +39,12 @@ class Change:
             for each in (self.before, self.after)
         )
         text, level = self._text(was, now), constants.SUCCESS
-        if now is not None:
+        if now is not None and (shown := self.after.shown):
             is_for_all = now.public and not (was and was.public)
             is_for_nobody = now.count == 0 and not now.public
-            found = warning(self.after.shown, now) if self.after.shown else ""
-            if found and not now.public and not is_for_nobody:
+            found = warning(shown, now)
+            is_said = now.public or is_for_nobody or can_use(shown, now) in text
+            if found and not is_said:
                 text += f" {found}"
             level = constants.WARNING if is_for_all or is_for_nobody or found else level
         return text, level
@@ -69,8 +71,11 @@ class Change:
 
     def _with_users(self, head: str, now: Audience) -> str:
         """Return the beginning of a sentence with who can use the tool now, or why nobody can."""
-        found = warning(self.after.shown, now) if self.after.shown and now.count == 0 else ""
-        return f"{head}. {found}" if found else _with_effect(head, can_use(now))
+        shown = self.after.shown
+        if shown is None:
+            return f"{head}."
+        found = warning(shown, now) if now.count == 0 else ""
+        return f"{head}. {found}" if found else _with_effect(head, can_use(shown, now))
 
 
 def _with_details(change: str, details: str) -> str:
@@ -116,8 +121,8 @@ def messages_on(
     return found
 
 
-def can_use(audience: Audience) -> str:
-    """Return the sentence on who can use a tool."""
+def can_use(tool: Tool, audience: Audience) -> str:
+    """Return the sentence on who can use a tool; where that is every user, on what it may do."""
     count = audience.count
     if audience.public:
         return gettext("everybody can use it, signed in or not.")
@@ -125,6 +130,8 @@ def can_use(audience: Audience) -> str:
         return gettext("those who may can use it.")
     if count == 0:
         return gettext("nobody can use it, since nobody has what it needs.")
+    if audience.is_every_user:
+        return _every_user_can(tool, audience.further, count)
     if audience.further:
         text = ngettext(
             "at most %(count)d person can use it.", "at most %(count)d people can use it.", count
@@ -132,6 +139,19 @@ def can_use(audience: Audience) -> str:
     else:
         text = ngettext("%(count)d person can use it.", "%(count)d people can use it.", count)
     return text % {"count": count}
+
+
+def _every_user_can(tool: Tool, further: bool, count: int) -> str:
+    people = ngettext("%(count)d person", "%(count)d people", count) % {"count": count}
+    if further:
+        text = gettext("at most every user of the site (%(people)s) can use it.")
+    elif may_delete(tool):
+        text = gettext(
+            "every user of the site (%(people)s) can use it, and it may delete or overwrite."
+        )
+    else:
+        text = gettext("every user of the site (%(people)s) can use it.")
+    return text % {"people": people}
 
 
 def cannot_use(audience: Audience) -> str:

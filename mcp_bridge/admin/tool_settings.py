@@ -19,13 +19,16 @@ from mcp_bridge.admin.differences import changes
 from mcp_bridge.admin.effects import before_change, changed_fields
 from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.records import recent_calls
+from mcp_bridge.admin.shown import ShownForm
 from mcp_bridge.admin.tool_list import ToolListPages, who
 from mcp_bridge.admin.tool_pages import ToolPages
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 
 
-class ToolSettingForm(forms.ModelForm):
+class ToolSettingForm(ShownForm):
     """The settings of one tool."""
+
+    texts = ("title", "description", "note")
 
     class Meta:
         widgets = {
@@ -55,7 +58,7 @@ class ToolSettingForm(forms.ModelForm):
     def clean(self) -> None:
         super().clean()
         given = self.cleaned_data
-        if given.get("groups") and not given.get("restricted", True):
+        if not self.is_stale and given.get("groups") and not given.get("restricted", True):
             text = gettext(
                 "Groups are chosen, but “Only for groups” is not ticked. Tick it to limit the "
                 "tool to these groups, or clear all groups to limit it to none."
@@ -139,6 +142,7 @@ class ToolSettingAdmin(ToolListPages, ApprovalPages, ToolPages):
     ) -> HttpResponse:
         response = super().changelist_view(request, extra_context)
         self.tell(request, _changed_in(request))
+        self.tell_left(request)
         return response
 
 

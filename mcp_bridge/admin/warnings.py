@@ -15,10 +15,15 @@ def warning(tool: Tool, audience: Audience) -> str:
     if audience.count == 0:
         return _of_nobody(tool)
     # What the code's own rule refuses is not known here.
-    is_open = audience.users is None and audience.count is not None and not audience.further
-    if is_open and tool.annotations.get("destructiveHint", False) and not tool.is_read_only:
+    if audience.is_every_user and not audience.further and may_delete(tool):
         return gettext("Every user of the site can use it, and it may delete or overwrite.")
     return ""
+
+
+def may_delete(tool: Tool) -> bool:
+    """Return whether a tool may delete; one that says nothing of it may, as clients read it."""
+    # MCP schema, ToolAnnotations: the default of destructiveHint is true.
+    return not tool.is_read_only and tool.annotations.get("destructiveHint", True)
 
 
 def _of_everybody(tool: Tool, audience: Audience) -> str:

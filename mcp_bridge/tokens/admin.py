@@ -26,6 +26,7 @@ from mcp_bridge.access.scopes import supported_scopes
 from mcp_bridge.admin.audience import may_view_users
 from mcp_bridge.admin.base import Context, PagesAdmin, is_key
 from mcp_bridge.admin.scopes import NamesField, labelled
+from mcp_bridge.admin.shown import ShownForm
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
 from mcp_bridge.tokens.models import PROPOSED, Token
@@ -69,6 +70,7 @@ class UserSelect(AutocompleteSelect):
 class TokenAdmin(PagesAdmin):
     """Issue, look at and revoke tokens. The secret is shown once, when the token is issued."""
 
+    form = ShownForm
     pages = {"connect": "<path:object_id>/connect/", "revoke": "<path:object_id>/revoke/"}
     list_display = [
         "name",
@@ -198,7 +200,10 @@ class TokenAdmin(PagesAdmin):
             obj.user = form.cleaned_data.get("user", request.user)
             # For response_add alone: no field, and no message, which would travel in a cookie.
             obj.secret = obj.make_secret()
-        super().save_model(request, obj, form, change)
+            super().save_model(request, obj, form, change)
+        else:
+            # A token that was revoked in between stays so.
+            obj.save(update_fields=form.changed_data)
 
     @sensitive_variables()
     def response_add(

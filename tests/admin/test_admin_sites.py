@@ -14,7 +14,7 @@ from mcp_bridge.admin import PendingCallAdmin, ToolCallRecordAdmin, ToolSettingA
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.testing import MCPClient
 from mcp_bridge.testing.serving import serve
-from tests.support.administrator import Administrator, row
+from tests.support.administrator import Administrator, row, shown_by
 from tests.support.links import leading
 
 pytestmark = pytest.mark.django_db
@@ -83,7 +83,8 @@ def test_tools_alone_have_all_their_pages(settings: Any, name: str, default: boo
         site.get(f"toolsetting_{page}", *args)
     change = f"/own/mcp_bridge/toolsetting/{key}/change/"
     assert site.post("toolsetting_approve", key) == change
-    assert site.post("toolsetting_change", key, _continue="1") == change
+    shown = shown_by(site.administrator.browser, change)
+    assert site.post("toolsetting_change", key, _continue="1", _shown=shown) == change
     assert not row("wipe").enabled
 
 

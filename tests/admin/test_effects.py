@@ -56,13 +56,17 @@ def test_switching_off_and_on_says_how_many_people_it_is_for(settings: Any) -> N
     page = administrator.act("switch_on", "alpha", "beta")
     assert messages(page) == [
         "1 tool is switched on. 1 was so before.",
-        "“alpha” is on: 6 people can use it.",
+        "“alpha” is on: every user of the site (6 people) can use it, and it may delete or "
+        "overwrite.",
     ]
     page = administrator.save("alpha")
     assert messages(page) == ["“alpha” is off: 6 people can no longer use it."]
     page = administrator.save("alpha", enabled="on", note="Again.")
-    assert '<li class="success">' in page
-    assert messages(page) == ["“alpha” is on (Note: none → “Again.”): 6 people can use it."]
+    assert '<li class="warning">' in page
+    assert messages(page) == [
+        "“alpha” is on (Note: none → “Again.”): every user of the site (6 people) can use it, and "
+        "it may delete or overwrite."
+    ]
     assert history() == [
         "Enabled: on → off",
         "Enabled: off → on",
@@ -101,7 +105,7 @@ def test_where_the_code_decides_further_it_is_at_most_so_many(settings: Any) -> 
     page = administrator.tick(alpha=False)
     assert "“alpha” is off: at most 3 people can no longer use it." in messages(page)
     page = administrator.tick(alpha=True)
-    assert "“alpha” is on: at most 3 people can use it." in messages(page)
+    assert "“alpha” is on: at most every user of the site (3 people) can use it." in messages(page)
 
 
 def test_limiting_to_groups_says_who_is_left(settings: Any) -> None:
@@ -146,7 +150,8 @@ def test_saving_and_going_on_keeps_the_filters_of_the_list(settings: Any) -> Non
     administrator = site(settings)
     path = reverse("admin:mcp_bridge_toolsetting_change", args=[row("alpha").pk])
     path += "?_changelist_filters=q%3Dal"
-    response = administrator.browser.post(path, {"_continue": "1"})
+    shown = administrator.shown("change", row("alpha").pk)
+    response = administrator.browser.post(path, {"_continue": "1", "_shown": shown})
     assert response.headers["Location"] == path
     assert not row("alpha").enabled
 

@@ -17,6 +17,7 @@ from mcp_bridge.models import PendingCall, ToolSetting
 from mcp_bridge.tokens.models import Token
 from testproject import settings as newsroom
 from testproject.urls import urlpatterns
+from tests.support.administrator import shown_by
 from tests.support.in_use import pages, use_newsroom
 from tests.support.links import inline, leading
 
@@ -104,7 +105,8 @@ def test_what_is_posted_leads_back_below_the_prefix() -> None:
     tools, queue = own["tools"], own["queue"]
     changed = own["tool-changed"]
     setting = ToolSetting.objects.get(name="articles_draft")
-    assert browser.send(own["tool"], enabled="on", _save="1") == tools
+    shown = shown_by(browser, own["tool"].removeprefix(PREFIX))
+    assert browser.send(own["tool"], enabled="on", _save="1", _shown=shown) == tools
     held = PendingCall.objects.latest("pk")
     assert browser.send(own["held"], _refuse="1", reason="No.").startswith(queue)
     held.refresh_from_db()

@@ -23,6 +23,7 @@ from tests.support.admin_world import (
     page_names,
     state,
 )
+from tests.support.administrator import shown_by
 
 pytestmark = pytest.mark.django_db
 TOOL, CALL, RECORD, SCOPE, TOKEN, CLIENT = (
@@ -124,6 +125,14 @@ def fixed(**data: Any) -> Data:
     return lambda world, person: data
 
 
+def saved(page: str, row: str, **data: Any) -> Data:
+    """The form of a page, with what it has shown to somebody who may save it."""
+    return lambda world, person: {
+        "_shown": shown_by(world.browsers["root"], world.address(page, row)),
+        **data,
+    }
+
+
 def listed(action: str, *rows: str, **more: Any) -> Data:
     """The action of a list, on rows by their names."""
     return lambda world, person: {
@@ -137,6 +146,7 @@ def switched(world: World, person: Any) -> dict[str, Any]:
     """The form of the whole list, in which no tool is enabled any more."""
     keys = ToolSetting.objects.order_by("name").values_list("pk", flat=True)
     data = {"form-TOTAL_FORMS": len(keys), "form-INITIAL_FORMS": len(keys), "_save": "Save"}
+    data |= {f"initial-form-{number}-enabled": "True" for number in range(len(keys))}
     return data | {f"form-{number}-id": key for number, key in enumerate(keys)}
 
 
@@ -189,7 +199,10 @@ ACTIONS: Mapping[str, Action] = {
         refused=302,
     ),
     "change a tool": Action(
-        f"{TOOL}_change", fixed(_save="Save", note="x"), "look", changes=CHANGED_TOOL
+        f"{TOOL}_change",
+        saved(f"{TOOL}_change", "look", _save="Save", note="x"),
+        "look",
+        changes=CHANGED_TOOL,
     ),
     "delete a tool": Action(f"{TOOL}_delete", fixed(post="yes"), "look", may=""),
     "delete a tool that is gone": Action(
@@ -278,13 +291,24 @@ ACTIONS: Mapping[str, Action] = {
         status=200,
     ),
     "prolong one's own token": Action(
-        f"{TOKEN}_change", fixed(**NEW_TOKEN), "token of chief", changes=ISSUED
+        f"{TOKEN}_change",
+        saved(f"{TOKEN}_change", "token of chief", **NEW_TOKEN),
+        "token of chief",
+        changes=ISSUED,
     ),
     "prolong a token of others": Action(
-        f"{TOKEN}_change", fixed(**NEW_TOKEN), "token of member", may="root", changes=ISSUED
+        f"{TOKEN}_change",
+        saved(f"{TOKEN}_change", "token of member", **NEW_TOKEN),
+        "token of member",
+        may="root",
+        changes=ISSUED,
     ),
     "prolong a token of a superuser": Action(
-        f"{TOKEN}_change", fixed(**NEW_TOKEN), "token of root", may="root", changes=ISSUED
+        f"{TOKEN}_change",
+        saved(f"{TOKEN}_change", "token of root", **NEW_TOKEN),
+        "token of root",
+        may="root",
+        changes=ISSUED,
     ),
     "revoke a token": Action(f"{TOKEN}_revoke", fixed(), "token of root", changes=ISSUED),
     "revoke tokens": Action(

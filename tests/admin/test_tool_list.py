@@ -81,7 +81,8 @@ def test_opening_the_list_writes_the_rows(administrator: Administrator) -> None:
         "tool": "&lt;script&gt;alert(1)&lt;/script&gt; alpha",
         "enabled": "",
         "status": "on",
-        "who_can_use_it": "every user (1 person)",
+        "who_can_use_it": "every user (1 person)"
+        "Every user of the site can use it, and it may delete or overwrite.",
         "last_called": "not called yet",
         "calls_in_a_week": "0 calls in 7 days",
     }
@@ -288,7 +289,10 @@ def test_a_switch_works_at_once_and_says_for_whom(administrator: Administrator) 
     assert switch(administrator, "alpha", on=False)["message"] == "“alpha” is off."
     assert logged() == [("alpha", "Enabled: on → off")]
     told = switch(administrator, "alpha", on=True)
-    assert told["message"] == "“alpha” is on: 1 person can use it."
+    assert told["message"] == (
+        "“alpha” is on: every user of the site (1 person) can use it, and it may delete or "
+        "overwrite."
+    )
     assert len(client.list_tools()) == 3
 
 
@@ -413,7 +417,10 @@ def test_badges_say_how_a_tool_acts(settings: Any, options: Any, badges: str) ->
         ({"public": True}, "Everybody can use it, signed in or not, and it may change data."),
         ({"public": True, "read_only": True}, ""),
         ({"destructive": True}, "Every user of the site can use it, and it may delete"),
-        ({"read_only": False}, ""),
+        ({"read_only": False}, "Every user of the site can use it, and it may delete"),
+        ({}, "Every user of the site can use it, and it may delete"),
+        ({"destructive": False}, ""),
+        ({"read_only": True}, ""),
         (
             {"permissions": "auth.nothing", "superusers": False},
             "Nobody can use it: no active user has the permissions that it needs.",

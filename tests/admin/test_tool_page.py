@@ -10,6 +10,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
+from django.urls import reverse
 from pydantic import Field
 
 from mcp_bridge.admin.differences import Change, changes
@@ -204,6 +205,19 @@ def test_under_debug_a_changed_tool_is_served_and_that_is_said(
     assert len(listed(administrator)) == 1
     assert "changed, waits for approval; on, since DEBUG is" in administrator.get("changelist")
     assert "without DEBUG it would be withheld" in page(administrator)
+
+
+def test_the_front_page_counts_the_tools_to_which_it_leads(
+    administrator: Administrator, settings: Any
+) -> None:
+    serve_tools(settings, wipe_all, **CONFIRMED)
+    for debug, number in ((False, 0), (True, 1)):
+        settings.DEBUG = debug
+        front = administrator.browser.get(reverse("admin:app_list", args=["mcp_bridge"]))
+        assert front.context["front"].tools["on"] == number
+        administrator.get("changelist", status="served")
+        context: Any = administrator.response
+        assert context.context["cl"].result_count == number
 
 
 def test_a_tool_that_is_gone_has_a_page(administrator: Administrator) -> None:
@@ -462,3 +476,24 @@ def shown_texts(change: Change) -> list[str | None]:
         None if each is None else "".join(piece.text for piece in each)
         for each in (change.before, change.now)
     ]
+
+
+def test_a_limit_that_is_lifted_warns_that_everybody_can_use_the_tool(settings: Any) -> None:
+    ToolSetting.objects.all().delete()
+    serve_tools(settings, wipe_none, name="wipe")
+    administrator = Administrator()
+    administrator.get("changelist")
+    administrator.save("wipe", enabled="on", restricted="on")
+    text = administrator.save("wipe", enabled="on")
+    assert (
+        '<li class="warning">“wipe” was changed (Only for groups: on → off): every user of the '
+        "site (1 person) can use it, and it may delete or overwrite. Before: 0 people.</li>"
+    ) in text
+    serve_tools(settings, wipe_none, name="wipe", destructive=False)
+    administrator.get("changelist")
+    administrator.save("wipe", enabled="on", restricted="on")
+    text = administrator.save("wipe", enabled="on")
+    assert (
+        '<li class="success">“wipe” was changed (Only for groups: on → off): every user of the '
+        "site (1 person) can use it. Before: 0 people.</li>"
+    ) in text

@@ -81,7 +81,9 @@ def changes(administrator: Administrator, path: str, **data: Any) -> None:
 
 
 def test_a_tools_page_begins_with_a_write(administrator: Administrator) -> None:
-    changes(administrator, address("change", row("wipe").pk), _save="Save", note="Busy.")
+    shown = administrator.shown("change", row("wipe").pk)
+    page = address("change", row("wipe").pk)
+    changes(administrator, page, _save="Save", note="Busy.", _shown=shown)
     assert not row("wipe").enabled
 
 
@@ -89,6 +91,7 @@ def test_the_list_begins_with_a_write(administrator: Administrator) -> None:
     keys = [row(name).pk for name in ("spare", "wipe")]
     data = {"form-TOTAL_FORMS": 2, "form-INITIAL_FORMS": 2, "_save": "Save"}
     data |= {f"form-{number}-id": key for number, key in enumerate(keys)}
+    data |= {f"initial-form-{number}-enabled": "True" for number in range(2)}
     changes(administrator, address("changelist"), **data)
     assert not ToolSetting.objects.filter(enabled=True).exists()
 

@@ -30,7 +30,7 @@ from mcp_bridge.models import PendingCall, Scope, ToolCallRecord, ToolSetting
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.serving import route
 from mcp_bridge.tokens.models import Token
-from tests.support.administrator import Administrator
+from tests.support.administrator import Administrator, shown_by
 from tests.support.marked import bracketed, unmarked, write_catalogue
 
 pytestmark = pytest.mark.django_db
@@ -310,9 +310,15 @@ def test_nor_have_the_pages_of_tools(pages: Pages) -> None:
         pages.check(of("mcp_bridge_toolsetting_change", key))
         pages.check(of("mcp_bridge_toolsetting_try", key))
         # What was changed is said in a message, and in the history.
+        page = of("mcp_bridge_toolsetting_change", key)
+        shown = {"_shown": shown_by(pages.administrator.browser, page)}
         values = {"rate": "5/day", "confirm": "on", "restricted": "on", "title": "Look"}
-        pages.check(of("mcp_bridge_toolsetting_change", key), data=values)
-        pages.check(of("mcp_bridge_toolsetting_change", key), data={"rate": "much"})
+        pages.check(page, data=values | shown)
+        # What has changed meanwhile, and what was written oneself; and what was never shown.
+        pages.check(page, data={"note": "Look", **shown})
+        pages.check(page, data={})
+        shown = {"_shown": shown_by(pages.administrator.browser, page)}
+        pages.check(page, data={"rate": "much", **shown})
         pages.check(of("mcp_bridge_toolsetting_history", key))
         assert name
     pages.check(of("mcp_bridge_toolsetting_delete", tools["gone_tool"]))
@@ -325,6 +331,11 @@ def test_nor_have_the_pages_of_tools(pages: Pages) -> None:
         pages.check(of("mcp_bridge_toolsetting_waiting"), data=data)
     pages.check(of("mcp_bridge_toolsetting_approve", tools["wipe"]), data={"fingerprint": "0"})
     chosen = {"_selected_action": list(tools.values())}
+    page, keys = of("mcp_bridge_toolsetting_changelist"), list(tools.values())
+    rows: dict[str, Any] = {"form-TOTAL_FORMS": 2, "form-INITIAL_FORMS": 2, "_save": "Save"}
+    rows |= {"form-0-id": keys[0], "form-1-id": keys[1], "form-1-enabled": "on"}
+    ToolSetting.objects.filter(pk__in=keys[:2]).update(enabled=False)
+    pages.check(page, data=rows | {"initial-form-0-enabled": "True"})
     for action in ("switch_on", "switch_off", "set_scopes"):
         data = {"action": action, **chosen}
         pages.check(of("mcp_bridge_toolsetting_changelist"), data=data)

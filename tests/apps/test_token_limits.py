@@ -19,6 +19,7 @@ from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route
 from mcp_bridge.tokens.models import Token
 from tests.apps.test_tokens_admin import add, issuer, secret_in, staff
+from tests.support.administrator import shown_by
 from tests.support.revisions import ERAS
 
 pytestmark = pytest.mark.django_db
@@ -246,7 +247,8 @@ def test_limits_stay_as_they_were_issued(user: Any) -> None:
     token, secret = Token.objects.issue(user=user, name="Laptop", scopes=["read"], tools=["read"])
     wider = {"scope": ["read", "all"], "tools": ["read", "write"], "granted_scopes": "all"}
     data = {"name": "Desk", "expires_at_0": "", "expires_at_1": "", **wider}
-    response = staff("everything").post(reverse(CHANGE, args=[token.pk]), data)
+    browser, page = staff("everything"), reverse(CHANGE, args=[token.pk])
+    response = browser.post(page, {**data, "_shown": shown_by(browser, page)})
     assert response.status_code == 302
     token.refresh_from_db()
     assert (token.name, token.scope, token.tools) == ("Desk", "read", "read")

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from mcp_bridge.testing.serving import route
 from mcp_bridge.tokens.models import Token
+from tests.support.administrator import shown_by
 
 pytestmark = pytest.mark.django_db
 LIST = "admin:mcp_bridge_tokens_token_changelist"
@@ -111,7 +112,9 @@ def test_changing_shows_no_secret_and_keeps_the_token(user: Any) -> None:
     token, secret = Token.objects.issue(user=user, name="Laptop")
     address = reverse("admin:mcp_bridge_tokens_token_change", args=[token.pk])
     data = {"name": "Desk", "expires_at_0": "", "expires_at_1": "", "user": other.pk}
-    page = staff("everything").post(address, {**data, "digest": "x", "hint": "x"}, follow=True)
+    browser = staff("everything")
+    data |= {"_shown": shown_by(browser, address), "digest": "x", "hint": "x"}
+    page = browser.post(address, data, follow=True)
     changed = Token.objects.get()
     assert (changed.name, changed.user, changed.hint) == ("Desk", user, token.hint)
     assert Token.objects.find(secret) == changed
@@ -245,6 +248,7 @@ def test_a_token_is_prolonged_by_whoever_may_issue_it(
     address = reverse("admin:mcp_bridge_tokens_token_change", args=[token.pk])
     assert browser.get(address).status_code == 200
     data = {"name": "Laptop", "expires_at_0": "", "expires_at_1": "", "user": owner.pk}
+    data["_shown"] = shown_by(browser, address)
     assert browser.post(address, data).status_code == (302 if changed else 403)
     token.refresh_from_db()
     assert (token.expires_at is None) is changed

@@ -297,12 +297,17 @@ def administer_for(seconds: float) -> dict[str, list[int]]:
     until, number = time.monotonic() + seconds, 0
     while time.monotonic() < until:
         number += 1
-        on = {"enabled": "on"} if number % 2 else {}
+        is_on = bool(number % 2)
+        on = {"enabled": "on"} if is_on else {}
+        page = browser.get(reverse(f"{tools}_change", args=[second.pk]))
+        on |= {"_shown": page.context["adminform"].form.shown}
         post("page", f"{tools}_change", second.pk, _save="Save", note=str(number), **on)
         data: dict[str, Any] = {"form-TOTAL_FORMS": len(rows), "form-INITIAL_FORMS": len(rows)}
         for place, each in enumerate(rows):
             data |= {f"form-{place}-id": each.pk}
-            data |= {f"form-{place}-enabled": "on"} if each.pk != second.pk or not on else {}
+            was = each.pk != second.pk or is_on
+            data |= {f"initial-form-{place}-enabled": str(was)}
+            data |= {f"form-{place}-enabled": "on"} if each.pk != second.pk or not is_on else {}
         post("list", f"{tools}_changelist", _save="Save", **data)
         for action in ("switch_off", "switch_on"):
             post("action", f"{tools}_changelist", action=action, _selected_action=second.pk)

@@ -153,7 +153,8 @@ class Site(RuleBasedStateMachine):
         groups = [self.editors.pk] if audience == "editors" else []
         rate = RATE if is_limited else ""
         page = reverse("admin:mcp_bridge_toolsetting_change", args=[row(name).pk])
-        self._post(page, **values, groups=groups, rate=rate, _save="Save")
+        shown = self.administrator.shown("change", row(name).pk)
+        self._post(page, **values, groups=groups, rate=rate, _save="Save", _shown=shown)
 
     @rule(name=names, on=st.sampled_from([False, True, True]))
     def switch(self, name: str, on: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django.contrib import admin
@@ -55,7 +56,12 @@ class Administrator:
 
     def save(self, name: str, *, expected: int = 200, **values: Any) -> str:
         """Save a tool's page with these values; a checkbox that is not named is cleared."""
+        values = {"_shown": self.shown("change", row(name).pk), **values}
         return self.post("change", row(name).pk, expected=expected, _save="Save", **values)
+
+    def shown(self, page: str, *args: Any) -> str:
+        """What a page is sent with, for it to be saved: the values that it shows now."""
+        return shown_by(self.browser, address(page, *args))
 
     def act(self, action: str, *names: str, expected: int = 200) -> str:
         chosen = [row(name).pk for name in names]
@@ -66,10 +72,16 @@ class Administrator:
         rows = list(ToolSetting.objects.order_by("name"))
         data = {"form-TOTAL_FORMS": len(rows), "form-INITIAL_FORMS": len(rows), "_save": "Save"}
         for number, each in enumerate(rows):
-            data[f"form-{number}-id"] = each.pk
+            data |= {f"form-{number}-id": each.pk, f"initial-form-{number}-enabled": each.enabled}
             if enabled.get(each.name, each.enabled):
                 data[f"form-{number}-enabled"] = "on"
         return self.post("changelist", **data)
+
+
+def shown_by(browser: Client, path: str) -> str:
+    """What a page has to be sent with; empty where the person can change nothing there."""
+    text = browser.get(path).content.decode()
+    return "".join(re.findall(r'<input type="hidden" name="_shown" value="([^"]*)">', text))
 
 
 def address(page: str, *args: Any) -> str:
