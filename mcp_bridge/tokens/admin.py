@@ -108,9 +108,12 @@ class TokenAdmin(PagesAdmin):
         return ["user"] if users is not None and users.get_search_fields(request) else []
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        # The field takes what the page asks for: a row of the users, or the name of one.
+        issuer = request.user
+        proposed = {"user": issuer.pk if may_view_users(request) else issuer.get_username()}
         end = timezone.now() + timedelta(days=PROPOSED)
-        proposed = {"user": request.user.pk, "expires_at": end}
-        return {**proposed, **super().get_changeform_initial_data(request)}
+        # The address has texts, of which Django's two inputs make no time.
+        return {**proposed, **super().get_changeform_initial_data(request), "expires_at": end}
 
     def has_delete_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
         # What was revoked is still known by its name in the record of calls.
