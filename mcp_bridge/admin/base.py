@@ -10,6 +10,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.utils import quote, unquote
+from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models, router, transaction
 from django.http import (
@@ -24,6 +25,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.text import capfirst
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin import waiting
 from mcp_bridge.admin.shown import ShownForm
@@ -86,6 +88,22 @@ class PagesAdmin(admin.ModelAdmin):
         name = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
         site = self.admin_site.name
         return HttpResponseRedirect(reverse(name, args=[quote(row.pk)], current_app=site))
+
+    def can_link(self, request: HttpRequest, model: type[models.Model]) -> bool:
+        """Return whether this admin site has pages of a model that the user may view."""
+        site = self.admin_site
+        if not site.is_registered(model):
+            return False
+        return site.get_model_admin(model).has_view_or_change_permission(request)
+
+    def user_field(self, request: HttpRequest) -> str:
+        """Return the field that shows the user of a row: a link for those whom it leads on."""
+        # Django makes it a link to the user's page for everybody.
+        return "user" if self.can_link(request, get_user_model()) else "user_text"
+
+    @admin.display(description=_("user"))
+    def user_text(self, row: Any) -> str | None:
+        return None if row.user is None else str(row.user)
 
     def page(self, request: HttpRequest, template: str, context: Context) -> TemplateResponse:
         """Return a page made by a template of ``mcp_bridge/admin/`` in the frame of the site."""
@@ -179,10 +197,3 @@ class BridgeAdmin(PagesAdmin):
     def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         with self.decision(request):
             return super().delete_view(request, *args, **kwargs)
-
-    def can_link(self, request: HttpRequest, model: type[models.Model]) -> bool:
-        """Return whether this admin site has pages of a model that the user may view."""
-        site = self.admin_site
-        if not site.is_registered(model):
-            return False
-        return site.get_model_admin(model).has_view_or_change_permission(request)

@@ -174,6 +174,13 @@ class ToolCallRecordAdmin(BridgeAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        shown: dict[Any, str] = {"user": self.user_field(request)}
+        return [
+            (title, {"fields": [shown.get(name, name) for name in options["fields"]]})
+            for title, options in super().get_fieldsets(request, obj)
+        ]
+
     def get_queryset(self, request: HttpRequest) -> Records:
         flush()
         return super().get_queryset(request)

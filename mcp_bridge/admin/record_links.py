@@ -55,9 +55,13 @@ class _Links:
         # The app of tokens need not be installed.
         if record.credential and apps.is_installed("mcp_bridge.tokens"):
             model = apps.get_model("mcp_bridge_tokens", "Token")
-            token = self._row(model, user_id=record.user_id, name=record.credential)
-            if token is not None:
-                yield gettext("The token"), self._page(token)
+            tokens = self._rows(model, user_id=record.user_id, name=record.credential)
+            if len(tokens) == 1:
+                yield gettext("The token"), self._page(tokens[0])
+            elif tokens:
+                # Any of them may have been used: the record has the name alone.
+                named = {"user__exact": str(record.user_id), "q": record.credential}
+                yield gettext("The user's tokens of this name"), self._list(model, named)
 
     def of_calls(self, record: ToolCallRecord) -> Iterator[tuple[str, str]]:
         """Yield the lists of other calls that are like this one."""
@@ -71,20 +75,27 @@ class _Links:
 
     def _row(self, model: type[Model], **values: object) -> Any:
         """Return the one row with these values that the reader may see, or None."""
+        found = self._rows(model, **values)
+        return found[0] if len(found) == 1 else None
+
+    def _rows(self, model: type[Model], **values: object) -> list[Any]:
+        """Return the rows with these values, two at most, if the reader may see them."""
         if not self.admin.can_link(self.request, model):
-            return None
+            return []
         model_admin = self.admin.admin_site.get_model_admin(model)
-        rows = model_admin.get_queryset(self.request).filter(**values)[:2]
-        found = list(rows)
-        if len(found) != 1 or not model_admin.has_view_or_change_permission(self.request, found[0]):
-            return None
-        return found[0]
+        found = list(model_admin.get_queryset(self.request).filter(**values)[:2])
+        may_view = model_admin.has_view_or_change_permission
+        return found if all(may_view(self.request, row) for row in found) else []
 
     def _page(self, row: Model, name: str = "change") -> str:
         return self._address(f"{row._meta.app_label}_{row._meta.model_name}_{name}", quote(row.pk))
 
     def _calls(self, **filters: str) -> str:
-        return f"{self._address('mcp_bridge_toolcallrecord_changelist')}?{urlencode(filters)}"
+        return self._list(ToolCallRecord, filters)
+
+    def _list(self, model: type[Model], filters: dict[str, str]) -> str:
+        name = f"{model._meta.app_label}_{model._meta.model_name}_changelist"
+        return f"{self._address(name)}?{urlencode(filters)}"
 
     def _address(self, name: str, *args: object) -> str:
         return reverse(f"admin:{name}", args=args, current_app=self.admin.admin_site.name)

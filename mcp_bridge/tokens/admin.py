@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from django.contrib import admin, messages
+from django.contrib.admin.views.main import ChangeList
 from django.contrib.admin.widgets import AdminTextInputWidget, AutocompleteSelect
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, PermissionsMixin
@@ -66,9 +67,25 @@ class UserSelect(AutocompleteSelect):
         return super().optgroups(name, [each for each in value if is_key(each, users)], attr)
 
 
+class TokenChangeList(ChangeList):
+    """A list that says whether it is of all tokens, and of each row whether one may revoke it."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        model_admin: Any = self.model_admin
+        self.is_of_all = model_admin.may_view_all(request)
+        for token in list(self.result_list):
+            token.may_be_revoked = model_admin.has_revoke_permission(request, token)
+
+
 @admin.register(Token)
 class TokenAdmin(PagesAdmin):
-    """Issue, look at and revoke tokens. The secret is shown once, when the token is issued."""
+    """
+    Issue, look at and revoke tokens. The secret is shown once, when the token is issued.
+
+    Whoever may add tokens sees and revokes their own; those of others take the permission to view,
+    and to change.
+    """
 
     form = ShownForm
     pages = {"connect": "<path:object_id>/connect/", "revoke": "<path:object_id>/revoke/"}
@@ -101,6 +118,20 @@ class TokenAdmin(PagesAdmin):
         }
         js = ["mcp_bridge/connect.js"]
 
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[TokenChangeList]:
+        return TokenChangeList
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Token]:
+        tokens = super().get_queryset(request)
+        return tokens if self.may_view_all(request) else tokens.filter(user=request.user.pk)
+
+    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Token | None:
+        token: Token | None = super().get_object(request, *args, **kwargs)
+        if token is None and not self.may_view_all(request):
+            # To them a token of somebody else is as one that does not exist.
+            raise PermissionDenied
+        return token
+
     def get_search_fields(self, request: HttpRequest) -> list[str]:
         return ["name", "hint", f"user__{get_user_model().USERNAME_FIELD}"]
 
@@ -110,18 +141,33 @@ class TokenAdmin(PagesAdmin):
         return ["user"] if users is not None and users.get_search_fields(request) else []
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        # The field takes what the page asks for: a row of the users, or the name of one.
+        issuer = request.user
+        proposed = {"user": issuer.pk if may_view_users(request) else issuer.get_username()}
         end = timezone.now() + timedelta(days=PROPOSED)
-        proposed = {"user": request.user.pk, "expires_at": end}
-        return {**proposed, **super().get_changeform_initial_data(request)}
+        # The address has texts, of which Django's two inputs make no time.
+        return {**proposed, **super().get_changeform_initial_data(request), "expires_at": end}
 
     def has_delete_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
         # What was revoked is still known by its name in the record of calls.
         is_superuser = getattr(request.user, "is_superuser", False)
         return is_superuser and super().has_delete_permission(request, obj)
 
-    def may_revoke(self, request: HttpRequest) -> bool:
-        """Return whether the administrator may revoke tokens, those of others too."""
-        return super().has_change_permission(request)
+    def may_view_all(self, request: HttpRequest) -> bool:
+        """Return whether the administrator may look at tokens of others as well."""
+        return super().has_view_permission(request)
+
+    def _is_own(self, request: HttpRequest, token: Token | None) -> bool:
+        """Return whether a token, or for None any, is one that the administrator may issue."""
+        is_theirs = token is None or token.user_id == request.user.pk
+        return is_theirs and self.has_add_permission(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
+        return self.may_view_all(request) or self._is_own(request, obj)
+
+    def has_revoke_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
+        """Return whether the administrator may revoke a token, or for None some."""
+        return super().has_change_permission(request) or self._is_own(request, obj)
 
     def has_change_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
         # To prolong a token is to issue it anew.
@@ -130,7 +176,7 @@ class TokenAdmin(PagesAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Token | None = None) -> tuple[str, ...]:
         if obj is not None:
-            return ("user", "name", "expires_at", *self.readonly_fields)
+            return (self.user_field(request), "name", "expires_at", *self.readonly_fields)
         # What a token is limited to is chosen when it is issued, and not widened afterwards.
         scope = ("scope",) * bool(supported_scopes())
         return (
@@ -142,7 +188,7 @@ class TokenAdmin(PagesAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Token | None = None) -> list[str]:
         # The user whom a token acts as is part of what was handed out.
-        return [] if obj is None else ["user", *self.readonly_fields]
+        return [] if obj is None else [self.user_field(request), *self.readonly_fields]
 
     def formfield_for_dbfield(
         self, db_field: Field[Any, Any], request: HttpRequest, **kwargs: Any
@@ -210,7 +256,10 @@ class TokenAdmin(PagesAdmin):
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponse:
         """Return the one page that shows the secret, in answer to the very request."""
-        context = {"title": gettext("Token issued"), "original": obj, "secret": obj.secret}
+        context = {"title": gettext("Token issued"), "token": obj, "secret": obj.secret}
+        if self.has_view_permission(request, obj):
+            # What the page leads back to.
+            context["original"] = obj
         context["connection"] = Connection(endpoint_url(request), obj.secret)
         # Rendered here, where no report of an error shows the secret.
         return self.page(request, "issued_token", context).render()
@@ -218,7 +267,7 @@ class TokenAdmin(PagesAdmin):
     def render_change_form(
         self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        context["may_revoke"] = self.may_revoke(request)
+        context["may_revoke"] = self.has_revoke_permission(request, context.get("original"))
         return super().render_change_form(request, context, *args, **kwargs)
 
     def connect_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -231,7 +280,7 @@ class TokenAdmin(PagesAdmin):
     def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Ask whether a token is to be revoked; a POST does it."""
         token: Token = self.viewed(request, object_id)
-        if not self.may_revoke(request):
+        if not self.has_revoke_permission(request, token):
             raise PermissionDenied
         if request.method == "POST":
             self.revoke_one(request, token)
@@ -259,19 +308,31 @@ class TokenAdmin(PagesAdmin):
         return limit(token.tools, {})
 
     @admin.display(description=_("revoke"))
-    def revocation(self, token: Token) -> str:
+    def revocation(self, token: Any) -> str | None:
         if token.revoked_at is not None:
             return gettext("revoked")
+        if not token.may_be_revoked:
+            return None
         name = "admin:mcp_bridge_tokens_token_revoke"
         address = reverse(name, args=[token.pk], current_app=self.admin_site.name)
         label = gettext("Revoke %(token)s") % {"token": token}
         return format_html('<a href="{}" aria-label="{}">{}</a>', address, label, gettext("Revoke"))
 
-    @admin.action(description=_("Revoke selected tokens"), permissions=["change"])
+    @admin.action(description=_("Revoke selected tokens"), permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[Token]) -> None:
-        for token in queryset:
+        tokens = list(queryset)
+        allowed = [token for token in tokens if self.has_revoke_permission(request, token)]
+        for token in allowed:
             self.revoke_one(request, token)
-        self.message_user(request, gettext("The selected tokens are revoked."))
+        if len(allowed) == len(tokens):
+            self.message_user(request, gettext("The selected tokens are revoked."))
+            return
+        if allowed:
+            self.message_user(request, gettext("Your own of the selected tokens are revoked."))
+        text = gettext(
+            "Tokens of others are not revoked: that takes the permission “Can change token”."
+        )
+        self.message_user(request, text, messages.WARNING)
 
 
 def limit(names: str | None, words: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.urls import reverse
+from django.utils import timezone
 
 from mcp_bridge.admin.pending_calls import ShownCall
 from mcp_bridge.audit.rows import flush
@@ -273,3 +275,26 @@ def test_exports_are_harmless(hostile: World) -> None:
     # JSON has escapes for all of it.
     by_key = {row["id"]: (row["tool"], row["client_name"]) for row in json.loads(text)}
     assert by_key == {pk: (tool, client) for pk, tool, client in sent}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.endswith("_add")])
+def test_a_page_that_adds_takes_any_query(page: str, world: World) -> None:
+    root, address = world.browsers["root"], world.address(page)
+    if "root" not in PAGES[page].to.split():
+        assert root.get(address, {"name": "x"}).status_code == 403
+        return
+    form = root.get(address).context["adminform"].form
+    columns = {field.name for field in form._meta.model._meta.get_fields()}
+    for name in (*form.fields, *columns, "no_such", "expires_at_0", "_popup"):
+        for value in ("x", "", "2026-01-01", "-1", "9" * 30, HOSTILE, "x" * 10_000, ["x", "1"]):
+            response = root.get(address, {name: value})
+            assert response.status_code == 200, (name, value[:20])
+            assert MARKER not in response.content.decode()
+
+
+def test_no_query_moves_the_end_that_is_proposed_for_a_token(world: World) -> None:
+    address = world.address("mcp_bridge_tokens_token_add")
+    for value in ("x", "", "2026-01-01", "2026-01-01 10:00", "9" * 30):
+        response = world.browsers["root"].get(address, {"expires_at": value})
+        proposed = response.context["adminform"].form.initial["expires_at"] - timezone.now()
+        assert timedelta(days=89) < proposed < timedelta(days=91), value

@@ -373,13 +373,31 @@ def test_a_record_leads_to_what_it_is_about(administrator: Administrator) -> Non
         assert administrator.browser.get(address).status_code == 200
     mine = administrator.browser.get(found["This user's calls"])
     assert mine.context["cl"].result_count == 1
-    # A second token of that name may be the one as well.
-    Token.objects.issue(user=administrator.user, name="Laptop")
     pending.delete()
+    token.delete()
     row("archive").delete()
     assert links(administrator, record).keys() == {
         *("The user", "This user's calls", "This tool's calls", "This user's calls of this tool")
     }
+
+
+def test_a_record_leads_to_the_tokens_of_the_name_where_there_are_several(
+    administrator: Administrator,
+) -> None:
+    name = 'Laptop & "desk", ada'
+    same = [Token.objects.issue(user=administrator.user, name=name)[0] for _ in range(2)]
+    reader = Administrator("view_toolcallrecord", "add_token", username="reader")
+    for user, other in ((administrator.user, "Other"), (reader.user, name)):
+        Token.objects.issue(user=user, name=other)
+    record = make(user=administrator.user, user_name="administrator", credential=name)
+    found = links(administrator, record)
+    assert "The token" not in found
+    page = administrator.browser.get(found["The user's tokens of this name"])
+    assert set(page.context["cl"].queryset) == set(same)
+    # The search says why these tokens are shown.
+    assert page.context["cl"].query == name
+    # To whoever sees their own alone, those of others are not told.
+    assert not [text for text in links(reader, record) if "token" in text]
 
 
 def test_it_is_tried_again_with_the_same_arguments(

@@ -24,6 +24,7 @@ from tests.support.admin_world import (
     state,
 )
 from tests.support.administrator import shown_by
+from tests.support.links import leading
 
 pytestmark = pytest.mark.django_db
 TOOL, CALL, RECORD, SCOPE, TOKEN, CLIENT = (
@@ -32,8 +33,9 @@ TOOL, CALL, RECORD, SCOPE, TOKEN, CLIENT = (
     "oauth2_provider_application",
 )
 OWN = "mcp-tokens"
-STAFF = "root chief viewer clerk"
+STAFF = "root chief viewer issuer clerk"
 DECIDE, VIEW, LOOK = "root chief", "root chief viewer", "root viewer"
+ISSUE = f"{DECIDE} issuer"
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ class Opens:
 
 PAGES: Mapping[str, Opens] = {
     "app_list mcp_bridge": Opens(refused=404),
-    "app_list mcp_bridge_tokens": Opens(refused=404),
+    "app_list mcp_bridge_tokens": Opens(to=f"{VIEW} issuer", refused=404),
     f"{TOOL}_changelist": Opens(),
     f"{TOOL}_add": Opens(to=""),
     f"{TOOL}_change": Opens("look"),
@@ -86,8 +88,9 @@ PAGES: Mapping[str, Opens] = {
     f"{SCOPE}_change": Opens("scope"),
     f"{SCOPE}_history": Opens("scope"),
     f"{SCOPE}_delete": Opens("scope", to=DECIDE),
-    f"{TOKEN}_changelist": Opens(),
-    f"{TOKEN}_add": Opens(to=DECIDE),
+    # Without the permission to view, whoever may add tokens finds their own there, and no other.
+    f"{TOKEN}_changelist": Opens(to=f"{VIEW} issuer"),
+    f"{TOKEN}_add": Opens(to=ISSUE),
     f"{TOKEN}_change": Opens("token of member"),
     f"{TOKEN}_history": Opens("token of member"),
     f"{TOKEN}_delete": Opens("token of member", to="root"),
@@ -280,6 +283,7 @@ ACTIONS: Mapping[str, Action] = {
     "issue a token": Action(
         f"{TOKEN}_add",
         lambda world, person: {**NEW_TOKEN, "user": person.pk or ""},
+        may=ISSUE,
         changes=ISSUED,
         status=200,
     ),
@@ -287,6 +291,7 @@ ACTIONS: Mapping[str, Action] = {
     "issue a token for others": Action(
         f"{TOKEN}_add",
         lambda world, person: {**NEW_TOKEN, "user": world.people["member"].pk},
+        may=ISSUE,
         changes=ISSUED,
         status=200,
     ),
@@ -309,6 +314,23 @@ ACTIONS: Mapping[str, Action] = {
         "token of root",
         may="root",
         changes=ISSUED,
+    ),
+    "prolong a token of whoever may add tokens alone": Action(
+        f"{TOKEN}_change",
+        saved(f"{TOKEN}_change", "token of issuer", **NEW_TOKEN),
+        "token of issuer",
+        may="root",
+        changes=ISSUED,
+    ),
+    "revoke a token of one's own": Action(
+        f"{TOKEN}_revoke", fixed(), "token of issuer", may=ISSUE, changes=ISSUED
+    ),
+    "revoke tokens of one's own": Action(
+        f"{TOKEN}_changelist",
+        listed("revoke", "token of issuer"),
+        may=ISSUE,
+        changes=ISSUED,
+        refused=302,
     ),
     "revoke a token": Action(f"{TOKEN}_revoke", fixed(), "token of root", changes=ISSUED),
     "revoke tokens": Action(
@@ -460,3 +482,23 @@ def test_what_a_viewer_may_not_do_is_done_on_no_other_page(page: str, world: Wor
     assert changed(before) <= {name for each in own for name in each.changes.split()}
     owners = {token.user.username for token in Token.objects.exclude(name="Laptop")}
     assert owners <= {"viewer"}
+
+
+# The clerk may open no page that has a link.
+@pytest.mark.parametrize("name", f"{VIEW} issuer".split())
+def test_no_link_leads_to_a_page_that_is_not_for_the_person(name: str, world: World) -> None:
+    browser, found = world.browsers[name], {}
+    for page, opens in PAGES.items():
+        rows = [opens.row] if opens.row else [""]
+        rows += [f"token of {name}"] * page.startswith(TOKEN) * bool(opens.row)
+        for row in rows:
+            address = world.address(page, row)
+            response = browser.get(address)
+            if response.status_code == 200 and "html" in response.headers["Content-Type"]:
+                links = leading(address, response.content.decode(), "a")
+                found |= dict.fromkeys(links, address)
+    # django-oauth-toolkit's own "view on site", whose URLs are not of this site.
+    links = [link for link in found if not link.startswith("/admin/r/")]
+    refused = {(found[link], link) for link in links if browser.get(link).status_code == 403}
+    assert links
+    assert not refused

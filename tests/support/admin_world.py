@@ -31,8 +31,9 @@ from tests.admin.test_candidates import ManySource
 from tests.support.administrator import serve_tools
 
 # From who may do most to who may do nothing. The chief may do all that there is to do with tools,
-# calls, scopes and tokens, but for issuing these for others; the viewer may view all of the site.
-PEOPLE = ("root", "chief", "viewer", "clerk", "member", "nobody")
+# calls, scopes and tokens, but for issuing these for others; the viewer may view all of the site;
+# the issuer may add tokens, and nothing else.
+PEOPLE = ("root", "chief", "viewer", "issuer", "clerk", "member", "nobody")
 CANDIDATE = "api_0001"
 # Whose rows say what has changed, beside those of the bridge.
 _APPS = ("mcp_bridge", "mcp_bridge_tokens", "oauth2_provider", "auth", "admin")
@@ -136,6 +137,8 @@ def _person(name: str) -> Any:
     of_bridge = Permission.objects.filter(content_type__app_label__startswith="mcp_bridge")
     if name == "chief":
         person.user_permissions.set(of_bridge.exclude(codename="issue_for_others"))
+    if name == "issuer":
+        person.user_permissions.set(of_bridge.filter(codename="add_token"))
     if name == "viewer":
         person.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
     return person

@@ -29,12 +29,16 @@ class LenientPage(Page):
         super().close()
 
 
-def leading(address: str, html: str) -> set[str]:
-    """Return the addresses of this site to which a page leads, without fragments."""
+def leading(address: str, html: str, *wanted: str) -> set[str]:
+    """
+    Return the addresses of this site to which a page leads, without fragments.
+
+    With names of tags, those to which these lead.
+    """
     found = set()
     for tag, attrs in LenientPage(html).tags:
         target = attrs.get(LEADING.get(tag, ""))
-        if target:
+        if target and (not wanted or tag in wanted):
             parts = urlsplit(urljoin(f"http://testserver{address}", target))
             if parts.scheme == "http" and parts.netloc == "testserver":
                 found.add(parts._replace(scheme="", netloc="", fragment="").geturl())
