@@ -26,6 +26,7 @@ from mcp_bridge.access.policy import visible
 from mcp_bridge.access.scopes import supported_scopes
 from mcp_bridge.admin.audience import may_view_users
 from mcp_bridge.admin.base import Context, PagesAdmin, is_key
+from mcp_bridge.admin.permissions import permission_title
 from mcp_bridge.admin.scopes import NamesField, labelled
 from mcp_bridge.admin.shown import ShownForm
 from mcp_bridge.registry.registry import registry
@@ -330,8 +331,9 @@ class TokenAdmin(PagesAdmin):
         if allowed:
             self.message_user(request, gettext("Your own of the selected tokens are revoked."))
         text = gettext(
-            "Tokens of others are not revoked: that takes the permission “Can change token”."
+            "Tokens of others are not revoked: that takes the permission “%(permission)s”."
         )
+        text %= {"permission": permission_title("change", self.opts)}
         self.message_user(request, text, messages.WARNING)
 
 
