@@ -41,15 +41,18 @@ class _Size(NamedTuple):
     @classmethod
     def of(cls, body: bytes) -> _Size:
         """Measure a JSON text that was written without blanks."""
-        outside, names = body, [0]
+        outside, names, longest = body, 0, 0
         # In a short one the commas of texts do not matter, nor do names.
         if len(body) > LONGEST_NAME:
             parts = split_at_quotes(body)
             outside = b"".join(parts[::2])
             followed = zip(parts[1::2], parts[2::2], strict=True)
-            names += [len(text) for text, rest in followed if rest.startswith(b":")]
+            found = [text for text, rest in followed if rest[:1] == b":"]
+            names = longest = len(b"".join(found))
+            if names > LONGEST_NAME:
+                longest = max(map(len, found))
         values = outside.count(b",") + outside.count(b"[") + outside.count(b"{")
-        return cls(values, sum(names), max(names))
+        return cls(values, names, longest)
 
 
 class Inputs:
