@@ -49,7 +49,7 @@ def test_a_forged_key_is_nobodys(page: str, world: World) -> None:
     before = state()
     for key in KEYS:
         # As it is, and as Django writes a key in an address.
-        for forged in (key, key.replace("/", "_2F")):
+        for forged in {key, key.replace("/", "_2F")}:
             address = reverse(f"admin:{page}", args=[forged])
             for method in ("get", "post"):
                 response = getattr(world.browsers["root"], method)(address, follow=True)
@@ -90,8 +90,11 @@ def test_a_filter_that_is_none_and_a_long_search_are_answered(page: str, world: 
         name = getattr(each, "parameter_name", each)
         names += [name, f"{name}__exact", f"{name}__gte", f"{name}__isnull"]
     for name in names:
-        # The last of several values is the one that counts, where one does.
-        for value in ("", "-1", "9" * 30, "2026-02-30", "x" * 10_000, HOSTILE, [HOSTILE, "1"]):
+        values: list[Any] = ["9" * 30, "2026-02-30", "x" * 10_000, HOSTILE]
+        if "__" not in name:
+            # The last of several values is the one that counts, where one does.
+            values += ["", "-1", [HOSTILE, "1"]]
+        for value in values:
             response = root.get(address, {name: value}, follow=True)
             assert response.status_code in (200, 400), (name, value[:20])
             assert MARKER not in response.content.decode()
@@ -285,7 +288,7 @@ def test_a_page_that_adds_takes_any_query(page: str, world: World) -> None:
         return
     form = root.get(address).context["adminform"].form
     columns = {field.name for field in form._meta.model._meta.get_fields()}
-    for name in (*form.fields, *columns, "no_such", "expires_at_0", "_popup"):
+    for name in {*form.fields, *columns, "no_such", "expires_at_0", "_popup"}:
         for value in ("x", "", "2026-01-01", "-1", "9" * 30, HOSTILE, "x" * 10_000, ["x", "1"]):
             response = root.get(address, {name: value})
             assert response.status_code == 200, (name, value[:20])
