@@ -15,14 +15,21 @@ SUFFICIENT := tests/access tests/protocol tests/audit/test_redaction.py tests/au
 	tests/server/test_param_headers.py tests/server/test_toolsets.py
 # The extras whose packages are pinned in tests/constraints.txt.
 LOCKED := browser,demo,dist,faults,fuzz,hostile,lint,mutation,services,test
+# The extras that need no library of the system's.
+AT_ONCE := browser,demo,dist,fuzz,hostile,lint,services,test
+COMMA := ,
 # Without bytecode each process of the tests would compile them anew, which takes it 7 seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test coverage mutants lane fuzz stress records browser faults hostile load services lint conformance sites netbox
+.PHONY: help install demo test coverage mutants lane fuzz stress records browser faults hostile load services lint conformance sites netbox
 .PHONY: messages clients bench bench-quick bench-page tox audit dist lock clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/'
+
+install: | $(VENV)/bin/python  ## Install what most of the targets below need, at once
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c tests/constraints.txt -e '.[$(AT_ONCE)]'
+	@touch $(addprefix $(VENV)/.,$(subst $(COMMA), ,$(AT_ONCE)))
 
 demo: $(VENV)/.demo  ## Serve the newsroom, after a scripted session (ARGS=--once ends with it)
 	$(BIN)/python manage.py demo $(ARGS)
@@ -75,7 +82,7 @@ load: $(VENV)/.demo $(VENV)/.test  ## Many connections, callers, tools and calls
 
 services: $(VENV)/.demo $(VENV)/.test $(VENV)/.services  ## The tests on PostgreSQL and Redis, whose URLs are in MCP_BRIDGE_TEST_*_URL
 	@: $${MCP_BRIDGE_TEST_DATABASE_URL:?such as postgres://user@localhost/name} $${MCP_BRIDGE_TEST_CACHE_URL:?such as redis://localhost/0}
-	RELOADS=1000 STRESS=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile --ignore $(ALONE))
+	RELOADS=1000 STRESS=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile --ignore $(ALONE) $(addprefix --ignore tests/,benchmarks features protocol))
 	$(if $(ARGS),,STRESS=1 $(BIN)/python -m pytest $(ALONE))
 
 # The date of a run is left out: the catalogues change only where messages do.
