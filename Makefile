@@ -69,7 +69,7 @@ lane: $(VENV)/.demo $(VENV)/.test  ## Run the tests with every client on the dir
 	LANE=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal)
 
 stress: $(VENV)/.demo $(VENV)/.test  ## Processes and threads against one another, in full
-	STRESS=1 RELOADS=1000 $(BIN)/python -m pytest tests/processes $(ARGS)
+	STRESS=1 RELOADS=$(or $(RELOADS),1000) $(BIN)/python -m pytest tests/processes $(ARGS)
 
 faults: $(VENV)/.demo $(VENV)/.test $(VENV)/.faults  ## Databases, a cache and processes that fail while sites are served (as root; .ci/faults installs the servers)
 	FAULTS=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile tests/faults)
@@ -82,7 +82,7 @@ load: $(VENV)/.demo $(VENV)/.test  ## Many connections, callers, tools and calls
 
 services: $(VENV)/.demo $(VENV)/.test $(VENV)/.services  ## The tests on PostgreSQL and Redis, whose URLs are in MCP_BRIDGE_TEST_*_URL
 	@: $${MCP_BRIDGE_TEST_DATABASE_URL:?such as postgres://user@localhost/name} $${MCP_BRIDGE_TEST_CACHE_URL:?such as redis://localhost/0}
-	RELOADS=1000 STRESS=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile --ignore $(ALONE) $(addprefix --ignore tests/,benchmarks features protocol))
+	RELOADS=$(or $(RELOADS),1000) STRESS=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile --ignore $(ALONE) $(addprefix --ignore tests/,benchmarks features protocol))
 	$(if $(ARGS),,STRESS=1 $(BIN)/python -m pytest $(ALONE))
 
 # The date of a run is left out: the catalogues change only where messages do.
