@@ -127,6 +127,8 @@ def test_other_addresses_are_answered_by_django(server: str, address: str) -> No
     assert expected.get(address, b"") in good.content
 
 
+# The refusal is recorded in a thread of its own under ASGI.
+@pytest.mark.django_db(transaction=True)
 def test_a_host_of_the_sites_is_served(server: str) -> None:
     response = sent(server, "/mcp", "testserver")
     # Nobody has a credential here.
