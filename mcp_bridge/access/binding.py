@@ -1,23 +1,27 @@
 """
 Which calls are the same one, to which a person has agreed, or which a person has refused.
 
-Compared is what the tool receives, so that no other spelling of a refused call is another call: a
-default that is spelled out, members in another order, 1.0 for 1, a moment in another zone. What
-only the site's own code can tell to be the same is another call.
+A yes is for the arguments that were shown: numbers, moments and the order of members may be written
+otherwise, but nothing may be added. A no is for whatever the tool would receive as the same, as
+with a default that is spelled out. What only the site's own code can compare is compared as JSON.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
-from typing import Any
+from pathlib import PurePath
+from typing import Any, Final
 from uuid import UUID
+
+from pydantic import BaseModel
 
 from mcp_bridge.calls.coercion import decode_strings
 from mcp_bridge.exceptions import InvalidArguments
@@ -27,12 +31,19 @@ from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.schemas.walk import SchemaDocument
 
+# The first characters of a binding, which tell calls that are refused together.
+REFUSED: Final = 24
+# Values whose text is the same for the same value.
+_TEXTS: Final = (date, time, timedelta, UUID, PurePath)
+
 
 def bound(call: ToolCall) -> ToolCall:
     """
-    Return the call with its binding, a SHA-256 of the user, the definition and the arguments.
+    Return the call with its binding, of 64 characters.
 
-    Raises InvalidArguments where these are not valid, or no longer.
+    They are hashes of the user, the tool's definition and the arguments: the first REFUSED
+    characters of them as the tool receives them, the others as they were sent. Raises
+    InvalidArguments where these are not valid, or no longer.
     """
     if call.binding:
         return call
@@ -41,17 +52,22 @@ def bound(call: ToolCall) -> ToolCall:
     arguments = received(call)
     # Checked anew: a tool may have changed what it was given.
     values = tool.check(arguments)
-    if tool.options.input_schema is None:
-        arguments = _defaults(tool).fill(arguments)
     plain = {
         name: found
         for name, default in tool.plain.items()
         if (found := values.get(name, default)) is not MISSING
     }
+    sent = {**arguments, **plain}
+    given = sent
+    if tool.options.input_schema is None:
+        given = {**sent, **_made(tool, arguments, values)}
     definition = fingerprint(canonical_definition(tool))
-    text = [key, tool.name, definition, _canonical({**arguments, **plain})]
-    digest = hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()
-    return replace(call, binding=digest)
+
+    def digest(arguments: JSONObject) -> str:
+        text = [key, tool.name, definition, _canonical(arguments, _type_of)]
+        return hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()
+
+    return replace(call, binding=digest(given)[:REFUSED] + digest(sent)[: 64 - REFUSED])
 
 
 def unchecked_call(tool: Tool, sent: JSONObject, context: Context) -> ToolCall:
@@ -68,27 +84,65 @@ def received(call: ToolCall) -> JSONObject:
     return decode_strings(call.tool, call.sent)[0] if call.repaired else call.sent
 
 
-def _canonical(value: Any) -> object:
-    """Return JSON that is the same for the same value of plain data."""
+def _made(tool: Tool, arguments: JSONObject, values: Mapping[str, object]) -> JSONObject:
+    """
+    Return what the tool receives for parameters that are not of plain data, as JSON.
+
+    It has the defaults. Of what the site's own code makes, it is the arguments as they were sent,
+    with the defaults of the schema.
+    """
+    filled = _defaults(tool).fill(arguments)
+    made = {name: each for name, each in filled.items() if name not in tool.plain}
+    # What a tool receives as it was sent has no defaults of its own.
+    if all(name in values and values[name] == each for name, each in made.items()):
+        return made
+    # A default may be one that only the server can give, as of a secret.
+    with suppress(InvalidArguments):
+        if filled.keys() != arguments.keys():
+            values = tool.check(filled)
+        again = tool.check(filled)
+        for name in made:
+            # Classes of the site's may do anything there.
+            with suppress(Exception):
+                value = _canonical(values[name], _refuse)
+                # Not what is another one each time.
+                if values[name] != made[name] and value == _canonical(again[name], _refuse):
+                    made[name] = value
+    return made
+
+
+def _canonical(value: Any, other: Callable[[object], object]) -> object:
+    """Return JSON that is the same for the same value, and what ``other`` returns for a class."""
     if isinstance(value, Enum):
-        return _canonical(value.value)
+        return _canonical(value.value, other)
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int | float | Decimal):
         return _number(value)
     if isinstance(value, Mapping):
-        return {str(key): _canonical(each) for key, each in value.items()}
+        return {str(key): _canonical(each, other) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_canonical(each) for each in value]
+        return [_canonical(each, other) for each in value]
     if isinstance(value, Set):
-        return sorted(map(_canonical, value), key=json.dumps)
+        return sorted((_canonical(each, other) for each in value), key=json.dumps)
+    if isinstance(value, BaseModel):
+        # With what a model keeps beside its fields.
+        kept = [dict(value), value.__pydantic_private__ or {}]
+        return [type(value).__qualname__, *(_canonical(each, other) for each in kept)]
     if is_dataclass(value):
-        return {each.name: _canonical(getattr(value, each.name)) for each in fields(value)}
+        return {each.name: _canonical(getattr(value, each.name), other) for each in fields(value)}
     if isinstance(value, datetime) and value.tzinfo is not None:
         value = value.astimezone(UTC)
-    # Of any other kind are defaults alone, whose text may be another one in each process.
-    is_known = isinstance(value, date | time | timedelta | UUID)
-    return str(value) if is_known else [0, type(value).__qualname__]
+    return str(value) if isinstance(value, _TEXTS) else other(value)
+
+
+def _type_of(value: object) -> object:
+    """Return the name of a type: of plain data, only a default is of another, which tells all."""
+    return [0, type(value).__qualname__]
+
+
+def _refuse(value: object) -> object:
+    raise TypeError(type(value))
 
 
 def _number(value: int | float | Decimal) -> list[object]:

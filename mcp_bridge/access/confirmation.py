@@ -26,7 +26,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from mcp_bridge.access.binding import bound, received, unchecked_call
+from mcp_bridge.access.binding import REFUSED, bound, received, unchecked_call
 from mcp_bridge.access.notifying import notify_held
 from mcp_bridge.access.rendering import TooLong, is_longer, render_arguments
 from mcp_bridge.calls.outcomes import ErrorCode
@@ -337,12 +337,15 @@ def _row(call: ToolCall) -> PendingCall | None:
 
     Raises CallRefused where a person has refused the call.
     """
-    rows = _rows()
-    row = rows.filter(key=call.binding).first()
-    if row is not None and row.is_over:
-        rows.filter(pk=row.pk).update(key=None)
-        return None
-    if row is not None and row.status == PendingCall.Status.REFUSED:
+    rows, start = _rows(), call.binding[:REFUSED]
+    found = list(rows.filter(key__gte=start, key__lt=f"{start}g"))
+    if over := [each.pk for each in found if each.is_over]:
+        rows.filter(pk__in=over).update(key=None)
+        found = [each for each in found if each.pk not in over]
+    for row in found:
+        # A no is to each spelling of the call, whatever was said to another one.
+        if row.status != PendingCall.Status.REFUSED:
+            continue
         end = "" if row.reason.endswith((".", "!", "?", "…")) else "."
         reason = f" The reason: {row.reason}{end}" if row.reason else ""
         text = (
@@ -351,7 +354,7 @@ def _row(call: ToolCall) -> PendingCall | None:
         )
         result = CallToolResult.error(text)
         raise CallRefused(result, ErrorCode.UNCONFIRMED, pending_call=row.pk)
-    return row
+    return next((each for each in found if each.key == call.binding), None)
 
 
 def _get_or_create(call: ToolCall, arguments: str) -> tuple[PendingCall, bool]:

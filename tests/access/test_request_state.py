@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from decimal import Decimal
-from enum import Enum
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.core import signing
 from django.db import connection
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel
 
 from mcp_bridge import Context
 from mcp_bridge.elicitation import elicit
@@ -29,11 +25,6 @@ from tests.support.serving import set_tool
 from tests.support.values import dumps
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("wiping")]
-
-
-def keep(value: Any, more: int = 0) -> None:
-    """Keep a value."""
-    RUNS.append(value)
 
 
 @pytest.mark.requirement("mrtr.state-integrity", "mrtr.state-untrusted")
@@ -67,155 +58,8 @@ def test_a_state_is_for_one_user_tool_and_call(asker: CheckedClient, user: Any) 
     assert not call(again, inputResponses=YES, requestState=state)["isError"]
 
 
-@pytest.mark.parametrize(
-    ("sent", "other"),
-    [
-        (1, True),
-        (0, False),
-        (1, [0, "1", 0]),
-        (None, {}),
-        ("1", 1),
-        ("caf\u00e9", "cafe\u0301"),
-        ("\ufb01", "fi"),
-        ("a", "a "),
-        (["a", "b"], ["b", "a"]),
-        ({"a": 1}, {"a": 1, "b": None}),
-        (10**30, 10**30 + 1),
-    ],
-)
-def test_what_only_looks_equal_is_another_call(
-    sent: Any, other: Any, asker: CheckedClient, settings: Any
-) -> None:
-    serve(settings, keep, confirm=True)
-    state = state_of(asker, name="keep", arguments={"value": sent})
-    assert "another call" in refused(asker, state, name="keep", arguments={"value": other})
-
-
-class Kind(Enum):
-    PAPER = "paper"
-
-
-UNSET: Any = object()
-
-
-@dataclass(frozen=True)
-class Size:
-    width: Decimal
-    unit: str = "cm"
-
-
 class Letter(BaseModel):
     text: str
-    copies: int = 1
-
-
-def send(
-    count: int = 1,
-    price: float = 2,
-    cost: Decimal = Decimal("1.50"),
-    at: datetime = datetime(2026, 7, 28, 12, tzinfo=UTC),
-    kind: Kind = Kind.PAPER,
-    sizes: frozenset[Size] = frozenset(),
-    letter: Letter | None = None,
-    word: SecretStr | None = None,
-    value: Any = None,
-    most: Decimal = Decimal("Infinity"),
-    choice: Literal["a", "b"] | None = None,
-    cover: Literal[Kind.PAPER] = Kind.PAPER,
-    note: str = UNSET,
-    letters: list[Letter] | None = None,
-) -> None:
-    """Send a letter."""
-    RUNS.append("sent")
-
-
-SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({}, {"count": 1}),
-    ({}, {"count": 1.0, "price": 2, "cost": "1.5", "kind": "paper", "sizes": [], "letter": None}),
-    ({}, {"at": "2026-07-28T14:00:00+02:00", "cost": 1.5, "price": 2.0, "value": None}),
-    ({"at": "2026-07-28T12:00:00Z"}, {"at": "2026-07-28T12:00:00.000+00:00"}),
-    ({"letter": {"text": "a"}}, {"letter": {"copies": 1, "text": "a"}, "count": 1}),
-    ({"letters": [{"text": "a"}]}, {"letters": [{"copies": 1, "text": "a"}]}),
-    ({"value": "a", "choice": "a"}, {"choice": "a", "value": "a", "letter": None}),
-    ({"letter": {"text": "a", "copies": 2}}, {"letter": {"copies": 2.0, "text": "\u0061"}}),
-    (
-        {"sizes": [{"width": 1}, {"width": 2}]},
-        {"sizes": [{"width": "2.0", "unit": "cm"}, {"width": 1.0}]},
-    ),
-    (
-        {"value": {"b": [1e2], "a": {"d": "é", "c": 1}}},
-        {"value": {"a": {"c": 1, "d": "é"}, "b": [100.0]}},
-    ),
-    ({"value": [1, 0.0]}, {"value": [1.0, -0.0]}),
-]
-
-
-@pytest.mark.parametrize(("one", "other"), SAME)
-def test_the_same_call_in_another_spelling_is_the_same_call(
-    one: Any, other: Any, asker: CheckedClient, user: Any, settings: Any
-) -> None:
-    serve(settings, send, confirm=True)
-    state = state_of(asker, name="send", arguments=one)
-    call(CheckedClient(user=user), "send", arguments=one)
-    PendingCall.objects.get().decide(using="default", status="refused", reason="Never.")
-    # A no holds against each of its spellings, and in the form as well.
-    for params in ({}, {"inputResponses": YES, "requestState": state}):
-        assert "The reason: Never." in text_of(call(asker, "send", arguments=other, **params))
-    assert RUNS == []
-    PendingCall.objects.all().delete()
-    state = state_of(asker, name="send", arguments=one)
-    answer = {"inputResponses": YES, "requestState": state}
-    assert not call(asker, "send", arguments=other, **answer)["isError"]
-    assert RUNS == ["sent"]
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ({}, {"count": 2}),
-        ({}, {"most": 0}),
-        ({}, {"note": "object"}),
-        ({"value": ["0"]}, {"value": 0}),
-        ({}, {"cost": "1.51"}),
-        ({}, {"cost": "15.0"}),
-        ({}, {"at": "2026-07-28T12:00:00.000001Z"}),
-        ({}, {"value": "None"}),
-        ({"word": "a"}, {"word": "b"}),
-        ({"letter": {"text": "a"}}, {"letter": {"text": "a", "copies": 2}}),
-        ({"letter": {"text": "a"}}, {"letter": {"text": "b"}}),
-        ({"sizes": [{"width": 1}]}, {"sizes": [{"width": 1, "unit": "m"}]}),
-    ],
-)
-def test_what_the_tool_would_receive_otherwise_is_another_call(
-    one: Any, other: Any, asker: CheckedClient, settings: Any
-) -> None:
-    serve(settings, send, confirm=True)
-    state = state_of(asker, name="send", arguments=one)
-    assert "another call" in refused(asker, state, name="send", arguments=other)
-
-
-def test_a_schema_by_hand_says_nothing_of_what_the_tool_receives(
-    asker: CheckedClient, settings: Any
-) -> None:
-    members = {"value": {}, "more": {"type": "integer", "default": 5}}
-    serve(settings, keep, confirm=True, input_schema={"type": "object", "properties": members})
-    state = state_of(asker, name="keep", arguments={"value": 1})
-    another = {"value": 1, "more": 5}
-    assert "another call" in refused(asker, state, name="keep", arguments=another)
-    same = {"value": 1, "more": 0}
-    answer = {"inputResponses": YES, "requestState": state}
-    assert not call(asker, "keep", arguments=same, **answer)["isError"]
-
-
-def test_a_string_that_stands_for_an_object_is_that_object(
-    asker: CheckedClient, settings: Any
-) -> None:
-    settings.MCP_BRIDGE = {"COERCE_STRINGIFIED": True}
-    serve(settings, send, confirm=True)
-    state = state_of(asker, name="send", arguments={"letter": {"text": "a"}})
-    answer = {"inputResponses": YES, "requestState": state}
-    arguments = {"letter": '{"text": "a", "copies": 1}'}
-    assert not call(asker, "send", arguments=arguments, **answer)["isError"]
 
 
 def test_a_tool_that_changes_its_arguments_asks_about_the_same_call(
