@@ -74,6 +74,17 @@ class PagesAdmin(admin.ModelAdmin):
             form.show_present()
         return super().render_change_form(request, context, *args, **kwargs)
 
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Any:
+        using = router.db_for_write(self.model)
+        is_saving = request.method == "POST" and is_key(object_id, self.model)
+        if is_saving and transaction.get_connection(using).in_atomic_block:
+            # Of two forms that are sent at once, the second is compared with what the first saves.
+            row = self.model._base_manager.using(using).select_for_update().filter(pk=object_id)
+            row.values_list("pk").first()
+        return super().get_object(request, object_id, from_field)
+
     def viewed(self, request: HttpRequest, object_id: str) -> Any:
         """Return the row with a quoted key. Raises PermissionDenied, and Http404 for no row."""
         row = self.get_object(request, unquote(object_id))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import html
 import re
+import threading
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
+from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
 
@@ -258,3 +260,38 @@ def test_who_renames_a_token_does_not_prolong_what_a_colleague_has_ended(
     assert response.status_code == 302
     found = Token.objects.get()
     assert (found.name, found.is_valid) == ("Desk", False)
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite lets one write at a time")
+@pytest.mark.django_db(transaction=True)
+def test_of_two_who_save_a_token_at_the_same_moment_the_second_is_told(
+    ada: Administrator, bob: Administrator
+) -> None:
+    user = get_user_model().objects.create_user("caller")
+    token, _ = Token.objects.issue(user=user, name="Laptop")
+    path = token_page(token)
+    ended = {"name": "Laptop", "expires_at_0": "2020-01-02", "expires_at_1": "03:04:05"}
+    ended["_shown"] = shown_by(bob.browser, path)
+    renamed = {"name": "Desk", "expires_at_0": "", "expires_at_1": ""}
+    renamed["_shown"] = shown_by(ada.browser, path)
+    pages: list[str] = []
+
+    def rename() -> None:
+        pages.append(ada.browser.post(path, renamed).content.decode())
+        connection.close()
+
+    second = threading.Thread(target=rename)
+
+    def meanwhile(execute: Any, sql: str, *args: Any) -> Any:
+        """Have the other form sent after this one was checked, and before it is written."""
+        if sql.startswith("UPDATE") and Token._meta.db_table in sql:
+            second.start()
+            second.join(0.5)
+        return execute(sql, *args)
+
+    with connection.execute_wrapper(meanwhile):
+        assert bob.browser.post(path, ended).status_code == 302
+    second.join()
+    found = Token.objects.get()
+    assert (found.name, found.is_valid) == ("Laptop", False)
+    assert "Nothing was saved" in errors(pages[0])[0]

@@ -29,6 +29,7 @@ from tests.oauth.browsing import (
     register,
     text_of,
 )
+from tests.support.administrator import shown_by
 from tests.support.processes import run_python
 from tests.support.site import server
 
@@ -110,9 +111,37 @@ def test_an_administrator_makes_and_changes_a_client() -> None:
     assert browser.post(f"{LIST}add/", values).status_code == 302
     client = get_application_model().objects.get()
     assert (client.name, client.registration_source) == ("Ours", "manual")
-    browser.post(f"{LIST}{client.pk}/change/", values | {"name": "Theirs"})
+    page = f"{LIST}{client.pk}/change/"
+    browser.post(page, values | {"name": "Theirs", "_shown": shown_by(browser, page)})
     client.refresh_from_db()
     assert client.name == "Theirs"
+
+
+def test_who_renames_a_client_does_not_undo_what_a_colleague_has_changed() -> None:
+    client = register(registration_source="manual", client_secret="first")
+    browser, page = everything(), f"{LIST}{client.pk}/change/"
+    assert client.client_secret
+    values = {
+        "client_id": client.client_id,
+        "name": "Ours",
+        "redirect_uris": CALLBACK,
+        "client_type": client.client_type,
+        "authorization_grant_type": client.authorization_grant_type,
+        "client_secret": client.client_secret,
+        "hash_client_secret": "on",
+        "_shown": shown_by(browser, page),
+    }
+    colleague = get_application_model().objects.get()
+    colleague.redirect_uris = "https://other.example/callback"
+    colleague.client_secret = "second"
+    colleague.save()
+    text = text_of(browser.post(page, values))
+    assert "Nothing was saved, since this has changed after the page was opened" in text
+    # Which secret it is now, nobody is told.
+    assert "second" not in text
+    now = get_application_model().objects.get()
+    assert (now.name, now.redirect_uris) == (colleague.name, colleague.redirect_uris)
+    assert now.client_secret == colleague.client_secret
 
 
 def revoke(browser: Client, *clients: Any) -> Any:
