@@ -206,14 +206,15 @@ def test_a_yes_in_the_form_leaves_other_calls_in_the_queue(asker: CheckedClient,
 
 
 def test_the_queue_has_room_for_a_hundred_calls_of_a_user(modern: CheckedClient) -> None:
-    waits(modern)
-    user = PendingCall.objects.get().user
-    PendingCall.objects.bulk_create(
-        PendingCall(tool="wipe", user=user, arguments="{}", key=f"{number}") for number in range(99)
-    )
+    held = waits(modern)
+    values = {"tool": "wipe", "fingerprint": held.fingerprint, "user": held.user, "arguments": "{}"}
+    PendingCall.objects.bulk_create(PendingCall(key=f"{number}", **values) for number in range(99))
     assert "wait for one already" in text_of(call(modern, arguments={"name": "more"}))
     assert "The call waits" in text_of(call(modern))
     assert PendingCall.objects.count() == 100
+    # Those that nobody can approve any more take no room.
+    PendingCall.objects.filter(key="5").update(fingerprint="changed")
+    assert "The call waits" in text_of(call(modern, arguments={"name": "more"}))
 
 
 def test_what_is_settled_is_pruned_and_what_matters_stays(

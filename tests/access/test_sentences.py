@@ -11,7 +11,7 @@ from django.contrib.messages import constants
 from django.core import signing
 from rest_framework.throttling import BaseThrottle
 
-from mcp_bridge.access import confirmation
+from mcp_bridge.access import approval_queue
 from mcp_bridge.access.decisions import approve, end_of, obstacle_to, refuse
 from mcp_bridge.audit.rows import flush
 from mcp_bridge.models import PendingCall, ToolCallRecord
@@ -104,7 +104,7 @@ def test_what_cannot_wait_says_why(modern: CheckedClient, monkeypatch: pytest.Mo
         f"{NEEDS}, and these arguments have more than the 65536 characters that a person is asked "
         "to read. Do it in parts."
     )
-    monkeypatch.setattr(confirmation, "MOST_WAITING", 1)
+    monkeypatch.setattr(approval_queue, "MOST_WAITING", 1)
     call(modern)
     assert text_of(call(modern, arguments={"name": "more"})) == (
         f"{NEEDS}, and 1 calls of this user wait for one already. Wait until some of them are "
@@ -255,7 +255,7 @@ def test_whatever_waits_or_is_refused_is_on_record_with_what_it_waits_for(
     call(mute)
     held = PendingCall.objects.get()
     assert recorded() == ("unconfirmed", held.pk)
-    monkeypatch.setattr(confirmation, "MOST_WAITING", 1)
+    monkeypatch.setattr(approval_queue, "MOST_WAITING", 1)
     call(mute, arguments={"name": "more"})
     assert recorded() == ("unconfirmed", None)
     # Another's queue has room of its own, and what is decided takes none.

@@ -29,6 +29,7 @@ READERS = [
     *("mcp_bridge.protocol", "mcp_bridge.schemas", "mcp_bridge.sources.operations"),
     *("mcp_bridge.calls.addresses", "mcp_bridge.calls.arguments", "mcp_bridge.calls.coercion"),
     *("mcp_bridge.calls.media", "mcp_bridge.transports.http", "mcp_bridge.access.confirmation"),
+    *("mcp_bridge.access.approval_queue", "mcp_bridge.access.rendering"),
     *("mcp_bridge.audit.redaction", "mcp_bridge.admin.schema_tables"),
     "mcp_bridge.admin.try_tool.forms",
     *("mcp_bridge.registry.definitions", "mcp_bridge.registry.linting"),

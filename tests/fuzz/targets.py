@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mcp_bridge.access.confirmation import render_arguments
+from mcp_bridge.access.rendering import render_arguments
 from mcp_bridge.admin.schema_tables import parameters
 from mcp_bridge.admin.try_tool.forms import ArgumentsForm
 from mcp_bridge.audit.redaction import redact_to_json, sensitive_fields

@@ -15,7 +15,7 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext, ngettext
 
 import mcp_bridge
-from mcp_bridge.access.confirmation import approve_own
+from mcp_bridge.access.approval_queue import approve_own
 from mcp_bridge.access.rendering import visible
 from mcp_bridge.calls.outcomes import ERRORS_KEY
 from mcp_bridge.features import Client
