@@ -9,9 +9,11 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from django.apps import apps
+from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import DisallowedHost, ImproperlyConfigured
 from django.db import connections
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.utils.decorators import method_decorator
 from django.views import View
 
 from mcp_bridge.access.authentication import (
@@ -296,13 +298,15 @@ class AsyncToolListView(ToolListView):
         return super().get(request)
 
 
+@method_decorator(login_not_required, name="dispatch")
 class ResourceMetadataView(View):
     """
     The metadata of the endpoint as an OAuth 2.0 protected resource (RFC 9728, section 3).
 
     It tells clients, before they have a credential, which authorization servers give them one. The
     address of the endpoint is the setting RESOURCE, never what a request says of it, and toolsets
-    are below that; 404 where it is not set, and for the path of anything else.
+    are below that; 404 where it is not set, without AUTHORIZATION_SERVERS, and for the path of
+    anything else.
     """
 
     http_method_names = ["get", "head", "options"]
@@ -313,7 +317,7 @@ class ResourceMetadataView(View):
         except DisallowedHost:
             # Django's own answer would be a page.
             return HttpResponse("This host is not served here.", "text/plain", status=400)
-        for resource in conf.resources.values():
+        for resource in conf.resources.values() if conf.AUTHORIZATION_SERVERS else ():
             if path.strip("/") in ("", urlsplit(resource).path.strip("/")):
                 break
         else:

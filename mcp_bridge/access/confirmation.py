@@ -44,6 +44,7 @@ from mcp_bridge.protocol import (
     JSONObject,
 )
 from mcp_bridge.protocol.input_requests import FormElicitRequest, InputRequest, check_response
+from mcp_bridge.schemas.forms import check_form
 
 __all__ = ["CONFIRM", "RequestState", "ask_client", "ask_person", "give_back", "resume"]
 
@@ -161,13 +162,16 @@ def ask_client(call: ToolCall, required: InputRequired) -> InputRequiredResult:
     Return the question that a tool asks its client.
 
     Raises MissingRequiredClientCapabilityError for what the client has not declared, and TypeError
-    for a question that is not JSON.
+    for a question that is not JSON, or a form that no client may be sent (check_form).
     """
     context, requests = call.context, required.requests
     known = context.client.capabilities if context.revision.input_required else {}
     missing = [each.capability for each in requests.values() if not each.is_declared(known)]
     if missing or not context.revision.input_required:
         raise context.missing_capabilities(*dict.fromkeys(missing or ["elicitation"]))
+    for each in requests.values():
+        if isinstance(each, FormElicitRequest):
+            check_form(each.schema)
     question = _question(bound(call), requests, required.tool_state)
     # Written once, so that it surely can be sent.
     question.to_json(context.revision)

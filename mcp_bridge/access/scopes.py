@@ -72,9 +72,13 @@ def resource_of(request: object) -> str | None:
 
 
 def metadata_url(request: object) -> str:
-    """Return the address of the metadata (RFC 9728) of what a request asks for; "" for none."""
+    """
+    Return the address of the metadata (RFC 9728) of what a request asks for; "" for none.
+
+    They have at least one authorization server (MCP, "Authorization Server Discovery").
+    """
     resource = resource_of(request)
-    if resource is None:
+    if resource is None or not conf.AUTHORIZATION_SERVERS:
         return ""
     url = urlsplit(resource)
     return url._replace(path=METADATA_PATH + url.path.removesuffix("/")).geturl()

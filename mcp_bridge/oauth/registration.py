@@ -142,6 +142,9 @@ class MetadataFetcher(SafeMetadataFetcher):
             metadata = client_registration().read(known)
         except RegistrationError as exception:
             raise CIMDError(str(exception)) from None
+        # Who registers may leave it out (MCP, "Client ID Metadata Documents").
+        if not metadata.client_name:
+            raise CIMDError("client_name: Field required")
         granted = {"grant_types": ["authorization_code"]}
         return {**document, **metadata.model_dump(), **granted}, max_age
 

@@ -19,10 +19,15 @@ from mcp_bridge.protocol.text import quoted
 
 @dataclass(frozen=True, slots=True)
 class InputRequest:
-    """A request to the client; ``capability`` is one that it must declare ("elicitation.url")."""
+    """A request to the client."""
 
     method: ClassVar[str]
-    capability: ClassVar[str]
+    _capability: ClassVar[str]
+
+    @property
+    def capability(self) -> str:
+        """The capability that a client must have declared, such as "elicitation.url"."""
+        return self._capability
 
     def params(self) -> dict[str, object]:
         """Return the members of the request's params."""
@@ -40,7 +45,7 @@ class FormElicitRequest(InputRequest):
     """A form for the client's user; ``schema`` is a flat JSON Schema. Never ask for secrets."""
 
     method: ClassVar[str] = "elicitation/create"
-    capability: ClassVar[str] = "elicitation"
+    _capability: ClassVar[str] = "elicitation"
     message: str
     schema: JSONSchema
 
@@ -62,7 +67,7 @@ class URLElicitRequest(InputRequest):
     """
 
     method: ClassVar[str] = "elicitation/create"
-    capability: ClassVar[str] = "elicitation.url"
+    _capability: ClassVar[str] = "elicitation.url"
     message: str
     url: str
 
@@ -80,10 +85,13 @@ class CreateMessageRequest(InputRequest):
     """A message that the client's model writes (MCP, "Sampling"); ``options`` joins the params."""
 
     method: ClassVar[str] = "sampling/createMessage"
-    capability: ClassVar[str] = "sampling"
     messages: Sequence[JSONObject]
     max_tokens: int
     options: JSONObject = field(default_factory=dict)
+
+    @property
+    def capability(self) -> str:
+        return "sampling.tools" if {"tools", "toolChoice"} & self.options.keys() else "sampling"
 
     def params(self) -> dict[str, object]:
         return {**self.options, "messages": list(self.messages), "maxTokens": self.max_tokens}
@@ -94,7 +102,7 @@ class ListRootsRequest(InputRequest):
     """The directories that the client works in (MCP, "Roots")."""
 
     method: ClassVar[str] = "roots/list"
-    capability: ClassVar[str] = "roots"
+    _capability: ClassVar[str] = "roots"
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,23 @@ def test_there_is_no_metadata_where_no_resource_is_set(settings: Any) -> None:
     assert MCPClient().http.get(METADATA).status_code == 404
 
 
+@pytest.mark.requirement("auth.metadata")
+def test_there_is_no_metadata_without_an_authorization_server(settings: Any) -> None:
+    configure(settings, AUTHORIZATION_SERVERS=[], ALLOW_ANONYMOUS=False)
+    assert MCPClient().http.get(METADATA).status_code == 404
+    status, challenge = refusal(MCPClient())
+    assert (status, "resource_metadata" in challenge) == (401, False)
+
+
+@pytest.mark.requirement("auth.metadata", "auth.discovery")
+@pytest.mark.parametrize("path", [METADATA, f"{METADATA}/mcp"])
+def test_metadata_needs_no_login(path: str, settings: Any) -> None:
+    required = "django.contrib.auth.middleware.LoginRequiredMiddleware"
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, required]
+    response = MCPClient().http.get(path)
+    assert (response.status_code, response.json()["resource"]) == (200, RESOURCE)
+
+
 def test_metadata_is_not_for_hosts_of_others() -> None:
     assert MCPClient().http.get(METADATA, headers={"Host": "evil.example"}).status_code == 400
 
@@ -436,7 +453,6 @@ def test_scopes_are_those_of_the_code_where_there_is_no_database(
 
 
 def test_metadata_for_another_host_are_refused_without_a_page(settings: Any) -> None:
-    settings.MCP_BRIDGE = {"RESOURCE": RESOURCE}
     settings.MIDDLEWARE = []
     response = Client().get(METADATA, headers={"Host": "evil.example"})
     assert (response.status_code, response["Content-Type"]) == (400, "text/plain")

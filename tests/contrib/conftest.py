@@ -20,7 +20,11 @@ def issuer(monkeypatch: pytest.MonkeyPatch, settings: Any, user: Any) -> Iterato
     # A busy machine takes long to answer; a test of slow issuers says how long is too long.
     monkeypatch.setattr(jwks, "DEADLINE", 60.0)
     monkeypatch.setattr(IssuerAuthentication, "issuer", issuer.url)
-    settings.MCP_BRIDGE = {"AUTHENTICATION_CLASSES": [CLASS], "RESOURCE": RESOURCE}
+    settings.MCP_BRIDGE = {
+        "AUTHENTICATION_CLASSES": [CLASS],
+        "AUTHORIZATION_SERVERS": [issuer.url],
+        "RESOURCE": RESOURCE,
+    }
     serve(settings, whoami, read_only=True)
     yield issuer
     if issuer.is_running:

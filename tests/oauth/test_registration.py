@@ -222,7 +222,13 @@ DOCUMENT = "https://client.example/oauth/metadata.json"
 
 def document(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
     """Have the client's document at DOCUMENT, which cannot be fetched from here."""
-    metadata = {"client_id": DOCUMENT, "redirect_uris": ["http://localhost/callback"], **changed}
+    metadata = {
+        "client_id": DOCUMENT,
+        "client_name": "Client",
+        "redirect_uris": ["http://localhost/callback"],
+        **changed,
+    }
+    metadata = {name: each for name, each in metadata.items() if each != ""}
     monkeypatch.setattr(SafeMetadataFetcher, "fetch", lambda self, client_id: (metadata, 300))
 
 
@@ -265,3 +271,25 @@ def test_a_document_names_its_own_address(
     client.client_id = DOCUMENT
     assert client.ask(redirect_uri="http://localhost/callback").status_code == 400
     assert not Application.objects.filter(client_id=DOCUMENT).exists()
+
+
+@pytest.mark.requirement("as.document-valid")
+@pytest.mark.parametrize("name", ["client_id", "client_name", "redirect_uris"])
+def test_a_document_lacks_nothing(user: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    document(monkeypatch, **{name: ""})
+    client = OAuthClient(user)
+    client.client_id = DOCUMENT
+    assert client.ask(redirect_uri="http://localhost/callback").status_code == 400
+    assert not Application.objects.filter(client_id=DOCUMENT).exists()
+
+
+@pytest.mark.requirement("as.document-redirects")
+def test_a_document_stands_for_no_other_address(user: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    document(monkeypatch)
+    client = OAuthClient(user)
+    client.client_id = DOCUMENT
+    assert client.ask(redirect_uri="http://localhost/callback").status_code == 200
+    for uri in ("https://evil.example/callback", "http://localhost/callback/other"):
+        answer = client.ask(redirect_uri=uri)
+        assert (answer.status_code, answer.has_header("Location")) == (400, False)
+        assert b"<form" not in answer.content

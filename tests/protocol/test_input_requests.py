@@ -17,6 +17,8 @@ from mcp_bridge.protocol.input_requests import (
 FORM = FormElicitRequest("Name?", {"type": "object"})
 PAGE = URLElicitRequest("Sign.", "https://example.com/a")
 WORDS = CreateMessageRequest([{"role": "user"}], 9, {"temperature": 1, "maxTokens": 5})
+TOOLS = CreateMessageRequest([{"role": "user"}], 9, {"tools": []})
+CHOICE = CreateMessageRequest([{"role": "user"}], 9, {"toolChoice": {"mode": "auto"}})
 ROOTS = ListRootsRequest()
 
 
@@ -67,6 +69,7 @@ def test_requests_are_sent_by_their_keys_with_the_state() -> None:
 BOTH = {"elicitation": {"form": {}, "url": {}}}
 
 
+@pytest.mark.requirement("mrtr.declared", "meta.undeclared")
 @pytest.mark.parametrize(
     ("request_", "capabilities", "declared"),
     [
@@ -76,6 +79,8 @@ BOTH = {"elicitation": {"form": {}, "url": {}}}
         *[(PAGE, each, False) for each in ({}, {"elicitation": {}}, {"elicitation": ["url"]})],
         (WORDS, {"sampling": {}}, True),
         *[(WORDS, each, False) for each in ({}, {"roots": {}}, {"sampling": True})],
+        *[(each, {"sampling": {"tools": {}}}, True) for each in (WORDS, TOOLS, CHOICE)],
+        *[(each, {"sampling": {}}, False) for each in (TOOLS, CHOICE)],
         (ROOTS, {"roots": {"listChanged": True}}, True),
         (ROOTS, {"sampling": {}}, False),
     ],

@@ -13,7 +13,7 @@ from django.db import connection
 from pydantic import BaseModel, Field, SecretStr
 
 from mcp_bridge import Context
-from mcp_bridge.elicitation import elicit, form_schema
+from mcp_bridge.elicitation import elicit
 from mcp_bridge.exceptions import Declined, InputRequired
 from mcp_bridge.protocol.input_requests import (
     CreateMessageRequest,
@@ -21,6 +21,7 @@ from mcp_bridge.protocol.input_requests import (
     ListRootsRequest,
     URLElicitRequest,
 )
+from mcp_bridge.schemas.forms import form_schema
 from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
@@ -234,6 +235,72 @@ def test_no_form_asks_for_a_secret(
     assert "URLElicitRequest" in caplog.text
 
 
+@pytest.mark.requirement("elicit.flat", "elicit.no-secrets")
+@pytest.mark.parametrize(
+    ("field", "schema", "why"),
+    [
+        ("place", {"type": "object", "properties": {"x": {"type": "number"}}}, "cannot stand"),
+        ("place", {}, "cannot stand"),
+        ("names", {"type": "array", "items": {"type": "string"}}, "cannot stand"),
+        ("word", {"type": "string", "format": "password"}, "is a secret"),
+        ("word", {"type": "string", "writeOnly": True}, "is a secret"),
+        ("api_key", {"type": "string"}, "is a secret"),
+    ],
+)
+def test_a_form_by_hand_is_held_to_the_same_rules(
+    field: str,
+    schema: Any,
+    why: str,
+    user: Any,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def ask(context: Context) -> None:
+        """Ask by a schema of its own."""
+        form = {"type": "object", "properties": {field: schema}}
+        raise InputRequired({"form": FormElicitRequest("Please?", form)})
+
+    serve(settings, ask)
+    result = CheckedClient(user=user, capabilities=ALL).call_tool("ask")
+    assert (result["isError"], "inputRequests" in result) == (True, False)
+    assert f"the field {field!r} {why}" in caplog.text
+
+
+def test_a_form_by_hand_may_have_titles_for_its_choices(user: Any, settings: Any) -> None:
+    choices = [{"const": "a", "title": "The first"}, {"const": "b", "title": "The second"}]
+    properties = {
+        "one": {"type": "string", "oneOf": choices},
+        "some": {"type": "array", "items": {"anyOf": choices}},
+    }
+
+    def ask(context: Context) -> None:
+        """Ask for choices."""
+        form = {"type": "object", "properties": properties}
+        raise InputRequired({"form": FormElicitRequest("Please?", form)})
+
+    serve(settings, ask)
+    result = CheckedClient(user=user, capabilities=ALL).call_tool("ask")
+    assert result["inputRequests"]["form"]["params"]["requestedSchema"]["properties"] == properties
+
+
+@pytest.mark.requirement("mrtr.declared", "meta.undeclared")
+def test_who_declares_no_tools_for_its_model_is_sent_none(user: Any, settings: Any) -> None:
+    def ask(context: Context) -> None:
+        """Have the client's model use tools."""
+        options = {"tools": [{"name": "look", "inputSchema": {"type": "object"}}]}
+        message = {"role": "user", "content": {"type": "text", "text": "Hi"}}
+        raise InputRequired({"words": CreateMessageRequest([message], 9, options)})
+
+    serve(settings, ask)
+    with pytest.raises(MCPError) as raised:
+        CheckedClient(user=user, capabilities={"sampling": {}}).call_tool("ask")
+    assert raised.value.error["code"] == -32021
+    wanted = {"sampling": {"tools": {}}}
+    assert raised.value.error["data"] == {"requiredCapabilities": wanted}
+    result = CheckedClient(user=user, capabilities=wanted).call_tool("ask")
+    assert result["inputRequests"]["words"]["params"]["tools"][0]["name"] == "look"
+
+
 @pytest.mark.requirement("elicit.url-valid")
 @pytest.mark.parametrize(
     "url", ["", "sign", "/sign", "https://", "javascript:alert(1)", "http://[x"]
@@ -313,7 +380,6 @@ def test_answers_without_the_state_of_their_questions_are_not_taken(
         assert set(result["inputRequests"]) == set(GIVEN)
 
 
-@pytest.mark.requirement("mrtr.malformed")
 @pytest.mark.requirement("mrtr.calls-alone")
 @pytest.mark.parametrize("method", ["tools/list", "server/discover"])
 def test_nothing_is_asked_but_by_a_call(method: str, asker: CheckedClient) -> None:
@@ -322,6 +388,7 @@ def test_nothing_is_asked_but_by_a_call(method: str, asker: CheckedClient) -> No
         assert asker.post(method, name="abook", **sent)["resultType"] == "complete"
 
 
+@pytest.mark.requirement("mrtr.malformed")
 @pytest.mark.parametrize(
     ("key", "response"),
     [

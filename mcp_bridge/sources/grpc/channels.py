@@ -12,6 +12,7 @@ from typing import Any, Final
 import grpc
 
 from mcp_bridge.features import ToolCall
+from mcp_bridge.sources.hooks import check_credential
 
 # gRPC over HTTP/2, "Requests", "Custom-Metadata"; what begins with grpc- is gRPC's own.
 _KEY: Final = re.compile(r"(?!grpc-)[0-9a-z_.-]+")
@@ -83,11 +84,8 @@ def checked_metadata(pairs: Iterable[tuple[str, str | bytes]], call: ToolCall) -
     Return what a site's function gives to be sent beside a call.
 
     Raises ValueError, without the value, for what gRPC cannot send, and for the very credential of
-    the caller: it is for this site alone (MCP, "Security Best Practices", "Token Passthrough").
+    the caller (check_credential).
     """
-    request = call.context.request
-    header = "" if request is None else request.META.get("HTTP_AUTHORIZATION", "")
-    credential = header.partition(" ")[2].strip().encode()
     checked = []
     for key, value in pairs:
         if not isinstance(key, str) or not _KEY.fullmatch(key):
@@ -101,10 +99,6 @@ def checked_metadata(pairs: Iterable[tuple[str, str | bytes]], call: ToolCall) -
                 f"the value of {key!r} in its metadata is not a string of ASCII that shows: give "
                 "other text as bytes, under a key that ends in -bin (and under such a key only)"
             )
-        if credential and credential in (value.encode() if isinstance(value, str) else value):
-            raise ValueError(
-                f"the value of {key!r} in its metadata holds the caller's own credential, which "
-                "may not leave this site: send who calls, with a credential of the service's own"
-            )
+        check_credential(call, key, value)
         checked.append((key, value))
     return checked

@@ -13,6 +13,7 @@ from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import ToolCall
 from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.protocol.logs import get_logger
+from mcp_bridge.sources.hooks import check_credential
 from mcp_bridge.sources.operations.answers import MAYBE, Answer, read_answer
 from mcp_bridge.sources.operations.mapping import MappedOperation, OperationRequest
 
@@ -77,6 +78,7 @@ class Service:
             if not _NAME.fullmatch(name) or not _VALUE.fullmatch(text):
                 # Without the value, which is a secret.
                 raise ValueError(f"the header {name!r} has a character that no header may have")
+            check_credential(call, name, text)
             headers[name.lower()] = text
         return headers
 

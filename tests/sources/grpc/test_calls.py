@@ -213,6 +213,7 @@ def test_the_service_hears_who_calls_in_every_thread(offer: Offer) -> None:
         assert all(pool.map(call, range(1, 200)))
 
 
+@pytest.mark.requirement("auth.no-passthrough")
 @pytest.mark.parametrize(
     ("pair", "why"),
     [

@@ -96,4 +96,11 @@ def broken_headers(call: ToolCall) -> dict[str, str]:
     return {"Authorization": "Bearer secret\r\nX-Other: 1"}
 
 
+def passing_headers(call: ToolCall) -> dict[str, str]:
+    """Pass on what only this site may be told."""
+    request = call.context.request
+    assert request is not None
+    return {"X-Token": f"is {request.META['HTTP_AUTHORIZATION']}"}
+
+
 HOOK = f"{__name__}.headers"

@@ -23,6 +23,7 @@ from mcp_bridge.calls.addresses import is_global, is_host
 from mcp_bridge.features import Context, ToolCall
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.testing import MCPClient
+from mcp_bridge.tokens.models import Token
 from tests.sources.openapi.calling import (
     DOCUMENT,
     FORM,
@@ -127,6 +128,19 @@ def test_the_hook_says_who_asks_and_the_credential_of_the_call_stays_here(
     assert [each["authorization"] for each in received] == ["Bearer of-the-site"] * 2
     assert "of-the-caller" not in str(received)
     assert "cookie" not in received[0]
+
+
+@pytest.mark.requirement("auth.no-passthrough")
+def test_a_hook_cannot_send_the_credential_of_the_call(
+    offer: Offer, user: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    at_the_other_end = offer(headers="tests.sources.openapi.calling.passing_headers")
+    _, secret = Token.objects.issue(user=user, name="test")
+    text = failed(MCPClient(token=secret), "read")
+    assert "the site's log says why" in text
+    assert "the value of 'X-Token' holds the caller's own credential" in caplog.text
+    assert secret not in text + caplog.text
+    assert at_the_other_end.received == []
 
 
 def test_the_hook_may_refuse_and_its_own_errors_tell_no_secret(

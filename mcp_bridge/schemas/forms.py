@@ -1,0 +1,101 @@
+"""Forms that a client shows its user: the flat schemas that MCP has for them ("Elicitation")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from pydantic import BaseModel
+
+from mcp_bridge.features.secrets import names_secret
+from mcp_bridge.protocol import JSONSchema
+from mcp_bridge.schemas.walk import SchemaDocument
+
+# The keywords that MCP's form schemas have for each type (MCP schema, PrimitiveSchemaDefinition).
+_TEXTS: Final = ("title", "description", "default")
+_KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "string": ("minLength", "maxLength", "format", "enum", "oneOf"),
+    "integer": ("minimum", "maximum"),
+    "number": ("minimum", "maximum"),
+    "boolean": (),
+    "array": ("items", "minItems", "maxItems"),
+}
+_FORMATS: Final = ("date", "date-time", "email", "uri")
+
+
+@lru_cache(maxsize=256)
+def form_schema(model: type[BaseModel]) -> dict[str, object]:
+    """Return the model's schema as a form can show it. Raises TypeError that names the field."""
+    document = SchemaDocument(model.model_json_schema())
+    fields: dict[str, object] = {}
+    for name, schema in document.root.get("properties", {}).items():
+        _check_secret(document, schema, name, f"{model.__name__}.{name}")
+        field = _field(document, schema)
+        if field is None:
+            raise TypeError(
+                f"{model.__name__}.{name} cannot stand in a form: its fields are str, int, float, "
+                "bool, dates, choices of strings (Literal, Enum), lists of such choices, and any "
+                "of them or None"
+            )
+        fields[name] = field
+    required = document.root.get("required")
+    schema = {"type": "object", "properties": fields}
+    return {**schema, "required": required} if required else schema
+
+
+def check_form(schema: JSONSchema) -> None:
+    """Raise TypeError for a schema by hand that is not flat, or that asks for a secret."""
+    document = SchemaDocument(schema)
+    for name, each in schema.get("properties", {}).items():
+        _check_secret(document, each, name, f"the field {name!r}")
+        kind = each.get("type")
+        items = each.get("items", {})
+        if kind not in _KEYWORDS or (kind == "array" and not {"enum", "anyOf"} & items.keys()):
+            raise TypeError(
+                f"the field {name!r} cannot stand in a form: the type of each is string, integer, "
+                "number or boolean, or array for choices of strings (items with enum or anyOf)"
+            )
+
+
+def _check_secret(document: SchemaDocument, schema: JSONSchema, name: str, field: str) -> None:
+    flat = _flat(document, schema)
+    is_marked = flat.get("writeOnly") is True or flat.get("format") == "password"
+    if is_marked or names_secret(name):
+        raise TypeError(
+            f"{field} is a secret, which no form may ask for: raise InputRequired with a "
+            "URLElicitRequest that leads to a page of the site, or, if it is none, give it another "
+            "name"
+        )
+
+
+def _field(document: SchemaDocument, schema: JSONSchema) -> JSONSchema | None:
+    """Return a field as a form shows it, without keywords that forms lack; None if none can."""
+    flat = _flat(document, schema)
+    kind = flat.get("type", "")
+    if kind not in _KEYWORDS or (kind != "string" and "enum" in flat):
+        return None
+    names = (*_TEXTS, *_KEYWORDS[kind])
+    kept = {name: flat[name] for name in names if flat.get(name) is not None}
+    if kept.get("format", "uri") not in _FORMATS:
+        del kept["format"]
+    if not all(isinstance(each, str) for each in kept.get("enum", ())):
+        return None
+    if kind == "array":
+        items = _flat(document, kept.get("items", {}))
+        if items.get("type") != "string" or "enum" not in items:
+            return None
+        kept["items"] = {"type": "string", "enum": items["enum"]}
+    return {"type": kind, **kept}
+
+
+def _flat(document: SchemaDocument, schema: JSONSchema) -> JSONSchema:
+    """Return a schema with its references followed, and without the branch for null."""
+    found = dict(document.merged(schema)[0])
+    branches = [each for each in found.get("anyOf", ()) if each.get("type") != "null"]
+    if len(branches) == 1:
+        del found["anyOf"]
+        found = {**_flat(document, branches[0]), **found}
+    if "const" in found:
+        found["enum"] = [found["const"]]
+    return found
