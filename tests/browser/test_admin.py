@@ -252,6 +252,21 @@ def test_pages_are_legible_and_accessible(visit: Visit, width: int, scheme: Any)
         check(visit(address, width=width, scheme=scheme), name)
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_candidates_are_read_and_switched_on(visit: Visit, width: int, settings: Any) -> None:
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "EXPOSE": "all"}
+    page = visit(f"{LIST}candidates/", width=width)
+    check(page, "admin-candidates")
+    assert missed_by_the_keyboard(page) == []
+    page.get_by_label("desk_ping").check()
+    page.get_by_role("button", name="Switch on the ticked ones…").click()
+    page.get_by_role("heading", name="desk_ping").wait_for()
+    check(page, "admin-candidates-on")
+    page.get_by_role("button", name="Switch these on").click()
+    page.locator(".messagelist").wait_for()
+    assert ToolSetting.objects.get(name="desk_ping").enabled
+
+
 @pytest.mark.parametrize("address", ["", "articles_draft", "statistics_chart"])
 def test_everything_is_reached_by_the_keyboard(address: str, visit: Visit) -> None:
     page = visit(LIST if not address else tool(address) + "try/" * (address != "articles_draft"))
