@@ -196,6 +196,7 @@ def test_discovery_needs_nothing_of_its_client_but_the_envelope() -> None:
         ("resources/list", {}),
         ("resources/read", {"uri": "a"}),
         ("resources/subscribe", {"uri": "a"}),
+        ("resources/unsubscribe", {"uri": "a"}),
         ("resources/templates/list", {}),
         ("completion/complete", {}),
         ("logging/setLevel", {"level": "info"}),

@@ -158,6 +158,7 @@ def test_headers_come_before_the_arguments(site: None, modern: CheckedClient, qu
     assert call(modern, "routed", bad, **sent).json()["result"]["isError"] is True
 
 
+@pytest.mark.requirement("header.param-absent")
 def test_argument_that_no_header_can_say_is_an_argument_error(
     site: None, modern: CheckedClient
 ) -> None:
