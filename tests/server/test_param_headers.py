@@ -105,7 +105,11 @@ def test_headers_that_say_what_the_arguments_say_pass(
 
 
 @pytest.mark.requirement(
-    "header.characters", "header.param-matches", "header.param-missing", "header.mismatch-400"
+    "header.characters",
+    "header.param-matches",
+    "header.param-missing",
+    "header.mismatch-400",
+    "header.values-case",
 )
 @pytest.mark.parametrize(
     ("arguments", "sent"),
