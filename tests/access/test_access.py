@@ -16,7 +16,7 @@ from django.utils.translation import override
 from modernrpc import RpcNamespace
 from modernrpc.server import RpcServer
 
-from mcp_bridge import Context, mcp_tool
+from mcp_bridge import Context, ToolError, mcp_tool
 from mcp_bridge.access.policy import AccessPolicy, context_for, unmet
 from mcp_bridge.features.tools import Client
 from mcp_bridge.protocol import LATEST, REVISIONS
@@ -258,6 +258,35 @@ def test_one_caller_decides_nothing_for_the_next() -> None:
         user = get_user_model().objects.filter(username=kind).first() or make_user(kind)
         listed = CheckedClient(user=user).list_tools()
         assert {tool["name"] for tool in listed} == EXPECTED[kind]
+
+
+@pytest.mark.requirement("tools.same-everywhere")
+def test_nothing_that_was_called_changes_the_list(settings: Any) -> None:
+    def fails() -> None:
+        """Fail."""
+        raise ToolError("No.")
+
+    serve(settings, giving(int, 1), fails)
+    client = CheckedClient(user=make_user("plain"))
+    legacy = CheckedClient(user=make_user("ada"), revision="2025-11-25")
+    listed, old = client.list_tools(), legacy.list_tools()
+    assert [tool["name"] for tool in listed] == ["fails", "give"]
+
+    def unchanged() -> bool:
+        return (client.list_tools(), legacy.list_tools()) == (listed, old)
+
+    for each in (client, legacy):
+        assert each.call_tool("give")["isError"] is False
+        assert unchanged()
+        assert each.call_tool("fails")["isError"] is True
+        assert unchanged()
+        with pytest.raises(MCPError, match="Unknown tool: nowhere"):
+            each.call_tool("nowhere")
+        assert unchanged()
+    # In which an older revision is agreed on.
+    info = {"name": "probe", "version": "1"}
+    legacy.post("initialize", protocolVersion="2025-03-26", capabilities={}, clientInfo=info)
+    assert unchanged()
 
 
 class OfficeHours(AccessPolicy):

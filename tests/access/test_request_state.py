@@ -152,6 +152,7 @@ def test_what_is_changed_in_between_is_not_run(
     assert error in refused(asker, state)
 
 
+@pytest.mark.requirement("state.no-credential")
 def test_nobody_else_has_use_of_a_state(asker: CheckedClient, settings: Any) -> None:
     # Public, so that anybody comes as far as to the question.
     serve(settings, wipe, confirm=True, public=True)

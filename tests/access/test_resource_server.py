@@ -20,7 +20,7 @@ from mcp_bridge.registry.registry import has_database
 from mcp_bridge.testing import MCPClient, MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
-from tests.support.revisions import ERAS
+from tests.support.revisions import ERAS, LEGACY
 from tests.support.serving import set_tool, taking
 
 RESOURCE = "https://example.com/mcp"
@@ -178,6 +178,16 @@ def test_who_has_no_credential_is_told_where_to_get_one(settings: Any) -> None:
     assert refusal(CheckedClient()) == (401, WHERE)
     configure(settings, DEFAULT_SCOPES=["read", "write"])
     assert refusal(CheckedClient()) == (401, {**WHERE, "scope": "read write"})
+
+
+@pytest.mark.requirement("legacy.challenge")
+@pytest.mark.parametrize("version", LEGACY)
+def test_a_legacy_client_is_told_too(version: str) -> None:
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {}}
+    for method, sent in (("initialize", params), ("ping", {}), ("tools/list", {})):
+        assert refusal(CheckedClient(revision=version), method, **sent) == (401, WHERE)
+        told = {**WHERE, "error": "invalid_token"}
+        assert refusal(CheckedClient(revision=version, token="x"), method, **sent) == (401, told)
 
 
 @pytest.mark.requirement("auth.invalid-401")

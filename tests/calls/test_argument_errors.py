@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.urls import path
 from modernrpc import RpcRequestContext
 from modernrpc.server import RpcServer
@@ -14,6 +15,7 @@ from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route, serve
 from tests.calls.test_arguments import ERRORS, errors_of
 from tests.schemas import examples as ex
+from tests.support.revisions import ERAS
 from tests.support.serving import messages, names, taking
 from tests.support.values import label
 
@@ -227,6 +229,32 @@ def test_nobody_sends_the_context(
     assert text_of(modern.call_tool("it", {"word": "x"})) == "x"
     refused = modern.call_tool("it", {"word": "x", "rpc": sent})
     assert errors_of(refused) == [("/rpc", "extra_forbidden")]
+
+
+def whoever(context: Context) -> str:
+    """Say who calls."""
+    return str(context.user.get_username())
+
+
+@pytest.mark.requirement("elicit.no-claims")
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"io.modelcontextprotocol/clientInfo": {"name": "root", "version": "1", "user": "root"}},
+        {"user": "root", "username": "root"},
+        {"io.modelcontextprotocol/user": {"username": "root"}, "subject": "root"},
+    ],
+    ids=["clientInfo", "user", "own keys"],
+)
+@pytest.mark.parametrize("revision", ERAS)
+def test_nobody_is_who_they_say_they_are(
+    said: dict[str, Any], revision: str, user: Any, settings: Any
+) -> None:
+    get_user_model().objects.create_superuser("root")
+    serve(settings, whoever)
+    client = CheckedClient(user=user, revision=revision)
+    result = client.post("tools/call", name="whoever", _meta=said)
+    assert text_of(result) == "ada"
 
 
 def test_errors_are_bounded_in_number_and_size(modern: CheckedClient) -> None:

@@ -163,7 +163,7 @@ def test_structure_is_sent_where_the_revision_has_it(client: CheckedClient) -> N
         assert "structuredContent" not in result
 
 
-@pytest.mark.requirement("result.type", "initialize.version-kept")
+@pytest.mark.requirement("result.type", "initialize.version-kept", "cache.nowhere-else")
 def test_modern_members_never_reach_a_legacy_client(client: CheckedClient) -> None:
     result = client.call_tool("add", {"a": 1})
     allowed = {"content", "structuredContent", "isError"}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import socket
+from io import BytesIO
 from typing import Any
 
 import pytest
+import urllib3
 from django.test import Client
 from oauth2_provider.cimd import SafeMetadataFetcher
 from oauth2_provider.models import Application
@@ -104,6 +108,7 @@ REFUSED: dict[str, tuple[str, Any]] = {
 }
 
 
+@pytest.mark.requirement("as.redirect-https")
 @pytest.mark.parametrize("name", BODIES)
 def test_clients_that_exist_register(name: str) -> None:
     body = BODIES[name]
@@ -281,6 +286,59 @@ def test_a_document_lacks_nothing(user: Any, monkeypatch: pytest.MonkeyPatch, na
     client.client_id = DOCUMENT
     assert client.ask(redirect_uri="http://localhost/callback").status_code == 400
     assert not Application.objects.filter(client_id=DOCUMENT).exists()
+
+
+JSON = "application/json"
+GOOD = {"client_id": DOCUMENT, "client_name": "Client", "redirect_uris": ["http://[::1]/cb"]}
+FETCHED: dict[str, tuple[int, dict[str, Any]]] = {
+    "good": (200, {}),
+    "of a kind of JSON": (200, {"kind": "application/client+json; charset=utf-8"}),
+    "cut": (400, {"body": json.dumps(GOOD)[:-1]}),
+    "longer": (400, {"body": json.dumps(GOOD) + "x"}),
+    "empty": (400, {"body": ""}),
+    "of no encoding": (400, {"body": b"\xff" + json.dumps(GOOD).encode()}),
+    "in quotes of Python": (400, {"body": str(GOOD)}),
+    "a page": (400, {"body": "<html>", "kind": "text/html"}),
+    "a list": (400, {"body": json.dumps([GOOD])}),
+    "a text": (400, {"body": json.dumps(json.dumps(GOOD))}),
+    "null": (400, {"body": "null"}),
+    "called a page": (400, {"kind": "text/html"}),
+    "called nothing": (400, {"kind": None}),
+    "not there": (400, {"status": 404}),
+    "elsewhere": (400, {"status": 302}),
+}
+
+
+@pytest.mark.requirement("as.document-valid")
+@pytest.mark.parametrize("name", FETCHED)
+def test_what_is_no_json_is_no_document(
+    user: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Only the network is not there: what it would bring is read as any site reads it."""
+
+    def found(*known: Any, **more: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.216.34", 443))]
+
+    def fetched(self: Any, method: str, url: str, **known: Any) -> urllib3.HTTPResponse:
+        asked.append(f"{method} https://{known['headers']['Host']}{url}")
+        body, kind = answer.get("body", json.dumps(GOOD)), answer.get("kind", JSON)
+        return urllib3.HTTPResponse(
+            BytesIO(body if isinstance(body, bytes) else body.encode()),
+            status=answer.get("status", 200),
+            headers={} if kind is None else {"Content-Type": kind},
+            preload_content=False,
+        )
+
+    asked: list[str] = []
+    status, answer = FETCHED[name]
+    client = OAuthClient(user)
+    client.client_id = DOCUMENT
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "getaddrinfo", found)
+        patched.setattr(urllib3.HTTPSConnectionPool, "urlopen", fetched)
+        assert client.ask(redirect_uri="http://[::1]:4711/cb").status_code == status
+    assert asked == [f"GET {DOCUMENT}"]
+    assert Application.objects.filter(client_id=DOCUMENT).exists() is (status == 200)
 
 
 @pytest.mark.requirement("as.document-redirects")

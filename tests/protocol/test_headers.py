@@ -59,6 +59,7 @@ def test_name_in_base64_is_decoded_before_it_is_compared(name: str) -> None:
     check(sentinel(name.encode()), name)
 
 
+@pytest.mark.requirement("header.values-case")
 @pytest.mark.parametrize(
     "sent",
     [None, "", "Add", "ADD", "add2", "ad", "add,add", "add, drop", "=?base64?YWRk", "YWRk?="]
@@ -97,6 +98,7 @@ def test_name_is_required_only_for_methods_that_have_one() -> None:
     Headers(version=VERSION, method="tools/list", name="x").check(VERSION, "tools/list", None)
 
 
+@pytest.mark.requirement("header.values-case")
 @pytest.mark.parametrize("field", ["version", "method"])
 @pytest.mark.parametrize("value", [None, "", "other", "TOOLS/LIST", VERSION + ", " + VERSION])
 def test_version_and_method_must_be_there_and_equal(field: str, value: str | None) -> None:
@@ -105,6 +107,7 @@ def test_version_and_method_must_be_there_and_equal(field: str, value: str | Non
         Headers(**sent).check(VERSION, "tools/list", None)
 
 
+@pytest.mark.requirement("header.undecoded")
 @pytest.mark.parametrize("field", ["version", "method"])
 def test_version_and_method_are_never_decoded(field: str) -> None:
     expected = {"version": VERSION, "method": "tools/list"}

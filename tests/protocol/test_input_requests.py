@@ -35,6 +35,7 @@ def test_a_question_leads_to_no_other_address(url: str) -> None:
         URLElicitRequest("Sign.", url)
 
 
+@pytest.mark.requirement("cache.nowhere-else", "elicit.members")
 def test_requests_are_sent_by_their_keys_with_the_state() -> None:
     result = InputRequiredResult({"a": FORM, "b": PAGE, "c": WORDS, "d": ROOTS}, "state")
     elicit, schema = "elicitation/create", {"type": "object"}

@@ -109,6 +109,7 @@ def test_member_of_a_wrong_type_in_the_envelope_is_refused(key: str, values: lis
         assert raised.value.request_id == 7
 
 
+@pytest.mark.requirement("meta.others-tolerated")
 @pytest.mark.parametrize(
     "more",
     [{}, {"progressToken": "t"}, {"progressToken": 0}, {"traceparent": "?"}, {"x/y": [None]}],
@@ -170,6 +171,7 @@ def test_notification_is_answered_by_nothing(version: str | None, method: str) -
     assert read_message(message, Headers(version=version)) is None
 
 
+@pytest.mark.requirement("request.no-responses")
 @pytest.mark.parametrize("member", ["result", "error"])
 @pytest.mark.parametrize("id", [1, "x"])
 def test_response_is_taken_from_a_legacy_client_alone(member: str, id: Any) -> None:

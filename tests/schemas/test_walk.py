@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from typing import Any
 
 import pytest
@@ -14,6 +13,9 @@ from jsonschema_specifications import REGISTRY
 
 from mcp_bridge.schemas import walk
 from mcp_bridge.schemas.walk import LISTED, NAMED, SINGLE, SchemaDocument, subschemas
+from tests.support import network
+
+unreachable = network.unreachable
 
 FOUND = {"title": "found"}
 DEFINITIONS: dict[str, Any] = {
@@ -76,13 +78,7 @@ def test_a_reference_may_lead_nowhere(reference: str) -> None:
 
 
 @pytest.mark.parametrize("reference", ["https://example.com/other", "file:///etc/passwd", "other"])
-def test_nothing_is_ever_fetched(reference: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def reached(*arguments: Any, **options: Any) -> None:
-        raise AssertionError("something was fetched")
-
-    monkeypatch.setattr(socket, "getaddrinfo", reached)
-    monkeypatch.setattr(socket.socket, "connect", reached)
-    monkeypatch.setattr("builtins.open", reached)
+def test_nothing_is_ever_fetched(reference: str, unreachable: None) -> None:
     found = document(reference)
     assert (found.external, found.unresolved) == ([reference], [])
 

@@ -122,6 +122,7 @@ def test_batch_of_what_no_batch_may_hold_is_refused_whole(messages: list[Any], q
     assert "batch" in refused(send(messages), 400, -32600)["message"]
 
 
+@pytest.mark.requirement("batch.nowhere-else")
 @pytest.mark.parametrize("version", OTHERS)
 @pytest.mark.parametrize(
     "messages", [[add(1)], [add(1), NOTIFICATION], [NOTIFICATION], [RESPONSE], [], [1], [[]]]

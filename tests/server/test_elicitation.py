@@ -163,6 +163,7 @@ def test_a_round_is_answered_once(asker: CheckedClient) -> None:
     "mrtr.declared",
     "elicit.mode",
     "initialize.capabilities",
+    "error.meaning",
 )
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
 def test_a_client_that_cannot_be_asked_is_told_what_it_lacks(

@@ -113,6 +113,7 @@ def send(body: Any, version: str | None) -> Any:
     "legacy.no-version",
     "header.required",
     "header.mismatch-400",
+    "request.no-responses",
 )
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize(("body", "version", "outcome"), ROWS)
@@ -184,6 +185,6 @@ def test_each_fault_alone_has_its_own_answer(fault: str) -> None:
         refused(faulty(fault), status, code, id=1)
 
 
-@pytest.mark.requirement("http.content-type")
+@pytest.mark.requirement("http.content-type", "meta.client-info-optional")
 def test_call_without_a_fault_is_answered() -> None:
     assert answered(faulty())["structuredContent"] == {"result": 2}

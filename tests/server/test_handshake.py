@@ -180,6 +180,7 @@ def test_time_to_live_is_an_integer_of_milliseconds(seconds: Any, ttl: int, sett
         assert (type(result["ttlMs"]), result["ttlMs"]) == (int, ttl)
 
 
+@pytest.mark.requirement("meta.client-info-optional")
 def test_discovery_needs_nothing_of_its_client_but_the_envelope() -> None:
     client = caller()
     text = compact({**message(client, "server/discover"), "params": {"_meta": wire.ENVELOPE}})
@@ -196,6 +197,7 @@ def test_discovery_needs_nothing_of_its_client_but_the_envelope() -> None:
         ("resources/list", {}),
         ("resources/read", {"uri": "a"}),
         ("resources/subscribe", {"uri": "a"}),
+        ("resources/unsubscribe", {"uri": "a"}),
         ("resources/templates/list", {}),
         ("completion/complete", {}),
         ("logging/setLevel", {"level": "info"}),

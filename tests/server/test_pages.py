@@ -116,13 +116,13 @@ def test_a_walk_gives_each_tool_once_while_others_are_toggled(
     while True:
         result = modern.post("tools/list", **cursor)
         found += [tool["name"] for tool in result["tools"]]
+        assert result["cacheScope"] == "private"
         if "nextCursor" not in result:
             break
         cursor = {"cursor": result["nextCursor"]}
         turns += 1
         for number, name in enumerate(toggled):
             set_tool(name, enabled=(number + turns) % 2 == 0)
-        assert result["cacheScope"] == "private"
     assert turns > 3
     assert found == sorted(set(found))
     assert set(named(range(30))) - set(found) <= set(toggled)

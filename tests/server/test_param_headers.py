@@ -105,7 +105,11 @@ def test_headers_that_say_what_the_arguments_say_pass(
 
 
 @pytest.mark.requirement(
-    "header.characters", "header.param-matches", "header.param-missing", "header.mismatch-400"
+    "header.characters",
+    "header.param-matches",
+    "header.param-missing",
+    "header.mismatch-400",
+    "header.values-case",
 )
 @pytest.mark.parametrize(
     ("arguments", "sent"),
@@ -158,6 +162,7 @@ def test_headers_come_before_the_arguments(site: None, modern: CheckedClient, qu
     assert call(modern, "routed", bad, **sent).json()["result"]["isError"] is True
 
 
+@pytest.mark.requirement("header.param-absent")
 def test_argument_that_no_header_can_say_is_an_argument_error(
     site: None, modern: CheckedClient
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -58,11 +58,12 @@ def test_site(
         yield
 
 
-def deliver(chunks: list[bytes], sent: list[tuple[bytes, bytes]]) -> tuple[int, Any]:
+def deliver(chunks: list[bytes], sent: list[tuple[bytes, bytes]], **more: Any) -> tuple[int, Any]:
     """Status and JSON of the answer to a POST whose body comes in chunks."""
 
     async def main() -> tuple[int, Any]:
-        application = ApplicationCommunicator(lane.application(), scope_with(BASE + sent))
+        scope = {**scope_with(BASE + sent), **more}
+        application = ApplicationCommunicator(lane.application(), scope)
         for chunk in chunks:
             await application.send_input({"type": "http.request", "body": chunk, "more_body": True})
         await application.send_input({"type": "http.request", "body": b"", "more_body": False})
@@ -110,6 +111,17 @@ def test_length_that_is_no_length_never_fails_the_server(length: bytes, quiet: N
 def test_modern_call_is_answered() -> None:
     status, answer = deliver([PUBLIC], MODERN)
     assert (status, answer["result"]["isError"]) == (200, False)
+
+
+@pytest.mark.requirement("header.case")
+@pytest.mark.parametrize("change", [bytes.upper, bytes.title, bytes.swapcase, bytes.lower])
+def test_names_of_headers_are_the_same_in_any_case(change: Callable[[bytes], bytes]) -> None:
+    """Servers hand over names in lower case, as ASGI has it, but nothing relies on it."""
+    sent = [(change(name), value) for name, value in MODERN]
+    # With the addresses that a server tells, the direct lane reads the headers by itself.
+    for more in ({}, {"client": ("127.0.0.1", 50000), "server": ("127.0.0.1", 80)}):
+        status, answer = deliver([PUBLIC], sent, **more)
+        assert (status, answer["result"]["isError"]) == (200, False)
 
 
 @pytest.mark.parametrize("index", range(len(MODERN)))

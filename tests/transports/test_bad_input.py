@@ -80,6 +80,7 @@ def test_message_in_another_encoding_is_a_parse_error(sender: MCPClient, encodin
     refused(response, 400, -32700)
 
 
+@pytest.mark.requirement("error.same-id")
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -101,6 +102,7 @@ def test_member_that_stands_twice_is_refused_at_any_depth(
     refused(send(sender, changed(sender, old, new)), 400, -32600)
 
 
+@pytest.mark.requirement("error.same-id")
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -126,7 +128,7 @@ def test_body_that_is_no_message_is_refused(sender: MCPClient, body: str) -> Non
     refused(send(sender, body), 400, -32600)
 
 
-@pytest.mark.requirement("request.id-type", "request.id-null")
+@pytest.mark.requirement("request.id-type", "request.id-null", "error.same-id")
 @pytest.mark.parametrize(
     "value",
     ["null", "true", "false", "1.0", "1.5", "-0.0", "1e2", "[]", "[1]", "{}", '{"a":1}']

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from functools import partial
-from http.client import HTTPConnection
 from typing import Any
 
 import pytest
-import uvicorn
 from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import Group
 from django.core import signals
@@ -30,7 +27,6 @@ from mcp_bridge.asgi import MCPApplication
 from mcp_bridge.calls.threads import RequestThread
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.server.server import MCPServer
-from mcp_bridge.testing import MCPClient
 from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token
 from mcp_bridge.views import MCPView
@@ -537,53 +533,3 @@ def test_a_server_of_ones_own_may_answer(settings: Any) -> None:
     serve(settings, where, public=True)
     settings.ROOT_URLCONF.urlpatterns.insert(0, path("mcp", own.as_view()))
     assert b'"own":true' in exchange(direct(path="/mcp"), scope_with(JSON), PING).body
-
-
-# A real server.
-
-
-@pytest.fixture
-def address(settings: Any) -> Iterator[tuple[str, int]]:
-    """The host and port of uvicorn, which serves two tools."""
-    settings.ALLOWED_HOSTS = ["127.0.0.1"]
-    serve(settings, where, awhere, public=True, read_only=True)
-    config = uvicorn.Config(direct(), port=0, lifespan="on", ws="none", log_config=None)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        time.sleep(0.01)
-    yield server.servers[0].sockets[0].getsockname()
-    server.should_exit = True
-    thread.join(10)
-    assert not thread.is_alive()
-
-
-@pytest.mark.requirement("state.none-of-connections")
-def test_a_server_answers_one_request_after_another(address: tuple[str, int]) -> None:
-    connection = HTTPConnection(*address, timeout=10)
-    sent = {"Content-Type": "application/json"}
-    for tool in ("where", "awhere", "where"):
-        _, body = scope_of(tool)
-        client = {**sent, **MCPClient().mirrored(strict(body))}
-        connection.request("POST", "/mcp", body, client)
-        answer = connection.getresponse()
-        assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
-        assert strict(answer.read())["result"]["isError"] is False
-    for page, status in (("/mcp", 405), ("/nowhere", 404)):
-        connection.request("GET", page)
-        answer = connection.getresponse()
-        assert (answer.status, len(answer.read()) > 0) == (status, status == 404)
-    connection.close()
-    assert LEFT == ["/mcp", "/nowhere"]
-
-
-def test_a_server_refuses_a_body_that_says_to_be_too_large(address: tuple[str, int]) -> None:
-    connection = HTTPConnection(*address, timeout=10)
-    connection.putrequest("POST", "/mcp")
-    connection.putheader("Content-Type", "application/json")
-    connection.putheader("Content-Length", str(2**30))
-    connection.endheaders()
-    assert connection.getresponse().status == 413
-    connection.close()

@@ -264,6 +264,20 @@ def test_header_that_was_sent_twice_or_is_no_ascii_is_a_mismatch(sent: Any, quie
     refused(client.send(good(client).encode(), {**headers(client), **sent}), 400, -32020, id=1)
 
 
+@pytest.mark.requirement("header.required", "header.mismatch-400")
+@pytest.mark.parametrize("name", ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"])
+def test_a_modern_call_without_one_of_its_headers_is_a_mismatch(
+    name: str, quiet: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = caller()
+    sent = headers(client)
+    assert name in sent
+    response = client.send(good(client).encode(), {**sent, name: None})
+    assert name in refused(response, 400, -32020, id=1)["message"]
+    # Django warns of each answer with 400, as of any page of the site.
+    assert {each.name for each in caplog.records} <= {"django.request"}
+
+
 @pytest.mark.requirement("header.decoded")
 @pytest.mark.parametrize("name", ["add", " add", "\tadd\t ", wire.sentinel("add")])
 def test_name_in_the_header_may_have_blanks_around_it_or_be_base64(name: str) -> None:

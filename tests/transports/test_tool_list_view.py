@@ -88,6 +88,7 @@ def test_anonymous_caller_sees_what_is_public() -> None:
     assert [tool["name"] for tool in answer["tools"]] == ["ping_public"]
 
 
+@pytest.mark.requirement("http.origin-checked")
 @pytest.mark.django_db
 def test_credential_and_origin_are_checked(quiet: None) -> None:
     bad = get(APIClient(), Authorization="Bearer x")

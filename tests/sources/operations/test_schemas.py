@@ -17,10 +17,14 @@ from tests.sources.operations.documents import (
     json_body,
     mapped,
     of_object,
+    parameter,
     schema_,
     sent,
     unmappable,
 )
+from tests.support import network
+
+unreachable = network.unreachable
 
 # Schemas
 
@@ -175,6 +179,34 @@ def test_a_broken_reference_is_said(reference: Any, why: str) -> None:
     round_ = {"$ref": "#/components/schemas/Round"}
     for body in (json_body({"$ref": reference}), json_body(of_object(a={"$ref": reference}))):
         assert why in unmappable(body, **components(Round=round_))
+
+
+@pytest.mark.requirement("schema.no-fetching")
+@pytest.mark.parametrize(
+    "reference",
+    ["https://example.com/api.json#/Thing", "//example.com/api.json", "file:///etc/hostname"]
+    + ["other.json#/Thing", "other.json"],
+)
+def test_nothing_outside_the_document_is_fetched(reference: str, unreachable: None) -> None:
+    outside = {"$ref": reference}
+    operations: list[dict[str, Any]] = [
+        json_body(outside),
+        json_body(of_object(a=outside)),
+        {"requestBody": outside},
+        {"parameters": [outside]},
+        {"parameters": [parameter("a", schema=outside)]},
+        {"responses": {"200": outside}},
+    ]
+    why = f"it refers to '{reference}', outside its document, and nothing is fetched"
+    for operation in operations:
+        assert why in unmappable(operation)
+    found = Document({"openapi": "3.1.0", "paths": {"/a": outside}})
+    assert (list(found.operations()), len(found.errors)) == ([], 1)
+    assert why in found.errors[0]
+    # A schema of answers is not needed, and nothing stands for it.
+    answer = {"200": {"content": {"application/json": schema_(outside)}}}
+    tool = mapped({"responses": answer}, options={"output_schema": True})
+    assert (tool.output_schema, tool.notes) == (None, (f"It has no output schema: {why}.",))
 
 
 def test_a_broken_reference_leaves_the_other_operations() -> None:
