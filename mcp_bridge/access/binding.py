@@ -33,6 +33,8 @@ from mcp_bridge.schemas.walk import SchemaDocument
 
 # The first characters of a binding, which tell calls that are refused together.
 REFUSED: Final = 24
+# Whole numbers of no more digits stand for themselves, since most numbers are such.
+_DIGITS: Final = 18
 # Values whose text is the same for the same value.
 _TEXTS: Final = (date, time, timedelta, UUID, PurePath)
 
@@ -42,8 +44,8 @@ def bound(call: ToolCall) -> ToolCall:
     Return the call with its binding, of 64 characters.
 
     They are hashes of the user, the tool's definition and the arguments: the first REFUSED
-    characters of them as the tool receives them, the others as they were sent. Raises
-    InvalidArguments where these are not valid, or no longer.
+    characters of them as a tool that needs a yes receives them, the others as they were sent.
+    Raises InvalidArguments where these are not valid, or no longer.
     """
     if call.binding:
         return call
@@ -58,16 +60,17 @@ def bound(call: ToolCall) -> ToolCall:
         if (found := values.get(name, default)) is not MISSING
     }
     sent = {**arguments, **plain}
-    given = sent
-    if tool.options.input_schema is None:
-        given = {**sent, **_made(tool, arguments, values)}
     definition = fingerprint(canonical_definition(tool))
 
     def digest(arguments: JSONObject) -> str:
         text = [key, tool.name, definition, _canonical(arguments, _type_of)]
         return hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()
 
-    return replace(call, binding=digest(given)[:REFUSED] + digest(sent)[: 64 - REFUSED])
+    shown = given = digest(sent)
+    # Nobody says no to the question of another tool for good, and its arguments may be long.
+    if tool.options.confirm and tool.options.input_schema is None:
+        given = digest({**sent, **_made(tool, arguments, values)})
+    return replace(call, binding=given[:REFUSED] + shown[: 64 - REFUSED])
 
 
 def unchecked_call(tool: Tool, sent: JSONObject, context: Context) -> ToolCall:
@@ -147,15 +150,19 @@ def _refuse(value: object) -> object:
 
 def _number(value: int | float | Decimal) -> list[object]:
     """Return a number by its value, as a list that begins as no list of canonical values does."""
+    if isinstance(value, int) and abs(value) < 10**_DIGITS:
+        return [value]
     sign, digits, exponent = Decimal(str(value)).as_tuple()
     if isinstance(exponent, str):
         # Infinities, which defaults may be.
         return [sign, exponent]
     text = "".join(map(str, digits)).lstrip("0")
-    if not text:
-        return [0]
     shortest = text.rstrip("0")
-    return [sign, shortest, exponent + len(text) - len(shortest)]
+    exponent += len(text) - len(shortest)
+    if text and exponent >= 0 and len(shortest) + exponent <= _DIGITS:
+        whole = int(shortest + "0" * exponent)
+        return [-whole if sign else whole]
+    return [sign, shortest, exponent] if text else [0]
 
 
 @lru_cache(maxsize=256)
