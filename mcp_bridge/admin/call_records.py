@@ -337,9 +337,9 @@ def _latest(found: Records, vendor: str) -> list[int]:
     if vendor == "postgresql":
         # It takes each word for a rare one, and would search all rows before it sorts them.
         newest = ToolCallRecord.objects.aggregate(newest=Max("pk"))["newest"] or 0
-        among = list(keys.filter(pk__gt=newest - _LOOKED_AT_FIRST * MOST_FOUND)[:MOST_FOUND])
-        if len(among) == MOST_FOUND:
-            return among
+        first = newest - _LOOKED_AT_FIRST * MOST_FOUND
+        among = list(keys.filter(pk__gt=first)[:MOST_FOUND])
+        return among + list(keys.filter(pk__lte=first)[: MOST_FOUND - len(among)])
     return list(keys[:MOST_FOUND])
 
 

@@ -70,6 +70,7 @@ class ToolCallRecord(models.Model):
         indexes = [
             models.Index(fields=["started_at"], name="mcp_record_time"),
             models.Index(fields=["tool", "started_at"], name="mcp_record_tool"),
+            models.Index(fields=["user_name", "started_at"], name="mcp_record_user"),
             models.Index(
                 fields=["started_at"], condition=Q(outcome=Outcome.STARTED), name="mcp_record_open"
             ),

@@ -10,7 +10,15 @@ from enum import Enum
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field, PlainValidator, SecretStr
+from django.utils import timezone
+from pydantic import (
+    BaseModel,
+    Field,
+    PlainValidator,
+    PrivateAttr,
+    SecretStr,
+    model_validator,
+)
 
 from mcp_bridge.models import PendingCall
 from mcp_bridge.testing import text_of
@@ -105,6 +113,9 @@ SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
         {"value": {"a": {"c": 1, "d": "é"}, "b": [100.0]}},
     ),
     ({"value": [1, 0.0]}, {"value": [1.0, -0.0]}),
+    ({"value": [0, 100, -7]}, {"value": [0.0, 1e2, -7.0]}),
+    ({"value": [10**17, 10**18, 10**30]}, {"value": [1e17, 1e18, 1e30]}),
+    ({"value": [-(10**18), 999_999_999_999_999_999]}, {"value": [-1e18, 999_999_999_999_999_999]}),
 ]
 
 
@@ -134,6 +145,9 @@ def test_the_same_call_in_another_spelling_is_the_same_call(
         ({}, {"most": 0}),
         ({}, {"note": "object"}),
         ({"value": ["0"]}, {"value": 0}),
+        ({"value": 7.0}, {"value": -7.0}),
+        ({"value": 10**18}, {"value": 10**18 + 1}),
+        ({"value": 1e30}, {"value": 1e-30}),
         ({}, {"cost": "1.51"}),
         ({}, {"cost": "15.0"}),
         ({}, {"at": "2026-07-28T12:00:00.000001Z"}),
@@ -189,11 +203,29 @@ class Numbered(Letter):
     number: int = Field(default_factory=time.perf_counter_ns)
 
 
+class Kept(Letter):
+    """A letter that keeps what was sent beside its fields."""
+
+    _sent: str = PrivateAttr(default="")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def keep(cls, value: Any, handler: Any) -> Any:
+        made = handler(value)
+        made._sent = value.get("beside", "")
+        return made
+
+
 class Strange:
     """What only the site's own code can compare."""
 
     def __init__(self, value: str) -> None:
         self.value = value
+
+
+class Tagged(BaseModel):
+    tag: Annotated[Strange, PlainValidator(Strange)]
+    copies: int = 1
 
 
 def post(
@@ -207,6 +239,8 @@ def post(
     first: Letter = Letter(text="a"),  # noqa: B008
     strange: Annotated[Strange, PlainValidator(Strange)] | None = None,
     word: SecretStr | None = None,
+    kept: Kept | None = None,
+    tagged: list[Tagged] | None = None,
 ) -> None:
     """Post letters, as far as they are given."""
     RUNS.append("sent")
@@ -231,6 +265,8 @@ def post(
         ({}, {"first": {"text": "a"}}),
         ({"first": {"text": "a"}}, {"first": {"text": "a", "copies": 1}}),
         ({"strange": "a"}, {"strange": "a", "letter": None}),
+        ({"kept": {"text": "a"}}, {"kept": {"text": "a", "copies": 1}}),
+        ({"tagged": [{"tag": "a"}]}, {"tagged": [{"tag": "a", "copies": 1}]}),
     ],
 )
 def test_a_no_holds_for_each_spelling_of_an_object_and_a_yes_for_that_which_was_shown(
@@ -266,6 +302,8 @@ def test_a_no_holds_for_each_spelling_of_an_object_and_a_yes_for_that_which_was_
         ({"named": {"x": {"text": "a"}}}, {"named": {"y": {"text": "a"}}}),
         ({"parcel": {"width": "1.1"}}, {"parcel": {"width": "1.11"}}),
         ({"strange": "a"}, {"strange": "b"}),
+        ({"kept": {"text": "a", "beside": "a"}}, {"kept": {"text": "a", "beside": "b"}}),
+        ({"tagged": [{"tag": "a"}]}, {"tagged": [{"tag": "b"}]}),
         ({"word": "a"}, {"word": "b"}),
         ({"letter": {"text": "1"}}, {"letters": [{"text": "1"}]}),
     ],
@@ -276,3 +314,32 @@ def test_a_no_is_not_for_another_call(one: Any, other: Any, user: Any, settings:
     call(client, "post", arguments=one)
     PendingCall.objects.get().decide(using="default", status="refused", reason="Never.")
     assert "The call waits" in text_of(call(client, "post", arguments=other))
+
+
+def test_a_no_to_an_older_spelling_counts_before_a_yes_to_a_newer_one(
+    user: Any, settings: Any
+) -> None:
+    serve(settings, post, confirm=True)
+    client = CheckedClient(user=user)
+    for copies in ({}, {"copies": 1}):
+        call(client, "post", arguments={"letter": {"text": "a", **copies}})
+        row = PendingCall.objects.get(status="waiting")
+        # Both wait before anybody decides.
+        PendingCall.objects.filter(pk=row.pk).update(status="done")
+    older, newer = PendingCall.objects.order_by("pk")
+    PendingCall.objects.update(decided_at=timezone.now())
+    PendingCall.objects.filter(pk=newer.pk).update(status="approved")
+    PendingCall.objects.filter(pk=older.pk).update(status="refused", reason="Never.")
+    result = call(client, "post", arguments={"letter": {"text": "a", "copies": 1}})
+    assert "The reason: Never." in text_of(result)
+    assert RUNS == []
+
+
+def test_a_no_to_a_tool_with_a_schema_by_hand_is_to_what_was_sent(user: Any, settings: Any) -> None:
+    members = {"value": {}, "more": {"type": "integer", "default": 5}}
+    serve(settings, keep, confirm=True, input_schema={"type": "object", "properties": members})
+    client = CheckedClient(user=user)
+    call(client, "keep", arguments={"value": 1})
+    PendingCall.objects.get().decide(using="default", status="refused", reason="Never.")
+    # The default of the schema is not the function's.
+    assert "The call waits" in text_of(call(client, "keep", arguments={"value": 1, "more": 5}))
