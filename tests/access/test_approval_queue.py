@@ -11,10 +11,11 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.core.management import call_command
-from django.db import connection
+from django.db import OperationalError, connection
 from django.utils import timezone
 
-from mcp_bridge.models import PendingCall, ToolSetting, UsedState
+from mcp_bridge.audit.rows import flush
+from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting, UsedState
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.requests import CLIENT_INFO
 from mcp_bridge.testing import text_of
@@ -195,6 +196,35 @@ def test_a_yes_in_the_form_takes_the_call_out_of_the_queue(asker: CheckedClient,
     assert held.decided_at == held.used_at is not None
 
 
+@pytest.mark.django_db(transaction=True)
+def test_an_approval_counts_as_before_where_its_call_could_not_be_put_on_record(
+    modern: CheckedClient, settings: Any
+) -> None:
+    settings.MCP_BRIDGE = {"AUDIT": {"REQUIRED": True}}
+    done = waits(modern, arguments={"name": "done"})
+    decided(done)
+    assert not call(modern, arguments={"name": "done"})["isError"]
+    held = waits(modern)
+    decided(held)
+
+    def refuse(execute: Any, sql: str, *args: Any) -> Any:
+        """No record can be written."""
+        if ToolCallRecord._meta.db_table in sql and sql.startswith("INSERT"):
+            raise OperationalError("disk full")
+        return execute(sql, *args)
+
+    with connection.execute_wrapper(refuse):
+        assert "could not write one just now" in text_of(call(modern))
+    held.refresh_from_db()
+    assert (held.status, held.used_at) == (Status.APPROVED, None)
+    # Nothing else is given back.
+    done.refresh_from_db()
+    assert (done.status, done.key) == (Status.DONE, None)
+    assert RUNS == [("done", 1)]
+    assert not call(modern)["isError"]
+    assert RUNS == [("done", 1), ("all", 1)]
+
+
 def test_a_yes_in_the_form_leaves_other_calls_in_the_queue(asker: CheckedClient, user: Any) -> None:
     held = waits(CheckedClient(user=user))
     told = text_of(call(CheckedClient(user=user), arguments={"name": "other"}))
@@ -309,3 +339,5 @@ def test_arguments_that_nobody_would_read_are_not_written_out(
     # What is left of each value is that it is read.
     assert counts[1] - counts[0] < 3 * 150_000
     assert not PendingCall.objects.exists()
+    flush()
+    assert set(ToolCallRecord.objects.values_list("error_code", flat=True)) == {"unconfirmed"}
