@@ -92,10 +92,8 @@ class RuledSource(Source):
 
 def who_may(page: str) -> dict[str, str]:
     """The names of the candidates on a page, each with who may use it."""
-    rows = re.findall(
-        r'<th scope="row"><label[^>]*>(\w+)</label></th>\s*<td>.*?</td>\s*<td><span[^>]*>[^<]*</span>(.*?)</td>',
-        page,
-    )
+    row = r"<label[^>]*>(\w+)</label></th>\s*<td>.*?</td>\s*<td><span[^>]*>[^<]*</span>(.*?)</td>"
+    rows = re.findall(row, page)
     return {name: unescape(text) for name, text in rows}
 
 
