@@ -329,7 +329,7 @@ def test_list_needs_no_query_for_each_token(user: Any, django_assert_num_queries
     for number in range(10):
         other = get_user_model().objects.create_user(f"user{number}")
         Token.objects.issue(user=other, name="more")
-    assert count() == few
+    assert count() <= few
 
 
 def address(name: str, token: Token) -> str:
