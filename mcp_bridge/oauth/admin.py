@@ -37,7 +37,9 @@ class ClientForm(ShownForm, ApplicationForm):
         values = super().present
         if secret := values.get("client_secret"):
             # Only to tell whether it is another one: an error says what has changed.
-            values["client_secret"] = salted_hmac(f"{__name__}.secret", secret).hexdigest()[:8]
+            values["client_secret"] = salted_hmac(
+                f"{__name__}.secret", secret, algorithm="sha256"
+            ).hexdigest()[:8]
         return values
 
 

@@ -143,15 +143,15 @@ def fill(numbers: list[int], at: float) -> int:
 
 
 def waiting(more: int = 0) -> int:
-    """How many calls wait; ``more`` are put there before."""
-    from django.contrib.auth import get_user_model
-
+    """How many calls wait; ``more`` like the first of them are put there before."""
     from mcp_bridge.models import PendingCall
 
-    user, _ = get_user_model().objects.get_or_create(username="racer")
-    PendingCall.objects.bulk_create(
-        PendingCall(tool="race", arguments="{}", user=user, key=f"{each}") for each in range(more)
-    )
+    if more:
+        first = PendingCall.objects.get()
+        values = {"tool": first.tool, "fingerprint": first.fingerprint, "user": first.user}
+        PendingCall.objects.bulk_create(
+            PendingCall(arguments="{}", key=f"{each}", **values) for each in range(more)
+        )
     return PendingCall.objects.filter(status="waiting").count()
 
 
