@@ -7,6 +7,7 @@ ARGS ?=
 ALONE := tests/processes/test_crowded.py
 # The tests of what decides who may do what, and of what is written of it.
 SUFFICIENT := tests/access tests/protocol tests/audit/test_redaction.py tests/audit/test_hidden_texts.py \
+	tests/audit/test_errors_on_record.py \
 	tests/admin/test_pending_calls.py tests/admin/test_approval_queue.py tests/admin/test_call_log.py \
 	tests/admin/test_scopes.py tests/admin/test_sees.py tests/management/test_pending.py \
 	tests/management/test_missing_tools.py tests/oauth/test_consent.py tests/oauth/test_tokens.py \

@@ -77,7 +77,9 @@ def test_who_calls_reads_how_long_an_approval_holds(
     seconds: float, within: str, user: Any, settings: Any
 ) -> None:
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "CONFIRMATION_MAX_AGE": seconds}
-    assert f"within {within} of the approval" in text_of(call(CheckedClient(user=user)))
+    text = text_of(call(CheckedClient(user=user)))
+    assert "on the server by somebody who may. Then repeat" in text
+    assert f"within {within} of the approval" in text
 
 
 @pytest.mark.parametrize(("length", "kept"), [(120, 120), (121, 120)])
@@ -172,9 +174,9 @@ def test_a_refusal_is_told_with_its_reason(mute: CheckedClient) -> None:
     decided(waits(mute), Status.REFUSED, reason="Not on a Friday.")
     for _ in range(2):
         assert "The reason: Not on a Friday. Do not" in text_of(call(mute))
-    for reason, told in (("Not today", "Not today. Do"), ("Why?", "Why? Do"), ("So …", "So … Do")):
+    for reason, end in (("Not today", "."), ("Why?", ""), ("Never!", ""), ("So …", "")):
         PendingCall.objects.update(reason=reason)
-        assert f"The reason: {told} not repeat it" in text_of(call(mute))
+        assert f"The reason: {reason}{end} Do not repeat it" in text_of(call(mute))
     PendingCall.objects.update(reason="")
     assert "this call of wipe. Do not repeat it" in text_of(call(mute))
     assert RUNS == []
@@ -245,6 +247,10 @@ def test_the_queue_has_room_for_a_hundred_calls_of_a_user(modern: CheckedClient)
     # Those that nobody can approve any more take no room.
     PendingCall.objects.filter(key="5").update(fingerprint="changed")
     assert "The call waits" in text_of(call(modern, arguments={"name": "more"}))
+    # Nor do those of another user.
+    PendingCall.objects.filter(key="6").update(user=get_user_model().objects.create_user("bob"))
+    assert "The call waits" in text_of(call(modern, arguments={"name": "most"}))
+    assert "wait for one already" in text_of(call(modern, arguments={"name": "too many"}))
 
 
 def test_what_is_settled_is_pruned_and_what_matters_stays(

@@ -316,8 +316,9 @@ def test_a_no_is_not_for_another_call(one: Any, other: Any, user: Any, settings:
     assert "The call waits" in text_of(call(client, "post", arguments=other))
 
 
-def test_a_no_to_an_older_spelling_counts_before_a_yes_to_a_newer_one(
-    user: Any, settings: Any
+@pytest.mark.parametrize("which", ["older", "newer"])
+def test_a_no_to_one_spelling_counts_before_a_yes_to_another_one(
+    which: str, user: Any, settings: Any
 ) -> None:
     serve(settings, post, confirm=True)
     client = CheckedClient(user=user)
@@ -326,12 +327,12 @@ def test_a_no_to_an_older_spelling_counts_before_a_yes_to_a_newer_one(
         row = PendingCall.objects.get(status="waiting")
         # Both wait before anybody decides.
         PendingCall.objects.filter(pk=row.pk).update(status="done")
-    older, newer = PendingCall.objects.order_by("pk")
-    PendingCall.objects.update(decided_at=timezone.now())
-    PendingCall.objects.filter(pk=newer.pk).update(status="approved")
-    PendingCall.objects.filter(pk=older.pk).update(status="refused", reason="Never.")
-    result = call(client, "post", arguments={"letter": {"text": "a", "copies": 1}})
-    assert "The reason: Never." in text_of(result)
+    rows = dict(zip(("older", "newer"), PendingCall.objects.order_by("pk"), strict=True))
+    PendingCall.objects.update(decided_at=timezone.now(), status="approved")
+    PendingCall.objects.filter(pk=rows[which].pk).update(status="refused", reason="Never.")
+    for copies in ({}, {"copies": 1}):
+        result = call(client, "post", arguments={"letter": {"text": "a", **copies}})
+        assert "The reason: Never." in text_of(result)
     assert RUNS == []
 
 

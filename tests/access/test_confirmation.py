@@ -231,7 +231,7 @@ def test_only_another_persons_yes_counts_where_the_site_wants_it(
     for params in ({}, {"inputResponses": YES}, {"inputResponses": YES, "requestState": state}):
         text = text_of(call(asker, **params))
         assert "The call waits" in text
-        assert "by somebody else" in text
+        assert "by somebody else who may. Then repeat" in text
     assert (RUNS, PendingCall.objects.get().status) == ([], "waiting")
 
 
