@@ -73,7 +73,8 @@ def test_anything_but_a_yes_is_a_no(answer: Any, asker: CheckedClient) -> None:
     assert text_of(result).startswith("Nothing was run: the user was asked")
     assert RUNS == []
     flush()
-    assert ToolCallRecord.objects.latest("pk").error_code == "unconfirmed"
+    record = ToolCallRecord.objects.get(error_text=text_of(result))
+    assert (record.outcome, record.error_code) == ("refused", "unconfirmed")
     # The no has used it up.
     assert "used before" in refused(asker, state)
 
