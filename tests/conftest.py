@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextvars import copy_context
 from pathlib import Path
@@ -13,6 +14,7 @@ from _pytest import runner
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.contenttypes.models import ContentType
+from django.core.servers.basehttp import ServerHandler
 from django.db import connection, transaction
 from django.db.backends.signals import connection_created
 from django.test import TransactionTestCase
@@ -40,6 +42,9 @@ TESTS = Path(__file__).parent
 WITHOUT_DATABASE = {"protocol", "schemas"}
 # Folders inside those, whose tests call by the front door.
 WITH_DATABASE = {"django", "validation"}
+
+# The requests that the live server has not answered to their end.
+answering: set[ServerHandler] = set()
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -136,9 +141,34 @@ def no_connections_of_threads_left() -> Iterator[None]:
             each.connection = None
 
 
+@pytest.fixture(scope="session")
+def live_server(django_db_setup: None, live_server: Any) -> Iterator[Any]:
+    """Give pytest-django's, begun after the database, whose connection its threads then share."""
+
+    def noted(handler: ServerHandler, application: Any) -> None:
+        answering.add(handler)
+        try:
+            run(handler, application)
+        finally:
+            answering.discard(handler)
+
+    run = ServerHandler.run
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ServerHandler, "run", noted)
+        yield live_server
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown() -> None:
-    """Have records written before a test's tables are emptied, and not after that."""
+    """
+    Have all done that a test has begun, records written too, before its tables are emptied.
+
+    A client that has what it wants goes, while its last request is still answered: PostgreSQL would
+    find the two in each other's way, and end one of them. A stream without a reader ends later.
+    """
+    latest = time.monotonic() + 5
+    while answering and time.monotonic() < latest:
+        time.sleep(0.001)
     flush()
 
 
@@ -210,12 +240,6 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """
     # CPU time of the whole suite on two busy cores: 195 to 220 s with this, 244 s without.
     return copy_context().run(runner.pytest_runtest_protocol, item, nextitem)
-
-
-@pytest.fixture(scope="session")
-def live_server(django_db_setup: None, live_server: Any) -> Any:
-    """pytest-django's, begun after the database, whose connection its threads then share."""
-    return live_server
 
 
 @pytest.fixture
