@@ -22,7 +22,7 @@ COMMA := ,
 # Without bytecode each process of the tests would compile them anew, which takes it 7 seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test coverage mutants lane fuzz stress records browser faults hostile load services lint conformance sites netbox
+.PHONY: help install demo test coverage mutants lane fuzz stress records pages browser faults hostile load services lint conformance sites netbox
 .PHONY: messages clients bench bench-quick bench-page tox audit dist lock clean
 
 help:  ## Show the targets
@@ -69,6 +69,9 @@ browser: $(VENV)/.demo $(VENV)/.test $(VENV)/.browser  ## The admin pages in Chr
 lane: $(VENV)/.demo $(VENV)/.test  ## Run the tests with every client on the direct lane
 	LANE=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal)
 
+pages: $(VENV)/.demo $(VENV)/.test  ## Each page of the admin: every kind of person, hostile input, all links, no text without translation
+	PAGES=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal tests/pages)
+
 stress: $(VENV)/.demo $(VENV)/.test  ## Processes and threads against one another, in full
 	STRESS=1 RELOADS=$(or $(RELOADS),1000) $(BIN)/python -m pytest tests/processes $(ARGS)
 
@@ -83,7 +86,7 @@ load: $(VENV)/.demo $(VENV)/.test  ## Many connections, callers, tools and calls
 
 services: $(VENV)/.demo $(VENV)/.test $(VENV)/.services  ## The tests on PostgreSQL and Redis, whose URLs are in MCP_BRIDGE_TEST_*_URL
 	@: $${MCP_BRIDGE_TEST_DATABASE_URL:?such as postgres://user@localhost/name} $${MCP_BRIDGE_TEST_CACHE_URL:?such as redis://localhost/0}
-	RELOADS=$(or $(RELOADS),1000) STRESS=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile --ignore $(ALONE) $(addprefix --ignore tests/,benchmarks features protocol))
+	RELOADS=$(or $(RELOADS),1000) PAGES=1 STRESS=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile --ignore $(ALONE) $(addprefix --ignore tests/,benchmarks features protocol))
 	$(if $(ARGS),,STRESS=1 $(BIN)/python -m pytest $(ALONE))
 
 # The date of a run is left out: the catalogues change only where messages do.

@@ -27,7 +27,7 @@ from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.requests import CLIENT_INFO
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.tokens.models import Token
-from tests.admin.test_permission_matrix import ACTIONS, OWN, PAGES
+from tests.pages.test_permission_matrix import ACTIONS, OWN, PAGES
 from tests.support.admin_world import World, changed, make_world, state
 
 pytestmark = pytest.mark.django_db
