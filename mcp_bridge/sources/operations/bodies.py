@@ -27,7 +27,8 @@ from mcp_bridge.sources.operations.read import Unmappable
 
 FILE_NOTE: Final = "A file: a data: URI (data:image/png;base64,…), or its bytes in base64."
 _JSON: Final = re.compile(r"[^/]+/([^/]+\+)?json", re.IGNORECASE)
-_MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+(;\s*[\w-]+=[\w.+-]+)*", re.ASCII)
+# Of spaces alone before a parameter: it is written into a header, which a line break would end.
+_MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+(; *[\w-]+=[\w.+-]+)*", re.ASCII)
 
 
 class Media(NamedTuple):

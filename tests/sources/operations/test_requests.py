@@ -227,6 +227,19 @@ def test_nested_values_are_named_as_drf_reads_them_where_that_is_asked_for() -> 
     ]
 
 
+@pytest.mark.parametrize("between", ["\n", "\r\n", "\r\n\r\n", "\x0b", "\t"])
+def test_a_media_type_with_a_line_break_is_in_no_header(between: str) -> None:
+    binary = {"type": "string", "format": "binary"}
+    sent = f"data:text/plain;{between}a=b,x"
+    tool = mapped(form_of("multipart/form-data", of_object("photo", photo=binary)))
+    assert parts(tool, {"photo": sent}) == [
+        ("photo", "photo.bin", "application/octet-stream", b"x")
+    ]
+    raw = mapped(form_of("application/octet-stream", binary))
+    assert raw.request({"body": sent}).content_type == "application/octet-stream"
+    assert raw.request({"body": sent.replace(between, " ")}).content_type == "text/plain; a=b"
+
+
 @pytest.mark.parametrize(
     ("value", "why"),
     [
