@@ -90,11 +90,20 @@ def _descend(
         yield error
 
 
+def _size(value: object) -> int:
+    return len(value) if isinstance(value, dict | list) else 0
+
+
+def price_of(schema: JSONSchema) -> int:
+    """Return about the steps that one small value costs, without those of its subschemas."""
+    return sum(_PRICES.get(name, 1) + _size(value) // 16 for name, value in schema.items())
+
+
 def _counted(name: str, keyword: Keyword) -> Keyword:
     price, goes_through = _PRICES.get(name, 1), name in _GO_THROUGH
 
     def check(validator: Validator, value: Any, instance: object, schema: JSONSchema) -> Any:
-        size = len(value) if isinstance(value, dict | list) else 0
+        size = _size(value)
         if goes_through and isinstance(instance, dict | list):
             size += len(instance)
         _spend(price + size // 16)

@@ -3,7 +3,7 @@ JSON Schemas given by hand, enforced within bounds.
 
 This is the one place that makes jsonschema validators of them. A schema is refused where the tool
 is registered, if it is not of the dialect 2020-12, needs anything from outside, or is too large; an
-instance is refused once checking it costs more than a fixed number of steps. Nothing is fetched.
+instance is refused once checking it costs more steps than its size allows. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ MAX_SUBSCHEMAS: Final = 1000
 MAX_ERRORS: Final = 1000
 # About a fifth of a second of jsonschema's work.
 MAX_STEPS: Final = 50_000
+# And one for each keyword at each byte: a small value needs no more, unless a schema that refers to
+# itself reads its parts many times over.
+LEAST_STEPS: Final = 10_000
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -103,6 +106,7 @@ class SchemaValidator:
             raise ValueError(f"its {name} {exception}") from exception
         document.localize()
         self._is_surely_valid = quick_check(plain, document.subschemas, MAX_STEPS)
+        self._keywords = sum(map(keywords.price_of, document.subschemas))
         # By the id of a subschema, which the validator that is kept for it holds.
         self._validators: dict[int, Any] = {}
         self._validator = keywords.Bounded(
@@ -117,8 +121,11 @@ class SchemaValidator:
         """
         if self._is_surely_valid is not None and self._is_surely_valid(instance):
             return []
-        token = keywords.BUDGET.set(keywords.Budget(MAX_STEPS, self._validators))
+        budget = keywords.Budget(0, self._validators)
+        token = keywords.BUDGET.set(budget)
         try:
+            enough = LEAST_STEPS + self._keywords * len(json.dumps(instance))
+            budget.left = min(enough, MAX_STEPS)
             errors = self._validator.iter_errors(_quiet(instance))
             found = list(islice(chain.from_iterable(map(_explained, errors)), MAX_ERRORS))
         except Exception as exception:

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, computed_field
 
 from mcp_bridge.schemas.validation.keywords import Bounded, UncheckableError
-from mcp_bridge.schemas.validation.validator import MAX_STEPS, SchemaValidator
+from mcp_bridge.schemas.validation.validator import LEAST_STEPS, MAX_STEPS, SchemaValidator
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
@@ -103,6 +103,51 @@ def test_the_worst_cases_take_little_work(
     work, found = calls(outcome_of)
     assert found == outcome
     assert work < 40 * STEPS
+
+
+def test_a_small_value_whose_parts_are_read_many_times_over_takes_less_work() -> None:
+    schema = {"contains": {"$ref": "#"}, "minContains": 0, "unevaluatedItems": False}
+    validator = SchemaValidator(schema, "input_schema")
+
+    def outcome_of() -> str:
+        with pytest.raises(UncheckableError) as why:
+            validator.errors(json.loads("[" * 20 + "]" * 20))
+        return str(why.value)
+
+    work, found = calls(outcome_of)
+    assert found == TOO_LARGE
+    # It is about 9 a step: that of MAX_STEPS would be 5 times as much.
+    assert work < 15 * LEAST_STEPS
+
+
+KINDS = [
+    {"allOf": [{"$ref": "#/$defs/base"}], "properties": {"kind": {"const": f"k{number}"}}}
+    for number in range(100)
+]
+BASE = {"properties": {f"p{number}": {"maxLength": 9} for number in range(30)}}
+ENOUGH = {
+    "long texts of a format": (
+        of(items={"format": "uri"}),
+        [f"https://example.com/{'a' * 200}"] * 100,
+    ),
+    "many branches with one base": (
+        {**of(items={"oneOf": KINDS}), "$defs": {"base": BASE}},
+        [{"kind": f"k{number}"} for number in range(25)],
+    ),
+    "many values to compare with": (of(items={"enum": list(range(8000))}), [7] * 90),
+}
+
+
+@pytest.mark.parametrize(("schema", "value"), ENOUGH.values(), ids=ENOUGH)
+def test_a_value_whose_keywords_each_cost_much_has_enough_steps(
+    schema: Any, value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    validator = SchemaValidator(schema, "input_schema")
+    monkeypatch.setattr(validator, "_is_surely_valid", None)
+    assert validator.errors({"value": value}) == []
+    monkeypatch.setattr("mcp_bridge.schemas.validation.validator.MAX_STEPS", LEAST_STEPS)
+    with pytest.raises(UncheckableError):
+        validator.errors({"value": value})
 
 
 @pytest.mark.parametrize(
