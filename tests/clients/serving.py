@@ -16,9 +16,16 @@ from typing import Any
 
 from tests.clients.environments import ROOT, SERVERS, programs
 
+# As docs/deployment.md has it: a client is not to send its next request where the server closes.
 COMMANDS = {
-    "gunicorn": ["gunicorn", "testproject.wsgi", "--threads", "8", "-b", "127.0.0.1:{port}"],
-    "uvicorn": ["uvicorn", "testproject.asgi:application", "--lifespan", "off", "--port", "{port}"],
+    "gunicorn": [
+        *("gunicorn", "testproject.wsgi", "--threads", "8", "--keep-alive", "15"),
+        *("-b", "127.0.0.1:{port}"),
+    ],
+    "uvicorn": [
+        *("uvicorn", "testproject.asgi:application", "--lifespan", "off"),
+        *("--timeout-keep-alive", "15", "--port", "{port}"),
+    ],
 }
 URLS = {"uvicorn": "tests.clients.urls"}
 
