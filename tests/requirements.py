@@ -18,7 +18,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 # Their tests run by targets of their own, and not each time.
-SLOW = ("browser", "processes")
+SLOW = ("browser", "faults", "fuzz", "pages", "processes")
 # The tables of a page in the file, and what they are called in the specification.
 KEPT = {"must": "MUST", "must_not": "MUST NOT", "should": "SHOULD"}
 

@@ -15,8 +15,6 @@ from django.utils.translation.template import templatize
 
 import mcp_bridge
 
-pytestmark = pytest.mark.django_db
-
 PACKAGE = Path(mcp_bridge.__file__).parent
 LANGUAGES = ["de", "es", "fr"]
 # By the name of a function of django.utils.translation: the places of its message, and of the

@@ -106,7 +106,8 @@ class SchemaValidator:
             raise ValueError(f"its {name} {exception}") from exception
         document.localize()
         self._is_surely_valid = quick_check(plain, document.subschemas, MAX_STEPS)
-        self._keywords = sum(map(keywords.price_of, document.subschemas))
+        # Of one small value.
+        self._price = sum(map(keywords.price_of, document.subschemas))
         # By the id of a subschema, which the validator that is kept for it holds.
         self._validators: dict[int, Any] = {}
         self._validator = keywords.Bounded(
@@ -124,7 +125,7 @@ class SchemaValidator:
         budget = keywords.Budget(0, self._validators)
         token = keywords.BUDGET.set(budget)
         try:
-            enough = LEAST_STEPS + self._keywords * len(json.dumps(instance))
+            enough = LEAST_STEPS + self._price * len(json.dumps(instance))
             budget.left = min(enough, MAX_STEPS)
             errors = self._validator.iter_errors(_quiet(instance))
             found = list(islice(chain.from_iterable(map(_explained, errors)), MAX_ERRORS))
