@@ -25,6 +25,7 @@ from mcp_bridge.audit.statements import (
     IN_DOUBT,
     Change,
     Ending,
+    LostSession,
     Repetition,
     Row,
     as_json,
@@ -242,7 +243,7 @@ def _in_no_transaction_of_tools(write: Callable[[str], object], item: Item) -> o
         # It may have died while the tool ran.
         if not _has_died(connection):
             raise
-        _doubt([item])
+        _doubt([item], connection)
     connection.close()
     return write(using)
 
@@ -252,11 +253,13 @@ def _has_died(connection: BaseDatabaseWrapper) -> bool:
     return connection.connection is not None and not connection.is_usable()
 
 
-def _doubt(items: Sequence[Item]) -> None:
+def _doubt(items: Sequence[Item], connection: BaseDatabaseWrapper) -> None:
     """Have records looked for before they are inserted: the database may have them already."""
+    session = LostSession.of(connection)
+    sessions = () if session is None else (session,)
     for item in items:
         if isinstance(item, dict):
-            item[IN_DOUBT] = True
+            item[IN_DOUBT] = (*item.get(IN_DOUBT, ()), *sessions)
 
 
 def _log_loss(item: Item, error: Exception) -> None:
@@ -307,7 +310,7 @@ def _attempt(items: Sequence[Item], using: str) -> Exception | None:
         except Exception as raised:
             error = raised
             if _has_died(connections[using]):
-                _doubt(items)
+                _doubt(items, connections[using])
             with suppress(Exception):
                 connections[using].close()
     return error

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from django.core.exceptions import ValidationError
-from django.db import DatabaseError, connections, models, transaction
+from django.db import DatabaseError, OperationalError, connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_bridge.audit.repeats import Repeats, refusals
@@ -33,8 +33,38 @@ _BLANK: Final = {name: None if each.null else "" for name, each in COLUMNS.items
 # By which a row is found whose key is not known; the time of a record is to the microsecond.
 _SAME: Final = ("started_at", "remote_address", "tool")
 _ALIKE: Final = (*_SAME, "error_code")
-# No column: true of a record that the database may have, though its session died before it said so.
-IN_DOUBT: Final = "is_in_doubt"
+# No column: of a record that the database may have, the sessions that died before they said so.
+IN_DOUBT: Final = "in_doubt"
+# How often a session that was given up is looked for. After a restart of the server its number may
+# be another one's, which is not waited for any longer.
+_MOST_LOOKS: Final = 60
+
+
+@dataclass(slots=True)
+class LostSession:
+    """A session of MySQL or MariaDB that its client has given up, and which may be at work."""
+
+    number: int
+    looks: int = 0
+
+    @classmethod
+    def of(cls, connection: BaseDatabaseWrapper) -> LostSession | None:
+        """
+        Return the session of a connection that has died; None where it can write nothing any more.
+
+        The clients of other databases give up none that is alive.
+        """
+        number = getattr(connection.connection, "thread_id", None)
+        return cls(number()) if connection.vendor == "mysql" and number else None
+
+    def is_at_work(self, using: str) -> bool:
+        """Return whether the server has yet to end the session."""
+        with connections[using].cursor() as cursor:
+            # A user sees their own without any permission.
+            sql = "SELECT 1 FROM information_schema.processlist WHERE id = %s"
+            cursor.execute(sql, [self.number])
+            self.looks += 1
+            return cursor.fetchone() is not None and self.looks < _MOST_LOOKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +148,20 @@ def from_json(line: str) -> Row | Change:
         raise ValueError("; ".join(error.messages)) from error
     if key is not None:
         return Ending(tool, key, values)
-    return {**values, IN_DOUBT: True}
+    return {**values, IN_DOUBT: ()}
 
 
 def insert_one(row: Row, using: str, *, unsynced: bool) -> object:
     """
     Insert a record, unless it is there, and return its primary key.
 
+    Raises OperationalError where it is not known yet whether it is there.
+
     With ``unsynced``, PostgreSQL does not wait for the disk: the row outlives this process in any
     case, and the disk has it before what is committed after it.
     """
     connection = connections[using]
-    if row.get(IN_DOUBT) and (key := _key_of(row, using)) is not None:
+    if IN_DOUBT in row and (key := _key_of(row, using)) is not None:
         return key
     if connection.vendor not in ("sqlite", "mysql", "postgresql"):
         record = ToolCallRecord(**_full(row))
@@ -148,11 +180,15 @@ def insert_one(row: Row, using: str, *, unsynced: bool) -> object:
 
 
 def insert_all(rows: Sequence[Row], using: str) -> None:
-    """Insert records, all or none of them; those in doubt that are there are updated."""
+    """
+    Insert records, all or none of them; those in doubt that are there are updated.
+
+    Raises OperationalError where it is not known yet whether they are there.
+    """
     connection = connections[using]
     prepared = []
     for row in rows:
-        if row.get(IN_DOUBT) and (key := _key_of(row, using)) is not None:
+        if IN_DOUBT in row and (key := _key_of(row, using)) is not None:
             update(key, {name: row[name] for name in COLUMNS if name in row}, using)
         else:
             prepared.append(_prepared(_full(row), connection))
@@ -192,7 +228,13 @@ def update(key: Any, values: Mapping[str, Any], using: str) -> None:
 
 
 def _key_of(row: Row, using: str) -> object:
-    """Return the primary key of a record that the database may have, or None."""
+    """
+    Return the primary key of a record that the database may have, or None.
+
+    Raises OperationalError where that is not decided yet.
+    """
+    if any(each.is_at_work(using) for each in row[IN_DOUBT]):
+        raise OperationalError("The session that was sent a record has not ended.")
     quote = connections[using].ops.quote_name
     sql = f"SELECT {quote(_KEY)} FROM {quote(ToolCallRecord._meta.db_table)}"
     with connections[using].cursor() as cursor:

@@ -460,6 +460,25 @@ class MariaDB(Database):
         with suppress(MySQLdb.OperationalError):
             self.query(f"KILL {key[0]}")
 
+    @property
+    def impatient_settings(self) -> dict[str, Any]:
+        """The settings of a site whose client gives up before a statement has to end."""
+        options = {**self.settings["OPTIONS"], "read_timeout": STATEMENT // 2}
+        return {**self.settings, "OPTIONS": options}
+
+    @contextmanager
+    def slow(self, table: str, seconds: float) -> Iterator[None]:
+        """Each new row of a table takes so long."""
+        # Another's trigger would hide from the site that its session is at work.
+        self.query(
+            f"CREATE DEFINER = site@localhost TRIGGER slow BEFORE INSERT ON {table} "
+            f"FOR EACH ROW DO SLEEP({seconds})"
+        )
+        try:
+            yield
+        finally:
+            self.query("DROP TRIGGER slow")
+
     @contextmanager
     def refusing(self, table: str) -> Iterator[None]:
         self.query(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.servers import CONNECT, STATEMENT, Database, Fault, SQLite, wait_for
+from tests.faults.servers import CONNECT, STATEMENT, Database, Fault, MariaDB, SQLite, wait_for
 from tests.faults.serving import REQUESTS, Answer, Site, all_good, new_name, serving
 
 # Of a busy machine, in seconds; the servers themselves would be waited for much longer.
@@ -239,6 +239,22 @@ def test_a_record_whose_client_gave_up_waiting_is_written_once(
     time.sleep(2 * STATEMENT + 2)
     assert on_record(database, "worker", since, "succeeded")
     all_good(site)
+
+
+@pytest.mark.parametrize("server", ["gunicorn", "direct lane"])
+def test_a_record_that_is_still_being_written_when_its_client_gives_up_is_written_once(
+    server: str, mariadb: MariaDB, tmp_path: Path
+) -> None:
+    with serving(server, mariadb.impatient_settings, mariadb.token, tmp_path) as site:
+        all_good(site)
+        since = mariadb.last_call()
+        with mariadb.slow(RECORDS, 0.75 * STATEMENT):
+            assert site.call("worker").is_good
+            wait_for(partial(on_record, mariadb, "worker", since, "succeeded"))
+            # Whatever else was sent has been written by then.
+            time.sleep(2 * STATEMENT)
+            assert on_record(mariadb, "worker", since, "succeeded")
+        all_good(site)
 
 
 @ON_SERVERS
