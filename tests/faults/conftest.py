@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.faults.servers import Database, MariaDB, PostgreSQL, Redis, Server, SQLite
+from tests.faults.databases import Database, MariaDB, PostgreSQL, SQLite
+from tests.faults.servers import Redis, Server
 from tests.faults.serving import prepare
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.faults.servers import Redis, SQLite, wait_for
+from tests.faults.databases import SQLite
+from tests.faults.servers import Redis, wait_for
 from tests.faults.serving import REQUESTS, Site, serving
 
 # Redis is waited for 0.3 seconds, and not again within the next one; the rest is a busy machine's.

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.servers import CONNECT, STATEMENT, Database, Fault, MariaDB, SQLite, wait_for
+from tests.faults.databases import CONNECT, STATEMENT, Database, Fault, MariaDB, SQLite
+from tests.faults.servers import wait_for
 from tests.faults.serving import REQUESTS, Answer, Site, all_good, new_name, serving
 
 # Of a busy machine, in seconds; the servers themselves would be waited for much longer.

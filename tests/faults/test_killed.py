@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.servers import Database
+from tests.faults.databases import Database
 from tests.faults.serving import run, variables
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.faults.servers import Database, SQLite, wait_for
+from tests.faults.databases import Database, SQLite
+from tests.faults.servers import wait_for
 from tests.faults.serving import Site, all_good, new_name, run, serving, variables
 from tests.faults.tools import WRONG
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.servers import SQLite
+from tests.faults.databases import SQLite
 from tests.faults.serving import (
     REQUESTS,
     Answer,

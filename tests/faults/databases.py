@@ -1,0 +1,441 @@
+"""Databases in processes of their own, or in files, which tests stop, freeze, fill and lock."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+import MySQLdb
+import psycopg
+
+from tests.faults.servers import Server
+
+# What a site asks of its database, in seconds: for a connection, for a statement, for a lock.
+CONNECT, STATEMENT = 2, 2
+MOST_CONNECTIONS = 30
+
+
+class Database(Server):
+    """A database server, and the settings with which a site uses its database."""
+
+    settings: dict[str, Any]
+    # Of the site's user.
+    token: str
+
+    @abstractmethod
+    def connect(self) -> Any:
+        """Connect as the administrator of the database, in autocommit."""
+
+    def ask(self) -> object:
+        return self.query("SELECT 1")
+
+    def query(self, *statements: str) -> list[Any]:
+        """Execute statements, and return the rows of the last one."""
+        rows: Sequence[Any] = ()
+        connection = self.connect()
+        try:
+            for statement in statements:
+                cursor = connection.cursor()
+                cursor.execute(statement)
+                rows = cursor.fetchall() if cursor.description else ()
+                cursor.close()
+        finally:
+            connection.close()
+        return list(rows)
+
+    def outcomes(self, tool: str, since: object = None) -> list[str]:
+        """The outcomes on record of the calls of a tool, or of those that began after a time."""
+        later = f"AND started_at > '{since}'" if since else ""
+        rows = self.query(
+            "SELECT outcome FROM mcp_bridge_toolcallrecord "
+            f"WHERE tool = '{tool}' {later} ORDER BY id"
+        )
+        return [outcome for (outcome,) in rows]
+
+    def last_call(self) -> object:
+        """The time at which the last call began that is on record."""
+        return self.query("SELECT max(started_at) FROM mcp_bridge_toolcallrecord")[0][0]
+
+    @contextmanager
+    def session(self, *statements: str) -> Iterator[None]:
+        """Another one's session, in which statements have been executed, and which then ends."""
+        connection = self.connect()
+        try:
+            for statement in statements:
+                connection.cursor().execute(statement)
+            yield
+        finally:
+            connection.close()
+
+    def kill_connections(self) -> None:
+        """End all connections of the site, and wait until they have ended."""
+        until = time.monotonic() + 10
+        while found := self.connections():
+            assert time.monotonic() < until
+            for key in found:
+                self.kill_connection(key)
+            time.sleep(0.02)
+
+    @abstractmethod
+    def connections(self) -> list[Any]:
+        """The keys of the site's connections."""
+
+    @abstractmethod
+    def kill_connection(self, key: Any) -> None:
+        """End a connection, unless it has ended."""
+
+    @contextmanager
+    def killed(self) -> Iterator[None]:
+        """The server has ended all connections, and takes new ones."""
+        self.kill_connections()
+        yield
+
+    @contextmanager
+    def hung(self) -> Iterator[None]:
+        """The connections of the site are gone, and new ones are not answered."""
+        self.kill_connections()
+        with self.frozen():
+            yield
+
+    @contextmanager
+    def out_of_connections(self) -> Iterator[None]:
+        """Others hold all connections that the server takes."""
+        with ExitStack() as held:
+            self.kill_connections()
+            # A place is free again only a moment after its connection has ended.
+            refused = 0
+            while refused < 20:
+                try:
+                    held.callback(self.connect().close)
+                except (psycopg.OperationalError, MySQLdb.OperationalError):
+                    refused += 1
+                    time.sleep(0.02)
+            yield
+        time.sleep(0.1)
+
+    @contextmanager
+    def without(self, table: str) -> Iterator[None]:
+        """A table is not there, as before the migrations."""
+        self.query(f"ALTER TABLE {table} RENAME TO moved")
+        try:
+            yield
+        finally:
+            self.query(f"ALTER TABLE moved RENAME TO {table}")
+
+    @contextmanager
+    def without_column(self, table: str, column: str) -> Iterator[None]:
+        """A column is not there, as before a later migration."""
+        self.query(f"ALTER TABLE {table} RENAME COLUMN {column} TO moved")
+        try:
+            yield
+        finally:
+            self.query(f"ALTER TABLE {table} RENAME COLUMN moved TO {column}")
+
+    @abstractmethod
+    def refusing(self, table: str) -> Any:
+        """A trigger refuses each new row of a table."""
+
+    @abstractmethod
+    def locked(self, table: str) -> Any:
+        """Another session holds a table for itself."""
+
+    @abstractmethod
+    def read_only(self) -> Any:
+        """Nothing can be written, as on a standby."""
+
+    @abstractmethod
+    def full(self) -> Any:
+        """The disk, or what the server may use of it, is full."""
+
+
+class PostgreSQL(Database):
+    owner = "postgres"
+
+    def create(self) -> None:
+        super().create()
+        self.data = self.place / "data"
+        self.run(
+            *("initdb", f"--pgdata={self.data}", "--username=bridge", "--auth=trust"),
+            *("--encoding=UTF8", "--no-sync"),
+        )
+        self.settings = {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": "postgres",
+            "USER": "site",
+            "HOST": str(self.place),
+            "CONN_MAX_AGE": 60,
+            "CONN_HEALTH_CHECKS": True,
+            "OPTIONS": {
+                "connect_timeout": CONNECT,
+                "options": f"-c statement_timeout={STATEMENT * 1000}",
+            },
+        }
+
+    @property
+    def command(self) -> Sequence[str]:
+        return (
+            *("postgres", "-D", str(self.data), "-k", str(self.place), "-F"),
+            *("-c", "listen_addresses=", "-c", f"max_connections={MOST_CONNECTIONS}"),
+            *("-c", "superuser_reserved_connections=0"),
+        )
+
+    def stop(self) -> None:
+        # Killed, it would leave the processes of its connections.
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait(30)
+
+    def start(self) -> None:
+        super().start()
+        if not self.query("SELECT 1 FROM pg_roles WHERE rolname = 'site'"):
+            self.query("CREATE ROLE site LOGIN", "GRANT ALL ON SCHEMA public TO site")
+
+    def connect(self) -> Any:
+        return psycopg.connect(
+            host=str(self.place), user="bridge", dbname="postgres", autocommit=True
+        )
+
+    def connections(self) -> list[Any]:
+        return self.query("SELECT pid FROM pg_stat_activity WHERE usename = 'site'")
+
+    def kill_connection(self, key: Any) -> None:
+        self.query(f"SELECT pg_terminate_backend({key[0]})")
+
+    @contextmanager
+    def refusing(self, table: str) -> Iterator[None]:
+        self.query(
+            "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$BEGIN RAISE EXCEPTION 'SECRET-MARKER: no rows'; END$$",
+            f"CREATE TRIGGER refuse BEFORE INSERT ON {table} EXECUTE FUNCTION refuse()",
+        )
+        try:
+            yield
+        finally:
+            self.query(f"DROP TRIGGER refuse ON {table}")
+
+    @contextmanager
+    def locked(self, table: str) -> Iterator[None]:
+        with self.session("BEGIN", f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"):
+            yield
+
+    @contextmanager
+    def read_only(self) -> Iterator[None]:
+        setting = "default_transaction_read_only"
+        self.query(f"ALTER ROLE site SET {setting} = on")
+        self.kill_connections()
+        try:
+            yield
+        finally:
+            self.query(f"ALTER ROLE site RESET {setting}")
+            self.kill_connections()
+
+    @contextmanager
+    def full(self) -> Iterator[None]:
+        """The table of groups is on a disk that is full."""
+        with self.disk("small", "1m") as small:
+            self.query(
+                f"CREATE TABLESPACE small LOCATION '{small}'",
+                "ALTER TABLE auth_group SET TABLESPACE small",
+            )
+            try:
+                with self.filled(small):
+                    yield
+            finally:
+                self.query(
+                    "ALTER TABLE auth_group SET TABLESPACE pg_default", "DROP TABLESPACE small"
+                )
+
+
+class MariaDB(Database):
+    owner = "mysql"
+
+    def create(self) -> None:
+        super().create()
+        self.data, self.socket = self.place / "data", self.place / "mysql"
+        self.disks.enter_context(self.disk("data", "200m"))
+        self.run(
+            *("mariadb-install-db", "--no-defaults", f"--datadir={self.data}"),
+            *("--auth-root-authentication-method=normal", "--skip-test-db"),
+            "--innodb-log-file-size=8M",
+        )
+        waits = f"max_statement_time = {STATEMENT}, lock_wait_timeout = {STATEMENT}"
+        self.settings = {
+            "ENGINE": "django.db.backends.mysql",
+            "NAME": "site",
+            "USER": "site",
+            "CONN_MAX_AGE": 60,
+            "CONN_HEALTH_CHECKS": True,
+            "OPTIONS": {
+                "unix_socket": str(self.socket),
+                "connect_timeout": CONNECT,
+                # Longer than a statement may take, else the client ends the connection first.
+                "read_timeout": STATEMENT + 1,
+                "init_command": f"SET {waits}, innodb_lock_wait_timeout = {STATEMENT}",
+            },
+        }
+
+    @property
+    def command(self) -> Sequence[str]:
+        return (
+            *("mariadbd", "--no-defaults", f"--datadir={self.data}", f"--socket={self.socket}"),
+            # One more is kept for the administrator.
+            *("--skip-networking", f"--max-connections={MOST_CONNECTIONS - 1}"),
+            *("--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=16M"),
+            "--innodb-log-file-size=8M",
+        )
+
+    def start(self) -> None:
+        super().start()
+        self.query(
+            "CREATE DATABASE IF NOT EXISTS site CHARACTER SET utf8mb4",
+            "CREATE USER IF NOT EXISTS site@localhost",
+            "GRANT ALL ON site.* TO site@localhost",
+        )
+
+    def connect(self) -> Any:
+        # Before the first start there is no database of the site's.
+        connection = MySQLdb.connect(unix_socket=str(self.socket), user="root", autocommit=True)
+        with suppress(MySQLdb.OperationalError):
+            connection.select_db("site")
+        return connection
+
+    def connections(self) -> list[Any]:
+        return self.query("SELECT id FROM information_schema.processlist WHERE user = 'site'")
+
+    def kill_connection(self, key: Any) -> None:
+        with suppress(MySQLdb.OperationalError):
+            self.query(f"KILL {key[0]}")
+
+    @property
+    def impatient_settings(self) -> dict[str, Any]:
+        """The settings of a site whose client gives up before a statement has to end."""
+        options = {**self.settings["OPTIONS"], "read_timeout": STATEMENT // 2}
+        return {**self.settings, "OPTIONS": options}
+
+    @contextmanager
+    def slow(self, table: str, seconds: float) -> Iterator[None]:
+        """Each new row of a table takes so long."""
+        # Another's trigger would hide from the site that its session is at work.
+        self.query(
+            f"CREATE DEFINER = site@localhost TRIGGER slow BEFORE INSERT ON {table} "
+            f"FOR EACH ROW DO SLEEP({seconds})"
+        )
+        try:
+            yield
+        finally:
+            self.query("DROP TRIGGER slow")
+
+    @contextmanager
+    def refusing(self, table: str) -> Iterator[None]:
+        self.query(
+            f"CREATE TRIGGER refuse BEFORE INSERT ON {table} FOR EACH ROW "
+            "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'SECRET-MARKER: no rows'"
+        )
+        try:
+            yield
+        finally:
+            self.query("DROP TRIGGER refuse")
+
+    @contextmanager
+    def locked(self, table: str) -> Iterator[None]:
+        with self.session(f"LOCK TABLES {table} WRITE"):
+            yield
+
+    @contextmanager
+    def read_only(self) -> Iterator[None]:
+        self.query("SET GLOBAL read_only = 1")
+        try:
+            yield
+        finally:
+            self.query("SET GLOBAL read_only = 0")
+
+    def full(self) -> Any:
+        return self.filled(self.data)
+
+
+class SQLite(Database):
+    """A file, which all open for themselves."""
+
+    # Pages of 4 KiB that the site may use.
+    MOST_PAGES = 1500
+
+    def create(self) -> None:
+        self.file = self.place / "db.sqlite3"
+        self.settings = {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": str(self.file),
+            "CONN_MAX_AGE": 60,
+            "CONN_HEALTH_CHECKS": True,
+            "OPTIONS": {
+                "transaction_mode": "IMMEDIATE",
+                "timeout": STATEMENT,
+                "init_command": f"PRAGMA synchronous=OFF; PRAGMA max_page_count={self.MOST_PAGES}",
+            },
+        }
+
+    @property
+    def command(self) -> Sequence[str]:
+        return ()
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def connect(self) -> Any:
+        return sqlite3.connect(self.file, isolation_level=None, timeout=30)
+
+    def connections(self) -> list[Any]:
+        return []
+
+    def kill_connection(self, key: Any) -> None: ...
+
+    @contextmanager
+    def refusing(self, table: str) -> Iterator[None]:
+        self.query(
+            f"CREATE TRIGGER refuse BEFORE INSERT ON {table} "
+            "BEGIN SELECT RAISE(ABORT, 'SECRET-MARKER: no rows'); END"
+        )
+        try:
+            yield
+        finally:
+            self.query("DROP TRIGGER refuse")
+
+    @contextmanager
+    def locked(self, table: str = "") -> Iterator[None]:
+        with self.session("BEGIN EXCLUSIVE"):
+            yield
+
+    @contextmanager
+    def read_only(self) -> Iterator[None]:
+        raise NotImplementedError("Of the settings: see read_only_settings")
+        yield
+
+    @property
+    def read_only_settings(self) -> dict[str, Any]:
+        """The settings of a site that may not write the file."""
+        options = {"timeout": STATEMENT, "uri": True}
+        return {**self.settings, "NAME": f"file:{self.file}?mode=ro", "OPTIONS": options}
+
+    @contextmanager
+    def full(self) -> Iterator[None]:
+        self.query("CREATE TABLE filling (content)")
+        while True:
+            ((pages, free),) = self.query(
+                "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count"
+            )
+            pages -= free
+            if pages >= self.MOST_PAGES - 1:
+                break
+            size = max(1, (self.MOST_PAGES - pages) // 2) * 4000
+            self.query(f"INSERT INTO filling VALUES (zeroblob({size}))")
+        try:
+            yield
+        finally:
+            self.query("DROP TABLE filling")
+
+
+Fault = Callable[[Database], Any]
