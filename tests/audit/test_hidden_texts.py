@@ -96,7 +96,7 @@ HIDDEN_IN: dict[str, Any] = {
     "after a backslash": f"C:\\pin={MARKER}",
     "after an escaped line": f"a\\npin={MARKER}",
     "HTML": f"user=ada&#38;&#112;in={MARKER}",
-    "HTML in 5,000 digits": f"user=ada&#{'0' * 5000}38;&#112;in={MARKER}",
+    "HTML in 5,000 digits": f"user=ada&#38;&#{'0' * 5000}112;in={MARKER}",
     "member given twice": f'{{"a": {{"b": "pin={MARKER}"}}, "a": 1}}',
     "a multipart form": f'Content-Disposition: form-data; name="password"\r\n\r\n{MARKER}\r\n--x',
     "in a key": {f"token={MARKER}": 1},

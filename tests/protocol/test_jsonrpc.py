@@ -113,6 +113,14 @@ def test_brackets_in_strings_and_beside_each_other_are_no_nesting() -> None:
     assert jsonrpc.decode(json.dumps("[" * 500).encode()) == "[" * 500
 
 
+def test_a_backslash_at_the_end_of_a_string_changes_no_depth() -> None:
+    value = ["\\", "[" * 500]
+    assert jsonrpc.decode(json.dumps(value).encode()) == value
+    deep = "[" * MAX_DEPTH + "]" * MAX_DEPTH
+    with pytest.raises(ParseError, match="deep"):
+        jsonrpc.decode(rf'["\\",{deep}]'.encode())
+
+
 @pytest.mark.parametrize("content", ["[" * 500_000, "x" * 500_000 + "{" * 99, '\\"[' * 150_000])
 def test_reading_a_body_takes_little_more_memory_than_the_body(content: str) -> None:
     body = f'{{"text":"{content}"}}'.encode()
