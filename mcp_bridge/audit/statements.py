@@ -45,7 +45,7 @@ class LostSession:
     """A session of MySQL or MariaDB that its client has given up, and which may be at work."""
 
     number: int
-    looks: int = 0
+    looks_left: int = _MOST_LOOKS
 
     @classmethod
     def of(cls, connection: BaseDatabaseWrapper) -> LostSession | None:
@@ -59,12 +59,14 @@ class LostSession:
 
     def is_at_work(self, using: str) -> bool:
         """Return whether the server has yet to end the session."""
-        with connections[using].cursor() as cursor:
-            # A user sees their own without any permission.
-            sql = "SELECT 1 FROM information_schema.processlist WHERE id = %s"
-            cursor.execute(sql, [self.number])
-            self.looks += 1
-            return cursor.fetchone() is not None and self.looks < _MOST_LOOKS
+        if self.looks_left:
+            with connections[using].cursor() as cursor:
+                # A user sees their own without any permission.
+                sql = "SELECT 1 FROM information_schema.processlist WHERE id = %s"
+                cursor.execute(sql, [self.number])
+                # Once it has ended it is asked for no more: many records may be in doubt for it.
+                self.looks_left = self.looks_left - 1 if cursor.fetchone() else 0
+        return self.looks_left > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -317,28 +317,25 @@ class MariaDB(Database):
         return {**self.settings, "OPTIONS": options}
 
     @contextmanager
-    def slow(self, table: str, seconds: float) -> Iterator[None]:
-        """Each new row of a table takes so long."""
+    def trigger(self, table: str, does: str) -> Iterator[None]:
+        """Each new row of a table begins with a statement."""
         # Another's trigger would hide from the site that its session is at work.
         self.query(
-            f"CREATE DEFINER = site@localhost TRIGGER slow BEFORE INSERT ON {table} "
-            f"FOR EACH ROW DO SLEEP({seconds})"
+            f"CREATE DEFINER = site@localhost TRIGGER fault BEFORE INSERT ON {table} "
+            f"FOR EACH ROW {does}"
         )
         try:
             yield
         finally:
-            self.query("DROP TRIGGER slow")
+            self.query("DROP TRIGGER fault")
 
-    @contextmanager
-    def refusing(self, table: str) -> Iterator[None]:
-        self.query(
-            f"CREATE TRIGGER refuse BEFORE INSERT ON {table} FOR EACH ROW "
-            "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'SECRET-MARKER: no rows'"
-        )
-        try:
-            yield
-        finally:
-            self.query("DROP TRIGGER refuse")
+    def slow(self, table: str, seconds: float) -> Any:
+        """Each new row of a table takes so long."""
+        return self.trigger(table, f"DO SLEEP({seconds})")
+
+    def refusing(self, table: str) -> Any:
+        text = "SECRET-MARKER: no rows"
+        return self.trigger(table, f"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{text}'")
 
     @contextmanager
     def locked(self, table: str) -> Iterator[None]:
