@@ -14,6 +14,8 @@ SUFFICIENT := tests/access tests/protocol tests/audit/test_redaction.py tests/au
 	tests/apps/test_token_limits.py tests/registry/test_hidden_tools.py \
 	tests/server/test_batch_limits.py tests/server/test_elicitation.py \
 	tests/server/test_param_headers.py tests/server/test_toolsets.py
+# The tests that call by the front door: the gate repeats them on the direct lane and on other databases.
+FRONT_DOOR := tests/server tests/transports tests/calls tests/audit
 # The extras whose packages are pinned in tests/constraints.txt.
 LOCKED := browser,demo,dist,faults,fuzz,hostile,lint,mutation,services,test
 # The extras that need no library of the system's.
@@ -23,7 +25,7 @@ COMMA := ,
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install demo test coverage mutants lane fuzz stress records pages browser faults hostile load services lint conformance sites netbox
-.PHONY: messages clients bench bench-quick bench-page tox audit dist lock clean
+.PHONY: proofs messages clients bench bench-quick bench-page tox audit dist lock clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -37,6 +39,22 @@ demo: $(VENV)/.demo  ## Serve the newsroom, after a scripted session (ARGS=--onc
 
 test: $(VENV)/.demo $(VENV)/.test  ## Run the tests (ARGS="-k name" for some)
 	$(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal)
+
+proofs:  ## Everything that takes long, before a release: all tests in each surrounding, and every proof whole
+	$(MAKE) pages
+	$(MAKE) lane
+	$(MAKE) stress
+	$(MAKE) records
+	$(MAKE) fuzz
+	$(MAKE) browser
+	$(MAKE) hostile
+	.ci/services $(MAKE) sites
+	$(MAKE) clients
+	.ci/faults $(MAKE) faults
+	.ci/services $(MAKE) services
+	.ci/newest $(MAKE) tox
+	$(MAKE) load
+	$(MAKE) mutants
 
 coverage: $(VENV)/.demo $(VENV)/.test  ## Every branch of protocol/, access/ and what hides secrets, by the tests that suffice
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal --cov-fail-under=100 \
@@ -66,8 +84,8 @@ records: $(VENV)/.demo $(VENV)/.test  ## The proofs of records with a file of SQ
 browser: $(VENV)/.demo $(VENV)/.test $(VENV)/.browser  ## The admin pages in Chromium, in themes too, with pictures in .screenshots
 	BROWSER=1 $(BIN)/python -m pytest tests/browser $(ARGS)
 
-lane: $(VENV)/.demo $(VENV)/.test  ## Run the tests with every client on the direct lane
-	LANE=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal)
+lane: $(VENV)/.demo $(VENV)/.test  ## Run the tests with every client on the direct lane (SOME=1: those of the front door)
+	LANE=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal $(if $(SOME),$(FRONT_DOOR)))
 
 pages: $(VENV)/.demo $(VENV)/.test  ## Each page of the admin: every kind of person, hostile input, all links, no text without translation
 	PAGES=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal tests/pages)
@@ -84,10 +102,11 @@ hostile: $(VENV)/.demo $(VENV)/.test $(VENV)/.hostile  ## Hostile requests to tw
 load: $(VENV)/.demo $(VENV)/.test  ## Many connections, callers, tools and calls (ARGS="--calls 100000")
 	$(BIN)/python -m tests.hostile.load $(ARGS)
 
-services: $(VENV)/.demo $(VENV)/.test $(VENV)/.services  ## The tests on PostgreSQL and Redis, whose URLs are in MCP_BRIDGE_TEST_*_URL
+services: $(VENV)/.demo $(VENV)/.test $(VENV)/.services  ## The tests on PostgreSQL and Redis, whose URLs are in MCP_BRIDGE_TEST_*_URL (SOME=1: those of the front door)
 	@: $${MCP_BRIDGE_TEST_DATABASE_URL:?such as postgres://user@localhost/name} $${MCP_BRIDGE_TEST_CACHE_URL:?such as redis://localhost/0}
-	RELOADS=$(or $(RELOADS),1000) PAGES=1 STRESS=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile --ignore $(ALONE) $(addprefix --ignore tests/,benchmarks features protocol))
-	$(if $(ARGS),,STRESS=1 $(BIN)/python -m pytest $(ALONE))
+	$(if $(SOME),,RELOADS=$(or $(RELOADS),1000) PAGES=1 STRESS=1) $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile \
+		$(if $(SOME),$(FRONT_DOOR) tests/access tests/oauth,--ignore $(ALONE) $(addprefix --ignore tests/,benchmarks features protocol)))
+	$(if $(ARGS)$(SOME),,STRESS=1 $(BIN)/python -m pytest $(ALONE))
 
 # The date of a run is left out: the catalogues change only where messages do.
 messages: $(VENV)/.demo $(VENV)/.test  ## Collect the texts to translate, and compile the translations (GNU gettext is needed)
