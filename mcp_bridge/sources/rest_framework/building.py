@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from django.core import checks
 
 from mcp_bridge.features import Tool
+from mcp_bridge.sources.base import first_line
 from mcp_bridge.sources.mapped import operation_tool
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
@@ -16,6 +17,7 @@ from mcp_bridge.sources.rest_framework.calls import view_caller
 from mcp_bridge.sources.rest_framework.schemas import (
     Describer,
     Description,
+    documents,
     reads_body,
     with_arguments,
 )
@@ -30,7 +32,7 @@ class Made(NamedTuple):
 
 
 class Builder:
-    """Makes the tools of endpoints, which are described first, all with the same components."""
+    """Makes the tools of endpoints, which are described first."""
 
     def __init__(self, options: Mapping[str, Any], callbacks: Collection[object]) -> None:
         self._options = options
@@ -48,8 +50,7 @@ class Builder:
     def documents(self, descriptions: Sequence[Description]) -> list[Document]:
         """Return for each description the document that it is in."""
         made: dict[int, Document] = {}
-        data = self._describer.documents(descriptions)
-        return [made.setdefault(id(each), Document(each)) for each in data]
+        return [made.setdefault(id(each), Document(each)) for each in documents(descriptions)]
 
     def name(self, selected: Selected, every: Sequence[Selected]) -> str:
         """Return the name of the tool of an endpoint, one of those that are selected."""
@@ -89,7 +90,12 @@ class Builder:
             source=endpoint.source,
             function=endpoint.path,
         )
-        return Made(tool, _warnings(f"{name} ({endpoint})", selected, description, mapped))
+        where = f"{name} ({endpoint})"
+        found = _warnings(where, selected, description, mapped)
+        if description.answer_error is not None and self._options.get("output_schemas"):
+            why = first_line(description.answer_error)
+            found.append(_undescribed(where, f"It has no output schema: {why}"))
+        return Made(tool, found)
 
     def mapped(
         self, description: Description, document: Document, output_schema: bool
@@ -99,19 +105,20 @@ class Builder:
         return map_operation(document, operation, output_schema=output_schema, is_dotted=True)
 
 
+def _undescribed(where: str, note: str) -> checks.CheckMessage:
+    return checks.Warning(
+        f"{where}: {note.rstrip('.')}.",
+        hint="Describe it in another way with @extend_schema.",
+        id="mcp_bridge.W075",
+    )
+
+
 def _warnings(
     where: str, selected: Selected, description: Description, mapped: MappedOperation
 ) -> list[checks.CheckMessage]:
     """Return what of a tool could not be told, or may be wrong."""
     endpoint = selected.endpoint
-    found: list[checks.CheckMessage] = [
-        checks.Warning(
-            f"{where}: {note.rstrip('.')}.",
-            hint="Describe it in another way with @extend_schema.",
-            id="mcp_bridge.W075",
-        )
-        for note in mapped.notes
-    ]
+    found: list[checks.CheckMessage] = [_undescribed(where, note) for note in mapped.notes]
     if description.inherits_body:
         found.append(
             checks.Warning(

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final
 
 from django.db import DatabaseError, InterfaceError, connections
@@ -17,11 +16,12 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import get_class, modify_for_versioning
 from drf_spectacular.settings import patched_settings, spectacular_settings
 from rest_framework.fields import empty
-from rest_framework.filters import OrderingFilter
 from rest_framework.settings import api_settings
 
 from mcp_bridge.schemas.django.spectacular import as_json, collected_warnings
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
+from mcp_bridge.sources.rest_framework.fields import Components, correct, tell_json
+from mcp_bridge.sources.rest_framework.filters import add_filters
 from mcp_bridge.sources.rest_framework.selection import Excluded
 from mcp_bridge.sources.rest_framework.versions import Version, version_of
 from mcp_bridge.sources.rest_framework.wagtail import add_parameters
@@ -50,31 +50,35 @@ class Description:
     """
     The operation of an endpoint, as OpenAPI 3.1 has it.
 
-    ``warnings`` are those of drf-spectacular. ``is_lost`` says that an ``@extend_schema`` of the
-    site does nothing, since its views have another kind of schema, and ``inherits_body`` that the
-    body is that of the view set, which an extra action inherits.
+    ``components`` are those that it refers to. ``warnings`` are those of drf-spectacular, and
+    ``answer_error`` is why its answers cannot be described, if so. ``is_lost`` says that an
+    ``@extend_schema`` of the site does nothing, since its views have another kind of schema, and
+    ``inherits_body`` that the body is that of the view set, which an extra action inherits.
     """
 
     endpoint: Endpoint
     path: str
     operation: dict[str, Any]
+    components: dict[str, Any]
     version: Version | None
+    answer_error: Exception | None = None
     warnings: list[str] = field(default_factory=list)
     is_lost: bool = False
     inherits_body: bool = False
 
 
 class Describer(SchemaGenerator):
-    """Describes endpoints, one by one, with one registry of components for all of them."""
+    """Describes endpoints, one by one, each with components of its own."""
 
     def __init__(self) -> None:
         super().__init__()
 
     def create_view(self, callback: Any, method: str, request: Any = None) -> Any:
         view = super().create_view(callback, method, request)
-        if not isinstance(view.schema, AutoSchema):
-            view.is_schema_lost = _has_extension(view.schema)
-            self._set_schema_to_view(view, AutoSchema())
+        schema = view.schema
+        view.is_schema_lost = not isinstance(schema, AutoSchema) and _has_extension(schema)
+        # The view keeps it, since its descriptor holds it by a weak reference.
+        view.corrected = correct(view, schema if isinstance(schema, AutoSchema) else AutoSchema())
         return view
 
     def operation_id(self, endpoint: Endpoint, wanted: str | None) -> str | None:
@@ -100,8 +104,9 @@ class Describer(SchemaGenerator):
         """
         with described_quietly() as warnings:
             view, path, version = self._view(endpoint, wanted)
+            registry = Components()
             operation = view.schema.get_operation(
-                path, endpoint.route.pattern, "^/", endpoint.method, self.registry
+                path, endpoint.route.pattern, "^/", endpoint.method, registry
             )
             if operation is None:
                 raise Excluded("its @extend_schema excludes it from schemas")
@@ -112,39 +117,21 @@ class Describer(SchemaGenerator):
                     del operation["requestBody"]
                 elif _has_own_serializer(view):
                     inherits_body = False
-            _add_orderings(operation, view)
+            tell_json(operation, view.schema)
+            add_filters(operation, view)
             add_parameters(operation, view)
             _add_action(operation, endpoint)
             return Description(
                 endpoint=endpoint,
                 path=path,
                 operation=operation,
+                components=as_json(registry.build({})),
                 version=version,
+                answer_error=view.corrected.answer_error,
                 warnings=list(warnings),
-                is_lost=getattr(view, "is_schema_lost", False),
+                is_lost=view.is_schema_lost,
                 inherits_body=inherits_body,
             )
-
-    def documents(self, descriptions: Sequence[Description]) -> list[dict[str, Any]]:
-        """
-        Return OpenAPI documents in which the operations are, one for each, in their order.
-
-        It is the same one for all of them, but where two have the same path and method.
-        """
-        with described_quietly():
-            components = as_json(self.registry.build({}))
-        made: list[dict[str, Any]] = []
-        places = []
-        for each in descriptions:
-            method, operation = each.endpoint.method.lower(), as_json(each.operation)
-            free = (one for one in made if method not in one["paths"].get(each.path, {}))
-            document = next(free, None)
-            if document is None:
-                document = {"openapi": "3.1.1", "components": components, "paths": {}}
-                made.append(document)
-            document["paths"].setdefault(each.path, {})[method] = operation
-            places.append(document)
-        return places
 
     def _view(self, endpoint: Endpoint, wanted: str | None) -> tuple[Any, str, Version | None]:
         """Return the view of an endpoint with a request, its path, and the version of both."""
@@ -158,6 +145,37 @@ class Describer(SchemaGenerator):
             if version.in_path or version.in_accept:
                 path = modify_for_versioning(None, endpoint.method, path, view, version.value)
         return view, path, version
+
+
+def documents(descriptions: Sequence[Description]) -> list[dict[str, Any]]:
+    """
+    Return OpenAPI documents in which the operations are, one for each, in their order.
+
+    Operations share one unless they have the same path and method, or different components of one
+    name.
+    """
+    made: list[dict[str, Any]] = []
+    places = []
+    for each in descriptions:
+        method, operation = each.endpoint.method.lower(), as_json(each.operation)
+        free = (one for one in made if method not in one["paths"].get(each.path, {}))
+        document = next((one for one in free if _agree(one, each.components)), None)
+        if document is None:
+            document = {"openapi": "3.1.1", "components": {}, "paths": {}}
+            made.append(document)
+        for kind, named in each.components.items():
+            document["components"].setdefault(kind, {}).update(named)
+        document["paths"].setdefault(each.path, {})[method] = operation
+        places.append(document)
+    return places
+
+
+def _agree(document: Mapping[str, Any], components: Mapping[str, Any]) -> bool:
+    return all(
+        document["components"].get(kind, {}).get(name, each) == each
+        for kind, named in components.items()
+        for name, each in named.items()
+    )
 
 
 @contextmanager
@@ -287,28 +305,3 @@ def _add_action(operation: dict[str, Any], endpoint: Endpoint) -> None:
     """Say what an action does that DRF gives a view: its class has one text for all of them."""
     if "summary" not in operation and not endpoint.function.__doc__:
         operation["description"] = endpoint.about(operation.get("description", ""))
-
-
-def _add_orderings(operation: Mapping[str, Any], view: Any) -> None:
-    """Say by which fields a list may be ordered."""
-    for backend in getattr(view, "filter_backends", ()):
-        if not (isinstance(backend, type) and issubclass(backend, OrderingFilter)):
-            continue
-        fields = _orderings(backend(), view)
-        for each in operation.get("parameters", ()) if fields else ():
-            if each["name"] == backend.ordering_param and each["in"] == "query":
-                both = [name for field in fields for name in (field, f"-{field}")]
-                each["schema"] = {"type": "string", "enum": both}
-                each["description"] = "What to order by: with '-' before it from the last on."
-
-
-def _orderings(backend: Any, view: Any) -> list[str]:
-    try:
-        get_queryset = partial(getattr, view, "queryset", None)
-        if getattr(view, "ordering_fields", backend.ordering_fields) in (None, "__all__"):
-            get_queryset = view.get_queryset
-        context = {"request": view.request}
-        return [name for name, _ in backend.get_valid_fields(get_queryset(), view, context)]
-    except Exception:
-        # Code of the view's own, that cannot say it without a real request.
-        return []

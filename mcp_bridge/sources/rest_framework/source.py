@@ -245,6 +245,9 @@ class RESTFrameworkSource(Source):
             description = builder.describe(chosen)
             if description.operation.get("deprecated"):
                 raise ValueError("it is deprecated")
+            if description.answer_error is not None:
+                # It may be a secret.
+                raise description.answer_error
             (document,) = builder.documents([description])
             answer = builder.mapped(description, document, True).output_schema
             if answer is not None and (secret := secret_member(answer)):
