@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
-from drf_spectacular.plumbing import ComponentIdentity, ComponentRegistry, force_instance
+from drf_spectacular.plumbing import ComponentRegistry, force_instance
 from rest_framework import ISO_8601, serializers
 from rest_framework.settings import api_settings
 from rest_framework.utils import humanize_datetime
@@ -43,13 +43,13 @@ class Components(ComponentRegistry):  # type: ignore[misc]
 
 
 def _identity(found: Any) -> Any:
-    if isinstance(found, ComponentIdentity | type):
+    """Return what tells the objects of components apart: of a serializer, its class and fields."""
+    if not isinstance(found, serializers.Serializer):
         return found
-    members: Any = found.fields.items() if isinstance(found, serializers.Serializer) else ()
     told = ("required", "read_only", "write_only", "allow_null")
     return type(found), [
         (name, type(each), *(getattr(each, option, None) for option in told))
-        for name, each in members
+        for name, each in found.fields.items()
     ]
 
 
