@@ -231,8 +231,9 @@ def _argument_errors(data: object, mapped: MappedOperation) -> Iterator[Argument
             return
     fields = data.get("errors")
     if not isinstance(fields, dict):
-        # A text is what is said of the whole, also where an argument has the same name.
-        fields = {name: each for name, each in data.items() if not isinstance(each, str)}
+        # Beside a message, a text is of the whole, even if an argument has the same name.
+        is_told = _said(data) is not None
+        fields = {k: each for k, each in data.items() if not (is_told and isinstance(each, str))}
     yield from _by_field(fields, (), mapped)
 
 

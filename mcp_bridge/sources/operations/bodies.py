@@ -62,7 +62,7 @@ class Body:
     it, in their place. ``files`` are the members that are files, and ``filenames`` the arguments
     with their names, by argument. Nested values of forms are named as OpenAPI says, or as DRF reads
     them (``is_dotted``: ``address.city``, ``lines[0]sku``). Without a file the body is written as
-    ``plain``, if there is one.
+    ``plain``, if there is one. If ``others`` is a set, any argument that is not in it is a member.
     """
 
     media: Media
@@ -73,6 +73,7 @@ class Body:
     files: frozenset[str] = frozenset()
     filenames: Mapping[str, str] = field(default_factory=dict)
     is_dotted: bool = False
+    others: frozenset[str] | None = None
 
     def write(self, arguments: JSONObject) -> tuple[bytes, str | None]:
         """Return the bytes, and their media type: None where no body is to be sent."""
@@ -89,6 +90,9 @@ class Body:
                 for argument, name in self.members.items()
                 if argument in arguments
             }
+            if self.others is not None:
+                known = {*self.others, *self.members, *self.filenames.values()}
+                value |= {name: each for name, each in arguments.items() if name not in known}
             if not value and not self.is_required:
                 return b"", None
         media = self._media(value)
@@ -155,7 +159,7 @@ class Body:
         names = {member: argument for argument, member in self.members.items()}
         for name, each in value.items():
             place: tuple[str | int, ...] = (
-                (names[name],) if self.whole is None else (self.whole, name)
+                (names.get(name, name),) if self.whole is None else (self.whole, name)
             )
             if name in self.files and each is not None:
                 given = arguments.get(self.filenames.get(str(place[0]), ""))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
@@ -127,12 +127,14 @@ def map_operation(
     output_schema: bool = False,
     hidden: Collection[str] = (),
     is_dotted: bool = False,
+    is_open: bool = False,
 ) -> MappedOperation:
     """
     Return an operation as a tool has it. Raises Unmappable where it can be none.
 
     ``hidden`` names parameters that the source fills itself. ``is_dotted`` names nested values of
-    forms as DRF reads them, and not in brackets.
+    forms as DRF reads them, and not in brackets. ``is_open`` says that the body is a guess: none of
+    its members is required, and others are taken.
     """
     if operation.error is not None:
         raise Unmappable(operation.error)
@@ -140,11 +142,16 @@ def map_operation(
     mapping = _Mapping(converter, operation, hidden, is_dotted)
     try:
         mapping.read_body()
+        if is_open:
+            mapping.required.clear()
         mapping.read_parameters()
+        if is_open and mapping.body is not None:
+            others = frozenset(each.argument for each in mapping.parameters)
+            mapping.body = replace(mapping.body, others=others)
         schema: Schema = {"type": "object", "properties": mapping.properties}
         if mapping.required:
             schema["required"] = mapping.required
-        schema["additionalProperties"] = False
+        schema["additionalProperties"] = is_open
         closed = converter.within_bounds(schema, mapping.side, "its input schema")
         output = mapping.output() if output_schema else None
     except RecursionError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from django.core import checks
@@ -13,12 +14,12 @@ from mcp_bridge.sources.mapped import operation_tool
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
 from mcp_bridge.sources.rest_framework.access import access_rule
+from mcp_bridge.sources.rest_framework.bytecode import reads_body
 from mcp_bridge.sources.rest_framework.calls import view_caller
 from mcp_bridge.sources.rest_framework.schemas import (
     Describer,
     Description,
     documents,
-    reads_body,
     with_arguments,
 )
 from mcp_bridge.sources.rest_framework.selection import Selected, hints_of
@@ -102,7 +103,21 @@ class Builder:
     ) -> MappedOperation:
         """Return the mapped operation of a description. Raises Unmappable."""
         operation = document.operation(description.endpoint.method, description.path)
-        return map_operation(document, operation, output_schema=output_schema, is_dotted=True)
+        mapped = map_operation(
+            document,
+            operation,
+            output_schema=output_schema,
+            is_dotted=True,
+            is_open=description.is_guessed,
+        )
+        names = description.names
+        parameters = [
+            replace(each, name=names[each.name])
+            if each.location == "path" and each.name in names
+            else each
+            for each in mapped.parameters
+        ]
+        return replace(mapped, parameters=tuple(parameters))
 
 
 def _undescribed(where: str, note: str) -> checks.CheckMessage:
@@ -126,6 +141,17 @@ def _warnings(
                 hint="Put @extend_schema(request=None) on an action that reads no body, or "
                 "@action(serializer_class=...) for one of its own.",
                 id="mcp_bridge.W073",
+            )
+        )
+    if description.is_guessed:
+        serializer = getattr(endpoint.route.kind, "serializer_class", None)
+        named = getattr(serializer, "__name__", "its serializer")
+        found.append(
+            checks.Warning(
+                f"{where} has arguments that are guessed: nothing shows that the view reads its "
+                f"body with {named}, so it takes any others too.",
+                hint="Put @extend_schema(request=...) on it with the serializer that reads it.",
+                id="mcp_bridge.W077",
             )
         )
     is_unknown = any("unable to guess serializer" in each for each in description.warnings)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dis
 import inspect
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,6 +19,7 @@ from rest_framework.fields import empty
 from rest_framework.settings import api_settings
 
 from mcp_bridge.schemas.django.spectacular import as_json, collected_warnings
+from mcp_bridge.sources.rest_framework.bytecode import reads_body, reads_serializer
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
 from mcp_bridge.sources.rest_framework.fields import Components, correct, tell_json
 from mcp_bridge.sources.rest_framework.filters import add_filters
@@ -30,19 +31,11 @@ from mcp_bridge.sources.rest_framework.wagtail import add_parameters
 _SETTINGS: Final = {
     "COMPONENT_SPLIT_REQUEST": True,
     "OAS_VERSION": "3.1.1",
-    "SCHEMA_COERCE_PATH_PK_SUFFIX": False,
     "SCHEMA_PATH_PREFIX": "/",
 }
+_PLACE: Final = re.compile(r"\{(\w+)\}")
 # The settings of drf-spectacular, its messages and for a moment a view's class are the process's.
 _lock = threading.RLock()
-# What a function reads of a request that is not its body.
-_BESIDE_BODY: Final = frozenset(
-    (
-        *("user", "auth", "query_params", "GET", "META", "headers", "COOKIES", "session"),
-        *("method", "version", "path", "resolver_match", "build_absolute_uri", "mcp_context"),
-        *("accepted_renderer", "get_full_path", "get_host", "scheme"),
-    )
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +47,8 @@ class Description:
     ``answer_error`` is why its answers cannot be described, if so. ``is_lost`` says that an
     ``@extend_schema`` of the site does nothing, since its views have another kind of schema, and
     ``inherits_body`` that the body is that of the view set, which an extra action inherits.
+    ``is_guessed`` says that nothing shows that the view reads its body with the serializer that
+    describes it. ``names`` are the URLconf's names of those parameters that the path renames.
     """
 
     endpoint: Endpoint
@@ -65,6 +60,8 @@ class Description:
     warnings: list[str] = field(default_factory=list)
     is_lost: bool = False
     inherits_body: bool = False
+    is_guessed: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 class Describer(SchemaGenerator):
@@ -104,6 +101,7 @@ class Describer(SchemaGenerator):
         """
         with described_quietly() as warnings:
             view, path, version = self._view(endpoint, wanted)
+            path, names, aliases = self._named(path, endpoint, view)
             registry = Components()
             operation = view.schema.get_operation(
                 path, endpoint.route.pattern, "^/", endpoint.method, registry
@@ -117,6 +115,9 @@ class Describer(SchemaGenerator):
                     del operation["requestBody"]
                 elif _has_own_serializer(view):
                     inherits_body = False
+            has_body = "requestBody" in operation and not inherits_body
+            is_guessed = has_body and _may_be_guessed(endpoint, view)
+            _use_aliases(operation, path, aliases)
             tell_json(operation, view.schema)
             add_filters(operation, view)
             add_parameters(operation, view)
@@ -131,7 +132,26 @@ class Describer(SchemaGenerator):
                 warnings=list(warnings),
                 is_lost=view.is_schema_lost,
                 inherits_body=inherits_body,
+                is_guessed=is_guessed,
+                names=names,
             )
+
+    def _named(
+        self, path: str, endpoint: Endpoint, view: Any
+    ) -> tuple[str, dict[str, str], dict[str, str]]:
+        """
+        Return a path with the names that the site gives, and the URLconf's names by them.
+
+        The third are the URLconf's names by those that drf-spectacular gives if nothing is set.
+        """
+        found = []
+        for self.coerce_path_pk in (api_settings.SCHEMA_COERCE_PATH_PK, True):
+            named = self.coerce_path(path, endpoint.method, view)
+            names = dict(zip(_PLACE.findall(named), _PLACE.findall(path), strict=True))
+            # Two parameters of one name could not be told apart.
+            is_clear = len(names) == len(_PLACE.findall(path))
+            found.append((named, names) if is_clear else (path, {}))
+        return *found[0], found[1][1]
 
     def _view(self, endpoint: Endpoint, wanted: str | None) -> tuple[Any, str, Version | None]:
         """Return the view of an endpoint with a request, its path, and the version of both."""
@@ -196,10 +216,11 @@ def described_quietly() -> Iterator[list[str]]:
             raise
 
     with _lock, patched_settings(_SETTINGS), collected_warnings() as warnings, ExitStack() as stack:
-        # Arguments have the names that the URLconf has: "pk" is not renamed to "id".
+        # Arguments have the URLconf's names, "pk" and not "id", unless the site says otherwise.
         is_renamed = api_settings.SCHEMA_COERCE_PATH_PK
         stack.callback(setattr, api_settings, "SCHEMA_COERCE_PATH_PK", is_renamed)
-        api_settings.SCHEMA_COERCE_PATH_PK = False
+        is_set = "SCHEMA_COERCE_PATH_PK" in api_settings.user_settings
+        api_settings.SCHEMA_COERCE_PATH_PK = is_set and is_renamed
         for connection in connections.all():
             stack.enter_context(connection.execute_wrapper(note))
         yield warnings
@@ -227,35 +248,23 @@ def with_arguments(description: Description, schema: Mapping[str, Any]) -> None:
     )
 
 
-def reads_body(function: Callable[..., Any]) -> bool:
-    """
-    Return whether a method of a view may read the body of its request, by its bytecode.
+def _use_aliases(operation: dict[str, Any], path: str, aliases: Mapping[str, str]) -> None:
+    """Have a parameter of the path say what ``@extend_schema`` says under its other name."""
+    parameters = operation.get("parameters", [])
+    found = {each["name"]: each for each in parameters if each["in"] == "path"}
+    for alias, name in aliases.items():
+        if alias in found and name in found and f"{{{alias}}}" not in path:
+            found[name].update({**found[alias], "name": name})
+            parameters.remove(found[alias])
 
-    It does where it hands the request on, reads of it more than what is beside the body, or asks
-    for a serializer.
-    """
-    function = inspect.unwrap(function)
-    code = getattr(function, "__code__", None)
-    if code is None or code.co_argcount < 2:
-        return True
-    name = code.co_varnames[1]
-    if {name, "self"} & set(code.co_cellvars):
-        return True
-    is_request = False
-    for each in dis.get_instructions(code):
-        if is_request and not (
-            each.opname in ("LOAD_ATTR", "LOAD_METHOD") and each.argval in _BESIDE_BODY
-        ):
-            return True
-        # One instruction may load two variables, of which an attribute is that of the last one.
-        loaded = each.argval if isinstance(each.argval, tuple) else (each.argval,)
-        is_load = each.opname.startswith(("LOAD_FAST", "LOAD_ATTR", "LOAD_METHOD"))
-        if is_load and name in loaded[:-1]:
-            return True
-        is_request = is_load and loaded[-1] in (name, "request")
-        if is_load and str(loaded[-1]).startswith("get_serializer"):
-            return True
-    return is_request
+
+def _may_be_guessed(endpoint: Endpoint, view: Any) -> bool:
+    """Return whether the serializer of a view may be that of its answer alone."""
+    if endpoint.is_inherited or _given(view.schema, "request") is not None:
+        return False
+    get = view.schema.__class__.get_request_serializer
+    is_own = not get.__module__.startswith("drf_spectacular.")
+    return not is_own and not reads_serializer(endpoint.route.kind, endpoint.function)
 
 
 def _may_inherit(endpoint: Endpoint, schema: Any) -> bool:
