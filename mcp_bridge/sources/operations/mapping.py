@@ -142,6 +142,7 @@ def map_operation(
     mapping = _Mapping(converter, operation, hidden, is_dotted)
     try:
         mapping.read_body()
+        is_open = is_open and mapping.body is not None and mapping.body.whole is None
         if is_open:
             mapping.required.clear()
         mapping.read_parameters()

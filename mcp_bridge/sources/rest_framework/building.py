@@ -46,6 +46,7 @@ class Builder:
         description = self._describer.describe(selected.endpoint, self._options.get("version"))
         if selected.options.input_schema is not None:
             with_arguments(description, selected.options.input_schema)
+            description = replace(description, is_guessed=False)
         return description
 
     def documents(self, descriptions: Sequence[Description]) -> list[Document]:
@@ -93,9 +94,13 @@ class Builder:
         )
         where = f"{name} ({endpoint})"
         found = _warnings(where, selected, description, mapped)
-        if description.answer_error is not None and self._options.get("output_schemas"):
-            why = first_line(description.answer_error)
-            found.append(_undescribed(where, f"It has no output schema: {why}"))
+        if self._options.get("output_schemas"):
+            if description.answer_error is not None:
+                why = first_line(description.answer_error)
+                found.append(_undescribed(where, f"It has no output schema: {why}"))
+            for each in description.undeclared:
+                note = f"Its output schema takes any value of {each}, which has to_representation()"
+                found.append(_undescribed(where, note))
         return Made(tool, found)
 
     def mapped(
@@ -151,7 +156,7 @@ def _warnings(
                 f"{where} has arguments that are guessed: nothing shows that the view reads its "
                 f"body with {named}, so it takes any others too.",
                 hint="Put @extend_schema(request=...) on it with the serializer that reads it.",
-                id="mcp_bridge.W077",
+                id="mcp_bridge.W072",
             )
         )
     is_unknown = any("unable to guess serializer" in each for each in description.warnings)

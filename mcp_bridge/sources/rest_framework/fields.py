@@ -9,12 +9,16 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
-from drf_spectacular.plumbing import ComponentRegistry, force_instance
+from drf_spectacular.drainage import has_override
+from drf_spectacular.extensions import OpenApiSerializerExtension
+from drf_spectacular.plumbing import ComponentRegistry
 from rest_framework import ISO_8601, serializers
 from rest_framework.settings import api_settings
 from rest_framework.utils import humanize_datetime
 
 _FORMS: Final = ("multipart/form-data", "application/x-www-form-urlencoded")
+# Of any value: drf-spectacular takes an empty schema for none.
+_OPEN: Final[dict[str, Any]] = {"additionalProperties": {}}
 _DATES: Final = (
     (serializers.DateTimeField, "DATETIME_INPUT_FORMATS", humanize_datetime.datetime_formats),
     (serializers.DateField, "DATE_INPUT_FORMATS", humanize_datetime.date_formats),
@@ -22,7 +26,7 @@ _DATES: Final = (
 )
 
 
-class Components(ComponentRegistry):  # type: ignore[misc]
+class Components(ComponentRegistry):
     """
     The components of one operation.
 
@@ -57,12 +61,15 @@ def correct(view: Any, schema: Any) -> Any:
     """
     Give a view a copy of its AutoSchema that describes fields as views read them; return that.
 
-    Its ``answer_error`` is the exception that describing the answers raised, or None.
+    Its ``answer_error`` is the exception that describing the answers raised, or None, and
+    ``undeclared`` has the serializers of answers whose fields do not say what they represent.
     """
     made = copy.copy(schema)
-    made._map_serializer_field = partial(_map_field, made._map_serializer_field)
+    made._map_serializer_field = partial(_map_field, made, made._map_serializer_field)
+    made._map_serializer = partial(_map_serializer, made, made._map_serializer)
+    made._get_response_for_code = partial(_map_answer, made, made._get_response_for_code)
     made._get_response_bodies = partial(_map_answers, made, made._get_response_bodies)
-    made.answer_error = None
+    made.answer_error, made.undeclared = None, []
     # By a proxy, as drf-spectacular does it: the descriptor would keep the view for ever.
     view.schema = weakref.proxy(made)
     return made
@@ -77,11 +84,51 @@ def _map_answers(made: Any, original: Callable[..., Any], *given: Any, **named: 
         return {}
 
 
-def _map_field(original: Callable[..., Any], field: Any, direction: str, *given: Any) -> Any:
+def _map_answer(
+    made: Any, original: Callable[..., Any], serializer: Any, *given: Any, **named: Any
+) -> Any:
+    serializer = _instance(serializer)
+    is_list = isinstance(serializer, serializers.ListSerializer)
+    return original(None if is_list and _hides(made, serializer) else serializer, *given, **named)
+
+
+def _map_serializer(
+    made: Any,
+    original: Callable[..., Any],
+    serializer: Any,
+    direction: str,
+    *given: Any,
+    **named: Any,
+) -> Any:
+    if direction == "response" and _hides(made, serializer):
+        return dict(_OPEN)
+    return original(serializer, direction, *given, **named)
+
+
+def _instance(found: Any) -> Any:
+    return found() if isinstance(found, type) else found
+
+
+def _hides(made: Any, serializer: Any) -> bool:
+    """Return whether a serializer represents itself in a way that nothing declares."""
+    kind: Any = type(_instance(serializer))
+    is_own = kind.to_representation.__module__.partition(".")[0] != "rest_framework"
+    if not is_own or OpenApiSerializerExtension.get_match(serializer):
+        return False
+    made.undeclared.append(f"{kind.__module__}.{kind.__qualname__}")
+    return True
+
+
+def _map_field(
+    made: Any, original: Callable[..., Any], field: Any, direction: str, *given: Any, **named: Any
+) -> Any:
     """Return the schema of a field, or None if it has none in this direction."""
+    is_list = direction == "response" and isinstance(field, serializers.ListSerializer)
+    if is_list and not has_override(field, "field") and _hides(made, field):
+        return dict(_OPEN)
     if isinstance(field, serializers.ChoiceField):
-        return _map_choice(original, field, direction, *given)
-    schema = original(field, direction, *given)
+        return _map_choice(original, field, direction, *given, **named)
+    schema = original(field, direction, *given, **named)
     if schema and direction == "request":
         for kind, setting, told in _DATES:
             if isinstance(field, kind):
@@ -98,7 +145,9 @@ def tell_formats(schema: dict[str, Any], formats: str) -> None:
         schema["description"] = "\n".join(filter(None, (text, f"Format: {formats}.")))
 
 
-def _map_choice(original: Callable[..., Any], field: Any, direction: str, *given: Any) -> Any:
+def _map_choice(
+    original: Callable[..., Any], field: Any, direction: str, *given: Any, **named: Any
+) -> Any:
     """Return the schema of a field of choices, of which null is none; they may be of any types."""
     choices = dict(field.choices)
     null = choices.pop(None, None)
@@ -107,12 +156,12 @@ def _map_choice(original: Callable[..., Any], field: Any, direction: str, *given
     made.choices = list(choices.items())
     for kind in (str, int | float | Decimal):
         if choices and all(isinstance(each, kind) for each in choices):
-            return original(made, direction, *given)
+            return original(made, direction, *given, **named)
     # drf-spectacular describes choices of one type alone.
     values = {str(each): each for each in choices}
     is_nullable, made.allow_null = made.allow_null, False
     made.choices = [(str(each), label) for each, label in choices.items()]
-    schema = original(made, direction, *given)
+    schema = original(made, direction, *given, **named)
     whole = schema.get("items", schema) if schema else {}
     if "enum" in whole:
         whole.pop("type", None)
@@ -125,7 +174,7 @@ def tell_json(operation: dict[str, Any], schema: Any) -> None:
     """Say of forms which members are JSON text: those that a JSONField reads."""
     content = operation.get("requestBody", {}).get("content", {})
     forms = [content[each] for each in _FORMS if each in content]
-    names = list(_json_members(force_instance(schema.get_request_serializer()))) if forms else ()
+    names = list(_json_members(_instance(schema.get_request_serializer()))) if forms else ()
     for name in names:
         for form in forms:
             form.setdefault("encoding", {}).setdefault(name, {"contentType": "application/json"})

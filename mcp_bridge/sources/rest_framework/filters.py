@@ -20,8 +20,10 @@ def add_filters(operation: dict[str, Any], view: Any) -> None:
             continue
         if issubclass(backend, OrderingFilter):
             _add_orderings(operation, view, backend())
-        elif hasattr(backend, "get_filterset_class"):
-            filters: Any = backend().get_filterset_class(view)
+            continue
+        made: Any = backend()
+        if hasattr(made, "get_filterset_class"):
+            filters = made.get_filterset_class(view)
             for name, each in getattr(filters, "base_filters", {}).items():
                 _add_filter(operation, filters, name, each)
 

@@ -44,7 +44,8 @@ class Description:
     The operation of an endpoint, as OpenAPI 3.1 has it.
 
     ``components`` are those that it refers to. ``warnings`` are those of drf-spectacular, and
-    ``answer_error`` is why its answers cannot be described, if so. ``is_lost`` says that an
+    ``answer_error`` is why its answers cannot be described, if so; ``undeclared`` names serializers
+    of answers that represent themselves in a way that nothing declares. ``is_lost`` says that an
     ``@extend_schema`` of the site does nothing, since its views have another kind of schema, and
     ``inherits_body`` that the body is that of the view set, which an extra action inherits.
     ``is_guessed`` says that nothing shows that the view reads its body with the serializer that
@@ -57,6 +58,7 @@ class Description:
     components: dict[str, Any]
     version: Version | None
     answer_error: Exception | None = None
+    undeclared: Sequence[str] = ()
     warnings: list[str] = field(default_factory=list)
     is_lost: bool = False
     inherits_body: bool = False
@@ -129,6 +131,7 @@ class Describer(SchemaGenerator):
                 components=as_json(registry.build({})),
                 version=version,
                 answer_error=view.corrected.answer_error,
+                undeclared=tuple(dict.fromkeys(view.corrected.undeclared)),
                 warnings=list(warnings),
                 is_lost=view.is_schema_lost,
                 inherits_body=inherits_body,

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 from django.db import models
 from django.urls import path
-from drf_spectacular.utils import extend_schema, extend_schema_serializer, inline_serializer
+from drf_spectacular.utils import (
+    extend_schema,
+    extend_schema_field,
+    extend_schema_serializer,
+    inline_serializer,
+)
+from jsonschema import Draft202012Validator
 from rest_framework import serializers
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -219,3 +225,85 @@ def test_an_answer_that_cannot_be_described_withholds_nothing(
     assert messages("mcp_bridge.E070") == []
     assert CheckedClient(user=user).call_tool("show")["structuredContent"] == {"a": 1}
     assert len(messages("mcp_bridge.W075")) == output_schemas
+
+
+class Flat(serializers.Serializer[Any]):
+    """Its answer has another member."""
+
+    name = serializers.CharField()
+
+    def to_representation(self, instance: Any) -> Any:
+        return {"label": [instance["name"]]}
+
+
+class FlatList(serializers.ListSerializer[Any]):
+    def to_representation(self, data: Any) -> Any:
+        return {"items": super().to_representation(data), "count": len(data)}
+
+
+class Counted(serializers.Serializer[Any]):
+    class Meta:
+        list_serializer_class = FlatList
+
+    name = serializers.CharField()
+
+
+class Holder(serializers.Serializer[Any]):
+    flat = Flat()
+    flats = Flat(many=True)
+    counted = Counted(many=True)
+
+
+@extend_schema_field({"type": "object"})
+class Declared(Flat):
+    pass
+
+
+class DeclaredHolder(serializers.Serializer[Any]):
+    flat = Declared()
+
+
+FLAT = {"name": "x"}
+OPEN = {"additionalProperties": {}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "told"),
+    [
+        (Flat, FLAT, None),
+        (Flat(many=True), [FLAT], {"type": "array", "items": OPEN}),
+        (Counted(many=True), [FLAT], None),
+        (Holder, {"flat": FLAT, "flats": [FLAT], "counted": [FLAT]}, OPEN),
+        (DeclaredHolder, {"flat": FLAT}, {"type": "object"}),
+    ],
+    ids=["one", "many", "list", "nested", "declared"],
+)
+def test_an_answer_fits_its_output_schema(
+    settings: Any, user: Any, kind: Any, value: Any, told: Any
+) -> None:
+    many = isinstance(value, list)
+    serializer = (type(kind.child) if many else kind)(value, many=many)
+    made = serializer.to_representation(value)
+
+    class View(APIView):
+        """Show it."""
+
+        @extend_schema(responses=kind)
+        @mcp_tool(name="show")
+        def get(self, request: Any) -> Response:
+            return Response(made)
+
+    offer(settings, View, output_schemas=True)
+    result = CheckedClient(user=user).call_tool("show")
+    schema = served("show").output_schema
+    if told is None:
+        assert schema is None
+    else:
+        assert schema is not None
+        properties = schema["properties"]
+        assert properties["result" if many else "flat"] == told
+        assert kind is not Holder or properties["counted"] == OPEN
+        Draft202012Validator(schema).validate(result["structuredContent"])
+    texts = messages("mcp_bridge.W075")
+    assert bool(texts) is (kind is not DeclaredHolder)
+    assert all("to_representation()" in text for text in texts)

@@ -167,7 +167,7 @@ def test_unknown_members_reach_a_view_whose_schema_is_guessed(
     if kind is not Plain:
         text = text_of(client.call_tool("add", {"shop": 1, "url": "/1/", "quantity": 0}))
         assert "quantity: " in text
-    (warning,) = messages("mcp_bridge.W077")
+    (warning,) = messages("mcp_bridge.W072")
     assert "BasketSerializer" in warning
 
 
@@ -241,7 +241,7 @@ def test_a_view_that_reads_its_serializer_stays_closed(settings: Any, user: Any,
     assert tool["inputSchema"]["additionalProperties"] is False
     assert set(tool["inputSchema"]["required"]) == {"url", "quantity"}
     assert client.call_tool("add", {"url": "/1/", "quantity": 2, "more": 1})["isError"]
-    assert messages("mcp_bridge.W077") == []
+    assert messages("mcp_bridge.W072") == []
 
 
 # Descriptions.
