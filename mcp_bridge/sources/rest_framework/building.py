@@ -148,23 +148,22 @@ def _warnings(
                 id="mcp_bridge.W073",
             )
         )
+    is_unknown = any("unable to guess serializer" in each for each in description.warnings)
+    has_body = endpoint.method in ("POST", "PUT", "PATCH")
+    text = ""
     if description.is_guessed:
         serializer = getattr(endpoint.route.kind, "serializer_class", None)
         named = getattr(serializer, "__name__", "its serializer")
-        found.append(
-            checks.Warning(
-                f"{where} has arguments that are guessed: nothing shows that the view reads its "
-                f"body with {named}, so it takes any others too.",
-                hint="Put @extend_schema(request=...) on it with the serializer that reads it.",
-                id="mcp_bridge.W072",
-            )
+        text = (
+            "has arguments that are guessed: nothing shows that its view reads the body with "
+            f"{named}, so it takes any others too"
         )
-    is_unknown = any("unable to guess serializer" in each for each in description.warnings)
-    has_body = endpoint.method in ("POST", "PUT", "PATCH")
-    if is_unknown and has_body and mapped.body is None and reads_body(endpoint.function):
+    elif is_unknown and has_body and mapped.body is None and reads_body(endpoint.function):
+        text = "takes no body, since its view does not say which serializer it has"
+    if text:
         found.append(
             checks.Warning(
-                f"{where} takes no body, since its view does not say which serializer it has.",
+                f"{where} {text}.",
                 hint="Put @extend_schema(request=...) on it, or give the option input_schema.",
                 id="mcp_bridge.W072",
             )
