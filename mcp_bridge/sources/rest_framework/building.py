@@ -35,11 +35,18 @@ class Made(NamedTuple):
 class Builder:
     """Makes the tools of endpoints, which are described first."""
 
-    def __init__(self, options: Mapping[str, Any], callbacks: Collection[object]) -> None:
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        callbacks: Collection[object],
+        *,
+        with_answers: bool = False,
+    ) -> None:
         self._options = options
         # Those of the tools of the source: a redirect may lead there.
         self._callbacks = callbacks
-        self._describer = Describer()
+        with_answers = with_answers or options.get("output_schemas", False)
+        self._describer = Describer(with_answers=with_answers)
 
     def describe(self, selected: Selected) -> Description:
         """Return the operation of an endpoint. Raises what the view raises."""

@@ -254,7 +254,7 @@ class RESTFrameworkSource(Source):
         from mcp_bridge.sources.secrets import secret_member
 
         with override(settings.LANGUAGE_CODE):
-            builder = Builder(self.options, self._callbacks)
+            builder = Builder(self.options, self._callbacks, with_answers=True)
             description = builder.describe(chosen)
             if description.operation.get("deprecated"):
                 raise ValueError("it is deprecated")
