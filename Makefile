@@ -24,7 +24,7 @@ COMMA := ,
 # Without bytecode each process of the tests would compile them anew, which takes it 7 seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test coverage mutants lane fuzz stress records pages browser faults hostile load services lint conformance sites netbox
+.PHONY: help install demo test coverage mutants lane fuzz stress records pages browser faults hostile load services lint conformance sites netbox oldest
 .PHONY: proofs messages clients bench bench-quick bench-page tox audit dist lock clean
 
 help:  ## Show the targets
@@ -127,6 +127,11 @@ conformance: $(VENV)/.demo $(VENV)/.test  ## Official conformance suite, MCP Ins
 sites: $(VENV)/.test  ## Install the bridge into Wagtail, django CMS, helpdesk, djoser, knox and sites with own users; all of their APIs as tools
 	$(BIN)/python -m tests.sites $(ARGS)
 
+oldest:  ## The tests of REST views with the oldest drf-spectacular that the extra allows
+	test -d .venv-oldest || $(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install -q --disable-pip-version-check -c tests/oldest.txt -e '.[test]'
+	.venv-oldest/bin/python -m pytest -q -n 2 $(or $(ARGS),tests/sources/rest_framework tests/sources/test_every_source.py)
+
 netbox:  ## All of NetBox as tools, with figures (PYTHON=python3.12 or newer; PostgreSQL and Redis in MCP_BRIDGE_TEST_*_URL)
 	@: $${MCP_BRIDGE_TEST_DATABASE_URL:?such as postgres://user@localhost/name} $${MCP_BRIDGE_TEST_CACHE_URL:?such as redis://localhost/0}
 	test -d .venv-netbox || $(PYTHON) -m venv .venv-netbox
@@ -165,7 +170,7 @@ lock:  ## Pin the newest packages that setup.cfg allows, for all targets (tox go
 	rm -rf $(VENV)-lock
 
 clean:  ## Remove what the targets made
-	rm -rf $(VENV) mutants .venv-bench .venv-sites .venv-netbox .tox .clients .conformance build dist *.egg-info
+	rm -rf $(VENV) mutants .venv-bench .venv-sites .venv-netbox .venv-oldest .tox .clients .conformance build dist *.egg-info
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11+ is needed")'

@@ -30,9 +30,10 @@ System checks of the setting MCP_BRIDGE, of tools and what else is marked, and o
     E070  a view that cannot be a tool        E071  a URLconf that cannot be read
 
     W070  an option that names no view        W071  credentials that a pattern leaves out
-    W072  a view with a body that nobody describes
+    W072  a view with a body that nobody describes, or that is guessed
     W073  an action with its set's body       W074  an @extend_schema that does nothing
     W075  what a schema cannot say            W076  a view that can be no candidate
+    W078  views that render only HTML
 
     W090  a candidate on, and gone            W091  a candidate under a name that is taken
     W092  a candidate on, and no tool now     W093  candidates that cannot be listed

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from django.core import checks
 
 from mcp_bridge.features import Tool
+from mcp_bridge.sources.base import first_line
 from mcp_bridge.sources.mapped import operation_tool
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
 from mcp_bridge.sources.rest_framework.access import access_rule
+from mcp_bridge.sources.rest_framework.bytecode import reads_body
 from mcp_bridge.sources.rest_framework.calls import view_caller
 from mcp_bridge.sources.rest_framework.schemas import (
     Describer,
     Description,
-    reads_body,
+    documents,
     with_arguments,
 )
 from mcp_bridge.sources.rest_framework.selection import Selected, hints_of
@@ -30,26 +33,33 @@ class Made(NamedTuple):
 
 
 class Builder:
-    """Makes the tools of endpoints, which are described first, all with the same components."""
+    """Makes the tools of endpoints, which are described first."""
 
-    def __init__(self, options: Mapping[str, Any], callbacks: Collection[object]) -> None:
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        callbacks: Collection[object],
+        *,
+        with_answers: bool = False,
+    ) -> None:
         self._options = options
         # Those of the tools of the source: a redirect may lead there.
         self._callbacks = callbacks
-        self._describer = Describer()
+        with_answers = with_answers or options.get("output_schemas", False)
+        self._describer = Describer(with_answers=with_answers)
 
     def describe(self, selected: Selected) -> Description:
         """Return the operation of an endpoint. Raises what the view raises."""
         description = self._describer.describe(selected.endpoint, self._options.get("version"))
         if selected.options.input_schema is not None:
             with_arguments(description, selected.options.input_schema)
+            description = replace(description, is_guessed=False)
         return description
 
     def documents(self, descriptions: Sequence[Description]) -> list[Document]:
         """Return for each description the document that it is in."""
         made: dict[int, Document] = {}
-        data = self._describer.documents(descriptions)
-        return [made.setdefault(id(each), Document(each)) for each in data]
+        return [made.setdefault(id(each), Document(each)) for each in documents(descriptions)]
 
     def name(self, selected: Selected, every: Sequence[Selected]) -> str:
         """Return the name of the tool of an endpoint, one of those that are selected."""
@@ -89,14 +99,45 @@ class Builder:
             source=endpoint.source,
             function=endpoint.path,
         )
-        return Made(tool, _warnings(f"{name} ({endpoint})", selected, description, mapped))
+        where = f"{name} ({endpoint})"
+        found = _warnings(where, selected, description, mapped)
+        if self._options.get("output_schemas"):
+            if description.answer_error is not None:
+                why = first_line(description.answer_error)
+                found.append(_undescribed(where, f"It has no output schema: {why}"))
+            for each in description.undeclared:
+                note = f"Its output schema takes any value of {each}, which has to_representation()"
+                found.append(_undescribed(where, note))
+        return Made(tool, found)
 
     def mapped(
         self, description: Description, document: Document, output_schema: bool
     ) -> MappedOperation:
         """Return the mapped operation of a description. Raises Unmappable."""
         operation = document.operation(description.endpoint.method, description.path)
-        return map_operation(document, operation, output_schema=output_schema, is_dotted=True)
+        mapped = map_operation(
+            document,
+            operation,
+            output_schema=output_schema,
+            is_dotted=True,
+            is_open=description.is_guessed,
+        )
+        names = description.names
+        parameters = [
+            replace(each, name=names[each.name])
+            if each.location == "path" and each.name in names
+            else each
+            for each in mapped.parameters
+        ]
+        return replace(mapped, parameters=tuple(parameters))
+
+
+def _undescribed(where: str, note: str) -> checks.CheckMessage:
+    return checks.Warning(
+        f"{where}: {note.rstrip('.')}.",
+        hint="Describe it in another way with @extend_schema.",
+        id="mcp_bridge.W075",
+    )
 
 
 def _warnings(
@@ -104,14 +145,7 @@ def _warnings(
 ) -> list[checks.CheckMessage]:
     """Return what of a tool could not be told, or may be wrong."""
     endpoint = selected.endpoint
-    found: list[checks.CheckMessage] = [
-        checks.Warning(
-            f"{where}: {note.rstrip('.')}.",
-            hint="Describe it in another way with @extend_schema.",
-            id="mcp_bridge.W075",
-        )
-        for note in mapped.notes
-    ]
+    found: list[checks.CheckMessage] = [_undescribed(where, note) for note in mapped.notes]
     if description.inherits_body:
         found.append(
             checks.Warning(
@@ -123,10 +157,20 @@ def _warnings(
         )
     is_unknown = any("unable to guess serializer" in each for each in description.warnings)
     has_body = endpoint.method in ("POST", "PUT", "PATCH")
-    if is_unknown and has_body and mapped.body is None and reads_body(endpoint.function):
+    text = ""
+    if description.is_guessed:
+        serializer = getattr(endpoint.route.kind, "serializer_class", None)
+        named = getattr(serializer, "__name__", "its serializer")
+        text = (
+            "has arguments that are guessed: nothing shows that its view reads the body with "
+            f"{named}, so it takes any others too"
+        )
+    elif is_unknown and has_body and mapped.body is None and reads_body(endpoint.function):
+        text = "takes no body, since its view does not say which serializer it has"
+    if text:
         found.append(
             checks.Warning(
-                f"{where} takes no body, since its view does not say which serializer it has.",
+                f"{where} {text}.",
                 hint="Put @extend_schema(request=...) on it, or give the option input_schema.",
                 id="mcp_bridge.W072",
             )
