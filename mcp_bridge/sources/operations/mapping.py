@@ -16,7 +16,7 @@ from mcp_bridge.sources.operations.bodies import (
     choose_media,
     is_file,
 )
-from mcp_bridge.sources.operations.keywords import PLAIN, Schema
+from mcp_bridge.sources.operations.keywords import PLAIN, Schema, nullable
 from mcp_bridge.sources.operations.parameters import OWN_HEADERS, Parameter
 from mcp_bridge.sources.operations.read import Document, Operation, Unmappable, tool_name
 from mcp_bridge.sources.operations.schemas import Converter, Side
@@ -215,6 +215,7 @@ class _Mapping:
                     )
         self.body = Body(
             media=media,
+            plain=self._plain(media, members.keys() - files),
             is_required=is_required,
             members=names,
             files=frozenset(files),
@@ -222,9 +223,16 @@ class _Mapping:
             is_dotted=self.is_dotted,
         )
 
+    def _plain(self, media: Media, names: Collection[str]) -> Media | None:
+        """Return the JSON that is offered beside a form with files, if it has these members."""
+        found = media.plain
+        root = found and self._object(self.converter.convert(found.data.get("schema"), self.side))
+        return found if root and _members(root).keys() >= set(names) else None
+
     def _read_whole(self, media: Media, schema: JSONSchema, is_required: bool) -> None:
         """Take the whole body as one argument, where it is no object that could be said flat."""
         files = frozenset[str]()
+        members: Mapping[str, JSONSchema] = {}
         if media.kind == "bytes":
             schema = {"type": "string", "description": FILE_NOTE}
         elif media.kind == "text":
@@ -239,6 +247,7 @@ class _Mapping:
         whole = self._add("body", schema, is_required)
         self.body = Body(
             media=media,
+            plain=self._plain(media, members.keys() - files),
             is_required=is_required,
             whole=whole,
             files=files,
@@ -347,6 +356,8 @@ class _Mapping:
         if schema.get("type") == "array":
             bounds = {key: schema[key] for key in ("minItems", "maxItems") if key in schema}
             plain = {"type": "array", "items": plain, **bounds}
+        if {"type": "null"} in schema.get("anyOf", ()):
+            plain = nullable(plain)
         self.properties[argument] = {**plain, "description": told}
 
     def _has_files(self, schema: object) -> bool:
