@@ -94,7 +94,7 @@ def cut_document(document: Document, chosen: Iterable[Operation]) -> dict[str, o
     data = document.data
     paths: dict[str, dict[str, object]] = {}
     for operation in chosen:
-        item = document.resolve(data["paths"][operation.path])
+        item = document.resolve(data["paths"][operation.path], is_item=True)
         if operation.path not in paths:
             shared = {name: each for name, each in item.items() if name not in METHODS}
             paths[operation.path] = shared

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
-from mcp_bridge.schemas.validation.keywords import FORMATS, matcher
+from mcp_bridge.schemas.validation.keywords import FORMATS, canonical_text, matcher
 
 Schema = dict[str, object]
 
@@ -132,7 +132,13 @@ def _count(value: object) -> object:
 
 
 def _values(value: object) -> object:
-    return value if isinstance(value, list) and value else None
+    if not isinstance(value, list) or not value:
+        return None
+    # Some clients refuse an enum that names a value twice.
+    unique: dict[str, object] = {}
+    for each in value:
+        unique.setdefault(canonical_text(each), each)
+    return list(unique.values())
 
 
 def _kinds(value: object) -> object:
