@@ -23,8 +23,15 @@ from mcp_bridge.sources.grpc.descriptors import Descriptor, Descriptors, values_
 from mcp_bridge.sources.grpc.errors import convert_error
 from mcp_bridge.sources.grpc.requests import REQUEST, request_checker, result_encoder
 from mcp_bridge.sources.grpc.schemas import input_schema, output_schema
+from mcp_bridge.sources.operations.mapping import HINTS
 
 TOOL: Final = "mcp_bridge.tool"
+_HTTP: Final = "google.api.http"
+# By the number of an idempotency_level (google.protobuf.MethodOptions).
+_LEVELS: Final[Mapping[int, Mapping[str, bool]]] = {
+    1: {"readOnlyHint": True},
+    2: {"idempotentHint": True},
+}
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Seconds of a call, messages of a stream, bytes of an answer.
@@ -209,6 +216,9 @@ class GRPCSource(Source):
                 f"its name {name!r} is refused by clients, which accept 1 to 64 of the characters "
                 "A-Z a-z 0-9 _ and -: give a name in its options"
             )
+        # The options of a tool are not mixed with what the service says of its method.
+        says = options.annotations.keys() & {"readOnlyHint", "destructiveHint"}
+        hints = {} if says else _hints(descriptors, descriptor)
         schema = input_schema(descriptors, descriptor.input_type)
         is_stream = descriptor.server_streaming
         try:
@@ -222,7 +232,7 @@ class GRPCSource(Source):
             description=options.description or comment.text,
             input_schema=schema,
             output_schema=output,
-            annotations=options.annotations,
+            annotations={**hints, **options.annotations},
             icons=options.icons,
             meta=options.meta,
             check=request_checker(descriptors, descriptor.input_type, schema),
@@ -313,3 +323,11 @@ class GRPCSource(Source):
                     id="mcp_bridge.W052",
                 )
             )
+
+
+def _hints(descriptors: Descriptors, descriptor: Descriptor) -> dict[str, bool]:
+    """Return the hints that a method's HTTP method and idempotency level give."""
+    rule = descriptors.options(descriptor, "Method").get(_HTTP)
+    method = "" if rule is None else rule.WhichOneof("pattern") or ""
+    level = descriptor.GetOptions().idempotency_level
+    return {**HINTS.get(method, {}), **_LEVELS.get(level, {})}
