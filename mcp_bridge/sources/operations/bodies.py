@@ -174,8 +174,7 @@ class Body:
 
     def _fields(self, name: str, value: object) -> Iterator[Part]:
         if self.is_dotted:
-            for key, each in self._dotted(name, value):
-                yield Part(key, each.encode())
+            yield from (Part(key, text.encode()) for key, text in self._dotted(name, value))
             return
         own = str(self._encoding(name).get("contentType", "")).partition(",")[0].strip()
         own = own if _MEDIA_TYPE.fullmatch(own) else ""
