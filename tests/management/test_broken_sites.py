@@ -229,6 +229,17 @@ def test_a_token_is_revoked_in_spite_of_an_unreadable_hint(unreadable: Path) -> 
     assert "revoked" in manage(unreadable, "mcp_token", "list")[1]
 
 
+@pytest.mark.parametrize("command", [("mcp_tools",), ("mcp_call", "ping")])
+def test_a_wrong_setting_is_told_before_its_consequences(
+    site: Path, command: tuple[str, ...]
+) -> None:
+    program = site / "manage.py"
+    program.write_text(SITE.replace("MIDDLEWARE=[]", 'MCP_BRIDGE={"AUDITS": 5}, MIDDLEWARE=[]'))
+    status, _, err = manage(site, *command)
+    assert (status, "mcp_bridge.E001" in err) == (0, True)
+    assert "AUDITS" in err
+
+
 def test_every_command_skips_the_system_checks() -> None:
     commands = {
         name: load_command_class(app, name)

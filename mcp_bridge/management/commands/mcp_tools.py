@@ -65,6 +65,7 @@ class Command(TablesCommand):
         fail_level: str,
         **options: object,
     ) -> None:
+        self.warn_of_settings()
         discovered = registry.discovered
         if candidates:
             self._list_candidates(discovered, json)
