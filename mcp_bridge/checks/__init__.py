@@ -1,6 +1,9 @@
 """
 System checks of the setting MCP_BRIDGE, of tools and what else is marked, and of addresses.
 
+An error is a fault of the site's own code or settings. A fault outside them is a warning, which
+stops no command.
+
     E001  an unknown key in MCP_BRIDGE        E002  a value of a wrong type in MCP_BRIDGE
     E003  a BACKEND that cannot be used       E004  a server that is no RpcServer
     E005  an illegal tool name                E006  a marked function that cannot be a tool
@@ -16,11 +19,13 @@ System checks of the setting MCP_BRIDGE, of tools and what else is marked, and o
     W011  a permission that no model declares W012  a source without a marked procedure
     W013  SQLite without a lock for writing   W014  a list of types, or null in an enum
     W015  SQLite that waits for the disk      W016  a tool that keeps SQLite locked
+    W017  an installed function that is no tool
     W018  a source that waits for the database
     W019  a tool that waits for the database  W020  a rate that belongs to nothing
     W021  rates of tools that nothing keeps   W022  counting in a Redis that may hang
     W023  rights that are kept for long       W024  a caller who may have all calls
     W025  users without permissions, for which tools ask
+    W026  an installed module that fails      W027  a name that another service has too
     W030  an endpoint without an address      W031  an address that is another view's
     W032  CORS for origins that may not call
     W033  conditions of marks that /rpc does not keep
@@ -34,6 +39,7 @@ System checks of the setting MCP_BRIDGE, of tools and what else is marked, and o
     W073  an action with its set's body       W074  an @extend_schema that does nothing
     W075  what a schema cannot say            W076  a view that can be no candidate
     W078  views that render only HTML
+    W079  an installed view that is no tool
 
     W090  a candidate on, and gone            W091  a candidate under a name that is taken
     W092  a candidate on, and no tool now     W093  candidates that cannot be listed
@@ -44,14 +50,15 @@ Of mcp_bridge.sources.ninja:
     E080  an operation that cannot be a tool
     W080  what no model is told of one        W081  a name that no operation has
     W082  credentials that a pattern leaves out
+    W083  an installed operation that is none
 
 Of mcp_bridge.sources.openapi:
 
-    E060  a package that is missing           E061  a document that cannot be read
-    E062  a service that cannot be reached
+    E060  a package that is missing           E062  a service that cannot be reached
 
     W060  an operation that is no tool        W061  a pattern that means no operation
-    W062  a path that cannot be read
+    W062  a path that cannot be read          W063  a document that cannot be read
+    W064  a certificate file that cannot be read
 
 Of mcp_bridge.oauth:
 
@@ -65,8 +72,7 @@ Of mcp_bridge.oauth:
 
 Of mcp_bridge.sources.grpc:
 
-    E050  a descriptor set that is not read   E051  a marked method that cannot be a tool
-
     W050  methods without descriptions        W051  a pattern of no method
-    W052  answers without an output schema
+    W052  answers without an output schema    W053  a descriptor set that is not read
+    W054  a marked method that cannot be a tool
 """

@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, router
 
-from mcp_bridge.checks.settings import did_you_mean
+from mcp_bridge.checks.settings import check_settings, did_you_mean
 from mcp_bridge.conf import conf
 from mcp_bridge.registry.discovery import make_source
 from mcp_bridge.registry.registry import unapplied
@@ -29,6 +29,13 @@ class TablesCommand(BaseCommand):
     """A command that needs the tables of this package."""
 
     requires_migrations_checks = True
+    # A tool that cannot be made must not stop whoever revokes a token.
+    requires_system_checks = ()
+
+    def warn_of_settings(self) -> None:
+        """Print what is wrong with the setting MCP_BRIDGE, since no system check has run."""
+        for each in check_settings():
+            self.stderr.write(self.style.WARNING(f"{each.id}: {each.msg}"))
 
     def check_migrations(self) -> None:
         """

@@ -42,10 +42,11 @@ def why_missing(name: str, user: AbstractBaseUser | AnonymousUser) -> str | None
     if name in discovered.candidates:
         reason = discovered.candidates.errors.get(name)
         return f"It is a candidate that can be no tool now: {reason}." if reason else _CANDIDATE
-    for message in discovered.messages:
+    # Errors first: a warning may name what is left out as well.
+    for message in sorted(discovered.messages, key=lambda each: -each.level):
         # The name as a word of its own, with or without quotation marks.
         is_named = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", message.msg)
-        if message.level >= checks.ERROR and is_named:
+        if message.level >= checks.WARNING and is_named:
             return f"{message.id}: {message.msg}"
     for function in lost_marks():
         if name == function.__name__:

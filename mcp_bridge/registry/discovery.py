@@ -53,6 +53,7 @@ def read_sources() -> Found:
     # What sources without tools say of that.
     nothing: list[checks.CheckMessage] = []
     offers: list[Offered] = []
+    outside = set[str]()
     for alias in conf.SOURCES:
         try:
             source = make_source(alias)
@@ -72,6 +73,7 @@ def read_sources() -> Found:
         except Exception as exception:
             messages.append(_unread(alias, exception))
             continue
+        outside |= {alias} if source.is_outside else set()
         for tool in tools:
             found.setdefault(tool.name, []).append(tool)
         try:
@@ -96,13 +98,14 @@ def read_sources() -> Found:
                 f"{tool.function} ({tool.source})" if tool.function else tool.source
                 for tool in tools
             )
+            is_own = outside.isdisjoint(tool.source_alias for tool in tools)
             messages.append(
-                checks.Error(
+                (checks.Error if is_own else checks.Warning)(
                     f"{len(tools)} functions would be the tool {name!r}, so none of them is: "
                     f"{functions}.",
                     hint="Give one of them another name: mcp_tool(name=...), or a prefix in "
                     "SOURCES.",
-                    id="mcp_bridge.E007",
+                    id="mcp_bridge.E007" if is_own else "mcp_bridge.W027",
                 )
             )
     candidates, taken = choose(offers, found)

@@ -26,9 +26,11 @@ class Source(ABC):
     ``alias`` is the key in SOURCES and ``options`` its "OPTIONS". ``tools()`` returns the tools and
     adds to ``messages`` why it left others out. ``known_options`` are the options that there may
     be, each with the type of its value and the words for it; None takes any. Raises TypeError for
-    others.
+    others. ``is_outside`` is true for tools that are described outside the site's code: a collision
+    of their names is a warning, which stops no command.
     """
 
+    is_outside: ClassVar[bool] = False
     known_options: ClassVar[Mapping[str, tuple[Any, str]] | None] = None
 
     def __init__(self, alias: str, options: JSONObject) -> None:

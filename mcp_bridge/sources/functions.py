@@ -20,6 +20,7 @@ from mcp_bridge.schemas import Signature
 from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.sources.base import Source, first_line, mend_import
 from mcp_bridge.sources.marked import MarkedFunction, is_exposed, withhold
+from mcp_bridge.sources.messages import unserved
 
 # The module of an app in which tools are looked for.
 MODULE: Final = "mcp_tools"
@@ -81,11 +82,13 @@ class FunctionSource(Source):
             except Exception as exception:
                 hint = f"Name modules in MCP_BRIDGE['SOURCES'][{self.alias!r}] that exist."
                 self.messages.append(
-                    checks.Error(
+                    unserved(
+                        "E010",
+                        "W026",
                         f"The module {path} cannot be imported, so none of its functions is a "
                         f"tool: {first_line(exception)}.",
-                        hint=mend_import(exception) or hint,
-                        id="mcp_bridge.E010",
+                        mend_import(exception) or hint,
+                        path,
                     )
                 )
 
@@ -130,7 +133,7 @@ class FunctionSource(Source):
         try:
             make = _maker(kind)
         except Exception as exception:
-            withhold(self, where, exception)
+            withhold(self, where, exception, kind.__module__)
             return
         separator = "." if conf.TOOL_NAME_STYLE == "dotted" else "_"
         for name in dir(kind):
@@ -144,7 +147,7 @@ class FunctionSource(Source):
                 options = own.under(toolset.options)
             except ValueError as exception:
                 text = f"its mark and that of {kind.__qualname__} disagree: {first_line(exception)}"
-                withhold(self, f"{where}, {name}", text)
+                withhold(self, f"{where}, {name}", text, kind.__module__)
                 continue
             if not is_exposed(function, options):
                 continue

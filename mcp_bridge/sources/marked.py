@@ -38,6 +38,7 @@ from mcp_bridge.sources.messages import (
     illegal_name,
     no_description,
     not_yet,
+    unserved,
 )
 from mcp_bridge.sources.secrets import member_names
 
@@ -119,7 +120,7 @@ class MarkedFunction:
             # Types describe themselves with code of the site's own, which may raise anything.
             reasons = exception.args if isinstance(exception, UnreadHints) else [exception]
             for reason in reasons:
-                withhold(source, where, reason)
+                withhold(source, where, reason, self.function.__module__)
             return None
         source.messages += [
             checks.Warning(
@@ -262,14 +263,16 @@ def is_exposed(function: Callable[..., object], options: ToolOptions) -> bool:
     return options.exposed and not options.deprecated and not hasattr(function, "__deprecated__")
 
 
-def withhold(source: Source, where: str, reason: Exception | str) -> None:
-    """Add the error of a marked function that can be no tool to the source's messages."""
+def withhold(source: Source, where: str, reason: Exception | str, module: str) -> None:
+    """Add the message on a marked function that cannot be a tool to the source's messages."""
     source.messages.append(
-        checks.Error(
+        unserved(
+            "E006",
+            "W017",
             f"{where} is marked as a tool but not served: {first_line(reason)}.",
-            hint="Change the function, or take the mark off. A hint has to be one that can be "
-            "read where the function is defined; Any takes any value.",
-            id="mcp_bridge.E006",
+            "Change the function, or take the mark off. A hint has to be one that can be read "
+            "where the function is defined; Any takes any value.",
+            module,
         )
     )
 

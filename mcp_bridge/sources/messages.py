@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 from typing import Final
 
 from django.core import checks
@@ -11,6 +13,8 @@ from mcp_bridge.sources.base import NotYet, first_line
 
 # The names that the large clients accept.
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+# The folders that pip and Debian install packages in.
+_INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 
 
 class IllegalName(ValueError):
@@ -21,6 +25,28 @@ def check_name(name: str, where: str, *, is_dotted: bool = False) -> None:
     """Raise IllegalName for a name that clients refuse; ``is_dotted`` where dots are wanted."""
     if not _NAME.fullmatch(name) or ("." in name and not is_dotted):
         raise IllegalName(f"{name!r} ({where}) is no name for a tool")
+
+
+def unserved(error: str, warning: str, text: str, hint: str, module: str) -> checks.CheckMessage:
+    """
+    Return the message on code that cannot be a tool: an error with the first id.
+
+    It is a warning with the second id if the module belongs to an installed package, which the site
+    cannot repair: no command stops for it.
+    """
+    if _is_installed(module):
+        return checks.Warning(text, hint=hint, id=f"mcp_bridge.{warning}")
+    return checks.Error(text, hint=hint, id=f"mcp_bridge.{error}")
+
+
+def _is_installed(module: str) -> bool:
+    """Return whether a module, or the nearest package above it that is loaded, is installed."""
+    while module:
+        file = getattr(sys.modules.get(module), "__file__", None)
+        if file:
+            return not _INSTALLED.isdisjoint(Path(file).parts)
+        module = module.rpartition(".")[0]
+    return False
 
 
 def illegal_name(exception: IllegalName) -> checks.CheckMessage:

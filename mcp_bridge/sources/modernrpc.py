@@ -68,7 +68,7 @@ class ModernRPCSource(Source):
             if isinstance(options, ValueError):
                 where = f"{wrapper.name} ({location(wrapper.func_or_coro)})"
                 text = f"its mark and that of its namespace disagree: {first_line(options)}"
-                withhold(self, where, text)
+                withhold(self, where, text, wrapper.func_or_coro.__module__)
             elif _can_be_tool(wrapper, options):
                 tools.append(self._procedure(procedures[wrapper], wrapper, options).tool(self))
         return [tool for tool in tools if tool is not None]

@@ -50,7 +50,7 @@ def test_the_site_of_the_tests_has_no_errors() -> None:
 
 def test_ids_are_unique_and_all_explained() -> None:
     sources = "\n".join(file.read_text() for file in PACKAGE.rglob("*.py"))
-    used = re.findall(r'id="mcp_bridge\.([EW][0-9]{3})"', sources)
+    used = re.findall(r'"(?:mcp_bridge\.)?([EW][0-9]{3})"', sources)
     explained = re.findall(r"\b([EW][0-9]{3})\b", our_checks.__doc__ or "")
     assert sorted(used) == sorted(set(used)) == sorted(explained)
 

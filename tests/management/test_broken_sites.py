@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from django.core.management import get_commands, load_command_class
 
 from tests.support.processes import ROOT, try_python
 
@@ -160,3 +161,118 @@ def test_the_doctor_of_a_catch_all(site: Path) -> None:
     assert "mcp_bridge.W031: The address /mcp, /mcp/" in grave["checks"][0]
     urls.write_text(well)
     assert examine(site) == (0, {})
+
+
+# A mark whose hint cannot be read, and a source whose document was not pinned yet.
+BROKEN = """
+@server.register_procedure
+@mcp_tool(public=True)
+def broken(x: "Nowhere") -> str:
+    \"\"\"Fail.\"\"\"
+    return x
+"""
+WEATHER = """
+    MCP_BRIDGE={"SOURCES": {
+        "rpc": {},
+        "weather": {"BACKEND": "mcp_bridge.sources.openapi.OpenAPISource", "OPTIONS": {
+            "document": os.path.join(os.path.dirname(os.path.abspath(__file__)), "weather.json"),
+            "server": "https://weather.example", "operations": ["get*"], "anonymous": True}},
+        "orders": {"BACKEND": "mcp_bridge.sources.grpc.GRPCSource", "OPTIONS": {
+            "descriptors": "orders.binpb", "target": "localhost:1", "anonymous": True}},
+    }},
+    MIDDLEWARE=[],
+"""
+DOCUMENT = {
+    "openapi": "3.0.3",
+    "info": {"title": "Weather", "version": "1"},
+    "paths": {"/today": {"get": {"operationId": "getToday", "responses": {}}}},
+}
+
+
+@pytest.fixture
+def unreadable(site: Path) -> Path:
+    """A site with a tool that cannot be made: ``check`` ends in an error."""
+    user = ["--username", "ada", "--email", "ada@library.example"]
+    assert manage(site, "createsuperuser", "--noinput", *user)[0] == 0
+    urls = site / "site_urls.py"
+    urls.write_text(urls.read_text() + BROKEN)
+    status, _, err = manage(site, "check")
+    assert (status, "mcp_bridge.E006" in err) == (1, True)
+    return site
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("mcp_audit", "reap"), 'now "unknown"'),
+        (("mcp_audit", "prune", "--older-than", "1d"), "0 records and 0 decided calls"),
+        (("mcp_call", "ping"), '"isError": false'),
+        (("mcp_connect", "--url", "https://library.example/mcp"), "library.example/mcp"),
+        (("mcp_pending",), "0 calls waiting"),
+        (("mcp_token", "list"), ""),
+        (("mcp_tools",), "1 of 1 tools"),
+    ],
+    ids=lambda value: "_".join(value) if isinstance(value, tuple) else "",
+)
+def test_an_unreadable_hint_stops_no_command(
+    unreadable: Path, command: tuple[str, ...], said: str
+) -> None:
+    status, out, err = manage(unreadable, *command)
+    assert (status, said in out) == (0, True), err
+
+
+def test_a_token_is_revoked_in_spite_of_an_unreadable_hint(unreadable: Path) -> None:
+    status, _, err = manage(unreadable, "mcp_token", "create", "ada", "--name", "laptop")
+    assert status == 0, err
+    status, _, err = manage(unreadable, "mcp_token", "revoke", "1")
+    assert status == 0, err
+    assert "revoked" in manage(unreadable, "mcp_token", "list")[1]
+
+
+@pytest.mark.parametrize("command", [("mcp_tools",), ("mcp_call", "ping")])
+def test_a_wrong_setting_is_told_before_its_consequences(
+    site: Path, command: tuple[str, ...]
+) -> None:
+    program = site / "manage.py"
+    program.write_text(SITE.replace("MIDDLEWARE=[]", 'MCP_BRIDGE={"AUDITS": 5}, MIDDLEWARE=[]'))
+    status, _, err = manage(site, *command)
+    assert (status, "mcp_bridge.E001" in err) == (0, True)
+    assert "AUDITS" in err
+
+
+def test_every_command_skips_the_system_checks() -> None:
+    commands = {
+        name: load_command_class(app, name)
+        for name, app in get_commands().items()
+        if name.startswith("mcp_") and isinstance(app, str)
+    }
+    assert len(commands) == 10
+    checked = {name for name, each in commands.items() if each.requires_system_checks}
+    assert checked == set()
+
+
+@pytest.fixture
+def unpinned(site: Path) -> Path:
+    """A site with sources whose document and descriptor set are not there."""
+    program = site / "manage.py"
+    program.write_text(SITE.replace("    MIDDLEWARE=[],\n", WEATHER))
+    return site
+
+
+def test_the_first_document_can_be_pinned(unpinned: Path) -> None:
+    given = unpinned / "given.json"
+    given.write_text(json.dumps(DOCUMENT))
+    status, out, err = manage(unpinned, "mcp_openapi", "weather", "--from", str(given))
+    assert status == 0, err
+    assert "getToday" in out
+    assert "getToday" in (unpinned / "weather.json").read_text()
+    assert manage(unpinned, "mcp_openapi", "weather", "--from", str(given), "--check")[0] == 0
+
+
+@pytest.mark.parametrize("command", ["check", "migrate", "makemigrations"])
+def test_what_is_outside_the_site_stops_no_command(unpinned: Path, command: str) -> None:
+    (unpinned / "weather.json").write_text("{")
+    status, _, err = manage(unpinned, command)
+    assert status == 0, err
+    assert "mcp_bridge.W063" in err
+    assert "mcp_bridge.W053" in err

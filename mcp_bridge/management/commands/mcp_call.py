@@ -39,6 +39,7 @@ class Command(TablesCommand):
     def handle(
         self, *, name: str, arguments: str, user: str | None, revision: str, **options: object
     ) -> None:
+        self.warn_of_settings()
         try:
             # This says at which column; decode() refuses what only a lenient reader accepts.
             json.loads(arguments)

@@ -9,6 +9,7 @@ from mcp_bridge.server.connecting import CLIENTS, TOKEN, Connection
 
 
 class Command(BaseCommand):
+    requires_system_checks = ()
     help = (
         "Print what to enter in a client so that it reaches this site. TOKEN stands for the token, "
         "which “mcp_token create” issues."

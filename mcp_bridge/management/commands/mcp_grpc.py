@@ -19,7 +19,7 @@ class Command(BaseCommand):
         "descriptor set by the server's reflection, or compare the two."
     )
 
-    # A descriptor set that is not there yet is an error of the checks.
+    # A descriptor set that is not there yet is a finding of the checks.
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -16,7 +16,7 @@ from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.walk import size_of
 from mcp_bridge.sources.base import first_line
 from mcp_bridge.sources.openapi import OpenAPISource
-from mcp_bridge.sources.openapi.pinned import Bundle, cut_document
+from mcp_bridge.sources.openapi.pinned import Bundle
 from mcp_bridge.sources.openapi.source import read_document
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, Unmappable
@@ -31,6 +31,8 @@ _MISSING: Final = '{} is not installed: run pip install "django-mcp-bridge[opena
 
 
 class Command(BaseCommand):
+    # A document that is not there yet is a finding of the checks.
+    requires_system_checks = ()
     help = (
         "Pin the OpenAPI document of a source: take the operations that the source serves from a "
         "document, with all they refer to, write them to the source's file, and show what they "
@@ -62,12 +64,10 @@ class Command(BaseCommand):
             tools = self._show(source, before)
             is_same = True
         else:
-            document, missing = _bundled(address)
-            chosen = [each for each in document.operations() if source.patterns_of(each)]
-            cut = Document(cut_document(document, chosen))
-            text = json.dumps(cut.data, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
-            tools = self._show(source, cut)
-            for each in (*missing[:_MOST_FINDINGS], *_findings(cut)):
+            document, missing = _bundled(address, source)
+            text = json.dumps(document.data, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
+            tools = self._show(source, document)
+            for each in (*missing[:_MOST_FINDINGS], *_findings(document)):
                 self.stderr.write(self.style.WARNING(f"The document: {each}."))
             if before is not None:
                 self._show_changes(source, before, tools)
@@ -130,12 +130,17 @@ def _read(file: Path) -> Document:
         raise CommandError(f"{first_line(why)}.") from why
 
 
-def _bundled(address: str) -> tuple[Document, list[str]]:
-    """Return the document at an address, with those it refers to, and what is missing in it."""
+def _bundled(address: str, source: OpenAPISource) -> tuple[Document, list[str]]:
+    """Return the chosen operations of the document at an address, and what is missing in them."""
     is_url = address.startswith(("http://", "https://"))
     reader = _Web(address) if is_url else _Folder(Path(address))
     try:
-        bundle = Bundle(reader.address, reader.load(reader.address), reader.load)
+        bundle = Bundle(
+            reader.address,
+            reader.load(reader.address),
+            reader.load,
+            lambda operation: bool(source.patterns_of(operation)),
+        )
         return Document(bundle.data), bundle.missing
     except RecursionError as why:
         raise CommandError(f"{address} is nested too deeply.") from why

@@ -63,9 +63,9 @@ class Command(TablesCommand):
         json: bool,
         lint: bool,
         fail_level: str,
-        skip_checks: bool,
         **options: object,
     ) -> None:
+        self.warn_of_settings()
         discovered = registry.discovered
         if candidates:
             self._list_candidates(discovered, json)
@@ -91,8 +91,7 @@ class Command(TablesCommand):
         whose = "" if user is None else f" for {user}"
         self.stdout.write(f"\n{len(tools)} of {len(discovered)} tools{whose}.")
         self._write_lengths(rows, lists)
-        # The checks that have run before a command print these.
-        for message in discovered.messages if skip_checks else ():
+        for message in discovered.messages:
             self.stderr.write(self.style.WARNING(f"{message.id}: {message.msg}"))
         if caller is not None:
             for tool in discovered:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
+from fractions import Fraction
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, TypeAlias
@@ -186,7 +187,7 @@ def _unique_items(validator: Validator, wanted: bool, instance: object, *rest: o
     # Texts, since the hashes of numbers can be made to collide.
     seen: set[str] = set()
     for item in instance:
-        text = _text(item)
+        text = canonical_text(item)
         if text in seen:
             yield ValidationError("holds an item twice")
             return
@@ -195,8 +196,10 @@ def _unique_items(validator: Validator, wanted: bool, instance: object, *rest: o
 
 def _enum(validator: Validator, values: list[Any], instance: object, *rest: object) -> Errors:
     if isinstance(instance, dict | list):
-        text = _text(instance)
-        found = any(isinstance(each, dict | list) and _text(each) == text for each in values)
+        text = canonical_text(instance)
+        found = any(
+            isinstance(each, dict | list) and canonical_text(each) == text for each in values
+        )
     else:
         truth = isinstance(instance, bool)
         # Looked up first, since Python takes 1 for True: the loop costs far more.
@@ -211,7 +214,7 @@ def _const(validator: Validator, value: object, instance: object, *rest: object)
     return _enum(validator, [value], instance)
 
 
-def _text(value: object) -> str:
+def canonical_text(value: object) -> str:
     """Return the same text for values that JSON Schema calls equal: 1 and 1.0, not 1 and true."""
     text = json.dumps(_canonical(value), sort_keys=True)
     _spend(1 + len(text) // 16)
@@ -236,6 +239,14 @@ def _format(validator: Validator, name: str, instance: object, *rest: object) ->
         if validator.format_checker.conforms(instance, name):
             return
     yield ValidationError("is not of the format")
+
+
+def _multiple_of(validator: Validator, step: float, instance: object, *rest: object) -> Errors:
+    if isinstance(instance, int | float) and not isinstance(instance, bool):
+        # Of the numbers as they are written: 4.35 is a multiple of 0.01, in binary it is not.
+        number = Fraction(repr(instance) if isinstance(instance, float) else instance)
+        if (number / Fraction(repr(step))).denominator != 1:
+            yield ValidationError("is no multiple")
 
 
 def _content_encoding(validator: Validator, name: str, instance: object, *rest: object) -> Errors:
@@ -282,6 +293,7 @@ _KEYWORDS: Final[dict[str, Keyword]] = {
     "contentEncoding": _content_encoding,
     "enum": _enum,
     "format": _format,
+    "multipleOf": _multiple_of,
     "pattern": _pattern,
     "patternProperties": _pattern_properties,
     "propertyNames": _property_names,

@@ -29,6 +29,8 @@ logger = get_logger("mcp_bridge.sources.grpc")
 
 # The argument of ``invoke``.
 REQUEST: Final = "request"
+# Either alphabet of base64 (RFC 4648, sections 4 and 5), padded or not.
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 # What ParseDict puts before an error for each field that it is in.
 _WITHIN: Final = re.compile(r"Failed to parse (\w+) field: ")
 _MOST: Final = 25
@@ -42,6 +44,8 @@ def request_checker(
 
     What the schema cannot say is refused besides: two members of a oneof, numbers that are no
     float, unknown types in an Any, and the rules of buf.validate where protovalidate is installed.
+    What ProtoJSON takes and the schema does not say is taken too: null for a field that is not set,
+    bytes in either alphabet of base64.
     """
     check_schema, make = plain_checker(schema), GetMessageClass(message)
     # Not the validator that all share, which takes files of one name for one file.
@@ -49,7 +53,7 @@ def request_checker(
     validator = protovalidate.Validator() if has_rules else None
 
     def check(arguments: JSONObject) -> dict[str, object]:
-        sent = check_schema(arguments)
+        sent = check_schema(_in_one_spelling(message, arguments))
         errors = [
             ArgumentError(path=pointer(place), type="oneof", message=text)
             for place, text in _oneof_errors(message, sent, ())
@@ -114,6 +118,45 @@ class _Known:
         except KeyError:
             # Its type is told, and nothing of what it holds: the call has been made.
             return Empty.DESCRIPTOR
+
+
+def _in_one_spelling(message: Descriptor, value: Any) -> Any:
+    """Return a message without members that are null, its bytes as the schema has them."""
+    if not isinstance(value, Mapping) or message.file.package == "google.protobuf":
+        return value
+    fields = message.fields_by_name
+    return {
+        name: _spelled(fields[name], each) if name in fields else each
+        for name, each in value.items()
+        if each is not None or name not in fields or _is_null_a_value(fields[name])
+    }
+
+
+def _is_null_a_value(field: Descriptor) -> bool:
+    kind = field.message_type or field.enum_type
+    known = ("google.protobuf.Value", "google.protobuf.NullValue")
+    return kind is not None and kind.full_name in known and not field.is_repeated
+
+
+def _spelled(field: Descriptor, value: Any) -> Any:
+    if is_map(field):
+        inner = field.message_type.fields_by_name["value"]
+        is_object = isinstance(value, Mapping)
+        return {key: _spelled(inner, each) for key, each in value.items()} if is_object else value
+    if isinstance(value, list) and field.is_repeated:
+        return [_spelled_one(field, each) for each in value]
+    return _spelled_one(field, value)
+
+
+def _spelled_one(field: Descriptor, value: Any) -> Any:
+    kind = field.message_type
+    is_bytes = field.type == field.TYPE_BYTES or (
+        kind is not None and kind.full_name == "google.protobuf.BytesValue"
+    )
+    if is_bytes and isinstance(value, str) and _BASE64.fullmatch(value):
+        text = value.rstrip("=").replace("-", "+").replace("_", "/")
+        return text + "=" * (-len(text) % 4)
+    return value if kind is None else _in_one_spelling(kind, value)
 
 
 def _oneof_errors(

@@ -232,9 +232,8 @@ class _Schemas:
         if field.type in _INTEGERS:
             return self._of_integer(*_INTEGERS[field.type])
         if field.type in (_DOUBLE, _FLOAT):
-            number = {"type": "number"}
             odd = {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]}
-            return number if self._is_input else {"anyOf": [number, odd]}
+            return {"anyOf": [{"type": "number"}, odd]}
         if field.type == _ENUM:
             return self._of_enum(field)
         return self._of_message(field.message_type)

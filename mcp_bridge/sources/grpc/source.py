@@ -23,8 +23,15 @@ from mcp_bridge.sources.grpc.descriptors import Descriptor, Descriptors, values_
 from mcp_bridge.sources.grpc.errors import convert_error
 from mcp_bridge.sources.grpc.requests import REQUEST, request_checker, result_encoder
 from mcp_bridge.sources.grpc.schemas import input_schema, output_schema
+from mcp_bridge.sources.operations.mapping import HINTS
 
 TOOL: Final = "mcp_bridge.tool"
+_HTTP: Final = "google.api.http"
+# By the number of an idempotency_level (google.protobuf.MethodOptions).
+_LEVELS: Final[Mapping[int, Mapping[str, bool]]] = {
+    1: {"readOnlyHint": True},
+    2: {"idempotentHint": True},
+}
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Seconds of a call, messages of a stream, bytes of an answer.
@@ -54,6 +61,7 @@ class GRPCSource(Source):
     ``timeout``, ``max_messages`` and ``max_bytes``.
     """
 
+    is_outside = True
     known_options = {
         "descriptors": (str | Path, "the path of a descriptor set"),
         "target": (str, "the target of a channel, as dns:///orders.internal:443"),
@@ -91,6 +99,13 @@ class GRPCSource(Source):
                 "it has to have either 'metadata', a function that says to the service who calls, "
                 "or 'anonymous': True"
             )
+        named = options.get("methods", ())
+        self._named = {
+            pattern: self._read(f"its methods {pattern!r}", given)
+            for pattern, given in (
+                named if isinstance(named, Mapping) else dict.fromkeys(named, {})
+            ).items()
+        }
         self.channel = ServiceChannel(self.target, credentials, self.limits["max_bytes"])
 
     def _function(self, name: str) -> Callable[..., Any] | None:
@@ -122,12 +137,12 @@ class GRPCSource(Source):
             why = exception.strerror if isinstance(exception, OSError) else first_line(exception)
             what = "cannot be read: " if isinstance(exception, OSError) else ""
             self.messages.append(
-                checks.Error(
+                checks.Warning(
                     f"The descriptor set {self.path} of MCP_BRIDGE['SOURCES'][{self.alias!r}] "
                     f"{what}{why}.",
                     hint="Write it with protoc --include_imports --include_source_info "
                     f"--descriptor_set_out, or with manage.py mcp_grpc {self.alias} --reflect.",
-                    id="mcp_bridge.E050",
+                    id="mcp_bridge.W053",
                 )
             )
             return []
@@ -135,12 +150,12 @@ class GRPCSource(Source):
         for each in methods:
             if each.is_meant and each.tool is None:
                 self.messages.append(
-                    checks.Error(
+                    checks.Warning(
                         f"{each.path} ({self.path.name}) is marked as a tool but not served: "
                         f"{each.reason}.",
                         hint="Change its options in the .proto file, or take (mcp_bridge.tool) or "
                         'the line in OPTIONS["methods"] away.',
-                        id="mcp_bridge.E051",
+                        id="mcp_bridge.W054",
                     )
                 )
         self._check_patterns(methods)
@@ -169,39 +184,30 @@ class GRPCSource(Source):
         return Method(descriptor, tool, is_meant=True)
 
     def _pattern(self, path: str) -> str | None:
-        patterns = self.options.get("methods", ())
-        return next((each for each in patterns if fnmatchcase(path, each)), None)
+        return next((each for each in self._named if fnmatchcase(path, each)), None)
 
-    def _options(
-        self, annotated: dict[str, Any], pattern: str | None
-    ) -> tuple[ToolOptions, dict[str, Any]]:
-        """Return the options of a method, and its limits. Raises TypeError and ValueError."""
-        named = self.options.get("methods", {})
-        shared = named[pattern] if pattern is not None and isinstance(named, Mapping) else {}
-        if not isinstance(shared, Mapping):
-            raise TypeError("its options in 'methods' are no mapping")
-        limits, options = dict(self.limits), []
-        for given in (shared, annotated):
-            own = {
-                name: each for name, each in given.items() if name in ("timeout", "max_messages")
-            }
-            for name, value in own.items():
-                if not isinstance(value, int | float) or value <= 0:
-                    raise ValueError(f"its {name} has to be more than 0")
-            limits |= own
-            options.append(
-                options_in(
-                    "(mcp_bridge.tool)", {name: given[name] for name in given if name not in own}
-                )
-            )
-        return options[1].under(options[0]), limits
+    def _read(self, where: str, given: object) -> tuple[ToolOptions, dict[str, Any]]:
+        """Return options of a method, and its limits. Raises TypeError and ValueError."""
+        if not isinstance(given, Mapping):
+            raise TypeError(f"{where} have options that are no mapping")
+        own = {name: each for name, each in given.items() if name in ("timeout", "max_messages")}
+        for name, value in own.items():
+            if not isinstance(value, int | float) or value <= 0:
+                raise ValueError(f"{where}: {name} has to be more than 0")
+        rest = {name: given[name] for name in given if name not in own}
+        return options_in(where, rest), own
 
     def _tool(
         self, descriptors: Descriptors, descriptor: Descriptor, given: Any, pattern: str | None
     ) -> Tool:
         """Return the tool of a method. Raises TypeError and ValueError where there can be none."""
         service, comment = descriptor.containing_service, descriptors.comment(descriptor.full_name)
-        options, limits = self._options(given, pattern)
+        options, own_limits = self._read("(mcp_bridge.tool)", given)
+        limits = dict(self.limits)
+        if pattern is not None:
+            shared, shared_limits = self._named[pattern]
+            options, limits = options.under(shared), limits | shared_limits
+        limits |= own_limits
         separator = "." if conf.TOOL_NAME_STYLE == "dotted" else "_"
         own = separator.join(_WORDS.sub("_", each.name).lower() for each in (service, descriptor))
         name = self.options.get("prefix", "") + (options.name or own)
@@ -210,6 +216,9 @@ class GRPCSource(Source):
                 f"its name {name!r} is refused by clients, which accept 1 to 64 of the characters "
                 "A-Z a-z 0-9 _ and -: give a name in its options"
             )
+        # The options of a tool are not mixed with what the service says of its method.
+        says = options.annotations.keys() & {"readOnlyHint", "destructiveHint"}
+        hints = {} if says else _hints(descriptors, descriptor)
         schema = input_schema(descriptors, descriptor.input_type)
         is_stream = descriptor.server_streaming
         try:
@@ -223,7 +232,7 @@ class GRPCSource(Source):
             description=options.description or comment.text,
             input_schema=schema,
             output_schema=output,
-            annotations=options.annotations,
+            annotations={**hints, **options.annotations},
             icons=options.icons,
             meta=options.meta,
             check=request_checker(descriptors, descriptor.input_type, schema),
@@ -277,7 +286,7 @@ class GRPCSource(Source):
         return invoke_stream if descriptor.server_streaming else invoke
 
     def _check_patterns(self, methods: Sequence[Method]) -> None:
-        for pattern in self.options.get("methods", ()):
+        for pattern in self._named:
             if not any(fnmatchcase(each.path, pattern) for each in methods):
                 self.messages.append(
                     checks.Warning(
@@ -314,3 +323,11 @@ class GRPCSource(Source):
                     id="mcp_bridge.W052",
                 )
             )
+
+
+def _hints(descriptors: Descriptors, descriptor: Descriptor) -> dict[str, bool]:
+    """Return the hints that a method's HTTP method and idempotency level give."""
+    rule = descriptors.options(descriptor, "Method").get(_HTTP)
+    method = "" if rule is None else rule.WhichOneof("pattern") or ""
+    level = descriptor.GetOptions().idempotency_level
+    return {**HINTS.get(method, {}), **_LEVELS.get(level, {})}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from asgiref.sync import iscoroutinefunction
 from django.http import Http404
@@ -70,10 +70,11 @@ class ViewCaller:
 
     def _request(self, call: ToolCall) -> tuple[InProcessRequest, ResolverMatch]:
         wanted = self.mapped.request(call.arguments)
+        values = {name: unquote(text) for name, text in wanted.path.items()}
         request = InProcessRequest(
             call.context,
             self.method,
-            self.route.path({**wanted.path, **self.fixed}),
+            self.route.path({**values, **self.fixed}),
             query="&".join(filter(None, (wanted.query, self.query))),
             headers={**wanted.headers, "Accept": self.accept},
             body=wanted.body,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ninja.openapi.schema import OpenAPISchema
@@ -11,6 +11,8 @@ from ninja.operation import Operation, PathView
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features.secrets import deals_with_secrets
+from mcp_bridge.protocol import JSONSchema
+from mcp_bridge.schemas.walk import change_subschemas
 from mcp_bridge.sources.in_process.routes import Route, routes, wrapped
 from mcp_bridge.sources.marked import location
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
@@ -82,7 +84,21 @@ class APIDocument(OpenAPISchema):
             }
         )
         operation = document.operation(method, path)
-        return map_operation(document, operation, output_schema=output_schema)
+        mapped = map_operation(document, operation, output_schema=output_schema)
+        answer = mapped.output_schema
+        return mapped if answer is None else replace(mapped, output_schema=_as_sent(answer))
+
+
+def _as_sent(schema: JSONSchema) -> dict[str, object]:
+    """
+    Return the schema of an answer without the formats that its values may not have.
+
+    Clients assert them: a naive datetime or a time lacks the offset, a duration has fractions.
+    """
+    result = change_subschemas(schema, _as_sent)
+    if result.get("format") in ("date-time", "duration", "time"):
+        del result["format"]
+    return result
 
 
 def _path_views(callback: Any) -> Iterator[PathView]:

@@ -28,7 +28,13 @@ from mcp_bridge.sources.in_process.calls import ViewCaller
 from mcp_bridge.sources.in_process.requests import InProcessRequest
 from mcp_bridge.sources.mapped import operation_tool
 from mcp_bridge.sources.marked import is_exposed, location
-from mcp_bridge.sources.messages import IllegalName, illegal_name, no_description, not_yet
+from mcp_bridge.sources.messages import (
+    IllegalName,
+    illegal_name,
+    no_description,
+    not_yet,
+    unserved,
+)
 from mcp_bridge.sources.ninja.endpoints import APIDocument, Endpoint, endpoints
 from mcp_bridge.sources.operations.mapping import HINTS, MappedOperation
 from mcp_bridge.sources.secrets import member_names
@@ -104,7 +110,7 @@ class NinjaSource(Source):
                     given = self._named[pattern]
                     options = given if options is None else options.under(given)
             except ValueError as exception:
-                self._withhold(f"{name} ({endpoint})", f"its marks disagree: {exception}")
+                self._withhold(endpoint, f"its marks disagree: {exception}")
                 continue
             if endpoint.operation.deprecated and not named:
                 continue
@@ -162,7 +168,7 @@ class NinjaSource(Source):
         except Exception as exception:
             # Types describe themselves with code of the site's own, which may raise anything.
             hints = [_HOW] if isinstance(exception, _Unjudged) else []
-            self._withhold(where, first_line(exception), *hints)
+            self._withhold(endpoint, first_line(exception), *hints)
             return None
         self.messages += [
             checks.Warning(
@@ -223,10 +229,14 @@ class NinjaSource(Source):
         )
 
     def _withhold(
-        self, where: str, why: str, hint: str = "Change the operation, or take it out of the tools."
+        self,
+        endpoint: Endpoint,
+        why: str,
+        hint: str = "Change the operation, or take it out of the tools.",
     ) -> None:
-        text = f"{where} is not served: {why}."
-        self.messages.append(checks.Error(text, hint=hint, id="mcp_bridge.E080"))
+        text = f"{endpoint.name} ({endpoint}) is not served: {why}."
+        module = endpoint.operation.view_func.__module__
+        self.messages.append(unserved("E080", "W083", text, hint, module))
 
     def _access(self, operation: Operation, options: ToolOptions) -> AccessRule:
         """

@@ -96,7 +96,7 @@ def target(path: str, request: OperationRequest) -> str:
     """Return the path of an operation with its values, and the query string."""
     # Every other part is the name of a parameter.
     written = "".join(
-        quote(request.path.get(part, ""), safe="") if number % 2 else quote(part, safe=_LITERAL)
+        request.path.get(part, "") if number % 2 else quote(part, safe=_LITERAL)
         for number, part in enumerate(_PARAMETER.split(path))
     )
     if not request.query:

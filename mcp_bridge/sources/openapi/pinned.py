@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from typing import Final
 from urllib.parse import unquote, urldefrag, urljoin
@@ -14,65 +15,166 @@ from mcp_bridge.sources.operations.read import METHODS, Document, Operation, loo
 
 # Far more than any document has: YAML can write few bytes that mean very many.
 _MAX_VALUES: Final = 2_000_000
+# Path items that refer to each other further than this lead round in a circle.
+_MAX_HOPS: Final = 32
 # The members of a document that stay; of those left out, "servers" is the one that misleads.
 _KEPT: Final = ("openapi", "info", "security")
 _SCALARS: Final = (str, bool, int, float)
+# Members whose values are data, which hold no references.
+_DATA: Final = frozenset({"const", "default", "enum", "example", "examples"})
+# Members that hold others by names of the document's own, among which "default" is one like others.
+_NAMED: Final = frozenset(
+    {"$defs", "callbacks", "content", "definitions", "dependentSchemas", "encoding", "headers"}
+    | {"links", "parameters", "patternProperties", "properties", "responses"}
+)
+# Those of them in which a name that begins with "x-" is an extension.
+_EXTENDED: Final = frozenset({"callbacks", "responses"})
 # Where in the components that stands which was somewhere else.
 _MOVED: Final = "x-moved"
 
 
 class Bundle:
     """
-    A document with all that it refers to in other documents, which ``load`` returns by address.
+    The chosen operations of a document, with all that they refer to in it and in other documents.
 
-    ``missing`` are the references that lead nowhere. Raises ValueError for a document that is too
-    large, and what ``load`` raises.
+    ``load`` returns a document by its address. References are followed from the chosen operations
+    alone, and never from extensions, examples and other data. ``data`` is the document, and
+    ``missing`` has sentences on the references that lead nowhere. Raises ValueError for a document
+    that is none or is too large, and what ``load`` raises.
     """
 
-    def __init__(self, address: str, data: object, load: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        address: str,
+        data: object,
+        load: Callable[[str], object],
+        chooses: Callable[[Operation], bool],
+    ) -> None:
+        given: JSONObject = data if isinstance(data, dict) else {}
+        # Raises for another version, or for none.
+        Document(given)
         self.address = address
         self.missing: list[str] = []
         self._load = load
         self._documents = {address: data}
         self._names: dict[str, str] = {}
         self._values = 0
-        self._waiting: list[tuple[str, str]] = []
-        copied = self._copy(data, address)
-        self.data: dict[str, object] = copied if isinstance(copied, dict) else {}
-        moved: dict[str, object] = {}
+        # The places in the components that are still to be filled, and what with.
+        self._waiting: list[tuple[tuple[str, str], str]] = []
+        kept = {name: self._plain(given[name]) for name in _KEPT if name in given}
+        paths = dict(self._paths(given, chooses))
+        filled: dict[str, dict[str, object]] = {}
+        if schemes := self._schemes(given):
+            filled["securitySchemes"] = schemes
+        done = set[tuple[str, str]]()
         while self._waiting:
-            name, reference = self._waiting.pop()
+            place, reference = self._waiting.pop()
             where, fragment = urldefrag(reference)
-            moved[name] = self._copy(self._target(where, fragment), where)
-        if moved:
-            components = self.data.get("components")
-            parts = components if isinstance(components, dict) else {}
-            self.data["components"] = {**parts, _MOVED: moved}
+            if place not in done:
+                done.add(place)
+                # A component that is not there is told where it is needed.
+                with suppress(LookupError):
+                    copied = self._copy(self._target(where, fragment), where)
+                    filled.setdefault(place[0], {})[place[1]] = copied
+        self.data: dict[str, object] = {**kept, "paths": paths, "components": filled}
 
-    def _copy(self, value: object, address: str) -> object:
+    def _paths(
+        self, given: JSONObject, chooses: Callable[[Operation], bool]
+    ) -> Iterator[tuple[str, dict[str, object]]]:
+        """Yield the paths with chosen operations, and those of their operations alone."""
+        for path, entry in given.get("paths", {}).items():
+            # Members, each with the address of the document that it is in.
+            item: dict[str, tuple[object, str]] = {}
+            try:
+                for part, where in self._item(entry):
+                    item = {str(name): (each, where) for name, each in part.items()} | item
+            except (LookupError, ValueError) as why:
+                self.missing.append(f"the path {quoted(str(path))} cannot be read: {why}")
+                continue
+            chosen = {
+                name: self._copy(*item[name])
+                for name in METHODS
+                if name in item and chooses(_outline(name, str(path), item[name][0]))
+            }
+            if chosen and not str(path).startswith("x-"):
+                shared = item.keys() - {*METHODS, "$ref"}
+                yield str(path), {name: self._member(name, *item[name]) for name in shared} | chosen
+
+    def _item(self, entry: object) -> Iterator[tuple[JSONObject, str]]:
+        """Yield a path item, and those that it refers to, with the addresses of their documents."""
+        where = self.address
+        for _ in range(_MAX_HOPS):
+            if not isinstance(entry, Mapping):
+                raise ValueError("it is no object")
+            yield entry, where
+            reference = entry.get("$ref")
+            if not isinstance(reference, str):
+                return
+            where, fragment = urldefrag(urljoin(where, reference))
+            try:
+                entry = self._target(where, fragment)
+            except LookupError:
+                raise LookupError(f"{quoted(reference)} leads nowhere") from None
+        raise ValueError("its references lead round in a circle")
+
+    def _schemes(self, given: JSONObject) -> dict[str, object]:
+        """Return what the document says of credentials, used or not."""
+        parts = given.get("components")
+        schemes = parts.get("securitySchemes") if isinstance(parts, Mapping) else None
+        copied = {}
+        for name, each in (schemes if isinstance(schemes, Mapping) else {}).items():
+            with suppress(ValueError):
+                copied[str(name)] = self._copy(each, self.address)
+        return copied
+
+    def _copy(self, value: object, address: str, among: str = "") -> object:
+        """Return a copy of a value; ``among`` is the member of _NAMED that it is, if it is one."""
+        if isinstance(value, list):
+            self._count()
+            return [self._copy(each, address) for each in value]
+        if not isinstance(value, dict):
+            return self._plain(value)
+        self._count()
+        result = {
+            str(name): self._member(str(name), each, address, among) for name, each in value.items()
+        }
+        reference = value.get("$ref")
+        if isinstance(reference, str) and not among:
+            result["$ref"] = self._place(urljoin(address, reference), reference)
+        return result
+
+    def _member(self, name: str, value: object, address: str, among: str = "") -> object:
+        is_extension = name.startswith("x-") and (not among or among in _EXTENDED)
+        if is_extension or (name in _DATA and not among):
+            return self._plain(value)
+        return self._copy(value, address, name if name in _NAMED and not among else "")
+
+    def _plain(self, value: object) -> object:
+        """Return a copy of data, in which nothing is a reference."""
+        self._count()
+        if isinstance(value, list):
+            return [self._plain(each) for each in value]
+        if isinstance(value, dict):
+            return {str(name): self._plain(each) for name, each in value.items()}
+        # YAML has more kinds of values than JSON.
+        return value if value is None or isinstance(value, _SCALARS) else str(value)
+
+    def _count(self) -> None:
         self._values += 1
         if self._values > _MAX_VALUES:
             raise ValueError(f"it has more than {_MAX_VALUES} values")
-        if isinstance(value, list):
-            return [self._copy(each, address) for each in value]
-        if not isinstance(value, dict):
-            # YAML has more kinds of values than JSON.
-            return value if value is None or isinstance(value, _SCALARS) else str(value)
-        result = {str(name): self._copy(each, address) for name, each in value.items()}
-        reference = value.get("$ref")
-        if isinstance(reference, str):
-            result["$ref"] = self._place(urljoin(address, reference), reference)
-        return result
 
     def _place(self, absolute: str, written: str) -> str:
         """Return the reference in this document to what an absolute one leads to."""
         where, fragment = urldefrag(absolute)
-        if where == self.address and fragment.startswith("/components/"):
+        parts = unquote(fragment).split("/")
+        if where == self.address and parts[1:2] == ["components"] and len(parts) > 3:
+            kind, name = (each.replace("~1", "/").replace("~0", "~") for each in parts[2:4])
+            whole = "/".join(fragment.split("/")[:4])
+            self._waiting.append(((kind, name), f"{where}#{whole}"))
             return f"#{fragment}"
         if absolute not in self._names:
             try:
-                if where not in self._documents:
-                    self._documents[where] = self._load(where)
                 self._target(where, fragment)
             except LookupError:
                 self.missing.append(f"{quoted(written)} leads nowhere")
@@ -82,52 +184,18 @@ class Bundle:
             place = where.removeprefix(self.address.rpartition("/")[0])
             digest = sha256(f"{place}#{fragment}".encode()).hexdigest()
             self._names[absolute] = name = f"{last[:40]}_{digest[:8]}"
-            self._waiting.append((name, absolute))
+            self._waiting.append(((_MOVED, name), absolute))
         return f"#/components/{_MOVED}/{self._names[absolute]}"
 
     def _target(self, where: str, fragment: str) -> object:
+        if where not in self._documents:
+            self._documents[where] = self._load(where)
         return look_up(self._documents[where], f"#{fragment}")
 
 
-def cut_document(document: Document, chosen: Iterable[Operation]) -> dict[str, object]:
-    """Return a document of nothing but the chosen operations and what they refer to."""
-    data = document.data
-    paths: dict[str, dict[str, object]] = {}
-    for operation in chosen:
-        item = document.resolve(data["paths"][operation.path])
-        if operation.path not in paths:
-            shared = {name: each for name, each in item.items() if name not in METHODS}
-            paths[operation.path] = shared
-        paths[operation.path][operation.method] = item[operation.method]
-    result: dict[str, object] = {name: data[name] for name in _KEPT if name in data}
-    result["paths"] = paths
-    result["components"] = _components(data, paths)
-    return result
-
-
-def _components(data: JSONObject, paths: object) -> dict[str, dict[str, object]]:
-    """Return the components that are referred to, from one to the next; what logs in stays too."""
-    given = data.get("components")
-    given = given if isinstance(given, dict) else {}
-    kept: dict[str, dict[str, object]] = {}
-    if isinstance(given.get("securitySchemes"), dict):
-        kept["securitySchemes"] = dict(given["securitySchemes"])
-    waiting = [paths, kept]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, list):
-            waiting += value
-        elif isinstance(value, dict):
-            waiting += value.values()
-            reference = value.get("$ref")
-            parts = reference.split("/") if isinstance(reference, str) else []
-            if parts[:2] != ["#", "components"] or len(parts) < 4:
-                continue
-            kind, name = (
-                unquote(each).replace("~1", "/").replace("~0", "~") for each in parts[2:4]
-            )
-            group = given.get(kind)
-            if isinstance(group, dict) and name in group and name not in kept.get(kind, {}):
-                kept.setdefault(kind, {})[name] = group[name]
-                waiting.append(group[name])
-    return kept
+def _outline(method: str, path: str, data: object) -> Operation:
+    """Return of an operation what it is chosen by."""
+    given: JSONObject = data if isinstance(data, Mapping) else {}
+    outline = {name: given[name] for name in ("operationId", "tags", "deprecated") if name in given}
+    item = {method: outline}
+    return Document({"openapi": "3.0.0", "paths": {path: item}}).operation(method, path)

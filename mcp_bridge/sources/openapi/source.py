@@ -47,6 +47,7 @@ class OpenAPISource(Source):
     for a server without TLS; ``output_schemas`` to tell what the document says of answers.
     """
 
+    is_outside = True
     known_options = {
         "document": ((str, Path), "a path"),
         "server": (str, "an address"),
@@ -192,7 +193,10 @@ class OpenAPISource(Source):
         except ValueError as why:
             text = f"Its document cannot be read: {first_line(why)}."
             hint = f"Write it with manage.py mcp_openapi {self.alias} --from FILE or URL."
-            self.messages.append(checks.Error(self._where + text, hint=hint, id="mcp_bridge.E061"))
+            # The document may come with each build: no command stops for it.
+            self.messages.append(
+                checks.Warning(self._where + text, hint=hint, id="mcp_bridge.W063")
+            )
             return None
 
     def _service(self) -> Service | None:
@@ -225,12 +229,14 @@ class OpenAPISource(Source):
             )
         except Exception as why:
             # The module of the hook is the site's own, and may raise anything.
-            text = f"It cannot reach its service: {first_line(why)}."
-            self.messages.append(
-                checks.Error(
-                    self._where + text, hint=mend_import(why) or hint, id="mcp_bridge.E062"
-                )
-            )
+            text = self._where + f"It cannot reach its service: {first_line(why)}."
+            mend = mend_import(why)
+            if isinstance(why, OSError) and mend is None:
+                # The file of certificates, which the site's code does not have.
+                found: checks.CheckMessage = checks.Warning(text, hint=hint, id="mcp_bridge.W064")
+            else:
+                found = checks.Error(text, hint=mend or hint, id="mcp_bridge.E062")
+            self.messages.append(found)
             return None
         return Service(outbound, hook)
 

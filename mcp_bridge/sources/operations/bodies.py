@@ -60,9 +60,10 @@ class Body:
 
     ``members`` are the names of its members by argument; ``whole`` is the argument that has all of
     it, in their place. ``files`` are the members that are files, and ``filenames`` the arguments
-    with their names, by argument. Nested values of forms are named as OpenAPI says, or as DRF reads
-    them (``is_dotted``: ``address.city``, ``lines[0]sku``). Without a file the body is written as
-    ``plain``, if there is one. If ``others`` is a set, any argument that is not in it is a member.
+    with their names, by argument. ``objects`` are the members that are objects, or null. Nested
+    values of forms are named as OpenAPI says, or as DRF reads them (``is_dotted``:
+    ``address.city``, ``lines[0]sku``). Without a file the body is written as ``plain``, if there is
+    one. If ``others`` is a set, any argument that is not in it is a member.
     """
 
     media: Media
@@ -72,6 +73,7 @@ class Body:
     whole: str | None = None
     files: frozenset[str] = frozenset()
     filenames: Mapping[str, str] = field(default_factory=dict)
+    objects: frozenset[str] = frozenset()
     is_dotted: bool = False
     others: frozenset[str] | None = None
 
@@ -180,12 +182,11 @@ class Body:
             return
         own = str(self._encoding(name).get("contentType", "")).partition(",")[0].strip()
         own = own if _MEDIA_TYPE.fullmatch(own) else ""
-        for each in value if isinstance(value, list) and not _JSON.fullmatch(own) else [value]:
-            if each is None:
-                continue
-            if isinstance(each, Mapping | list) or _JSON.fullmatch(own):
+        is_json = bool(_JSON.fullmatch(own)) or name in self.objects
+        for each in value if isinstance(value, list) and not is_json else [value]:
+            if isinstance(each, Mapping | list) or is_json:
                 yield Part(name, json_text(each).encode(), own or "application/json")
-            else:
+            elif each is not None:
                 yield Part(name, scalar(each).encode(), own)
 
 

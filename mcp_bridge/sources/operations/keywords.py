@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
-from mcp_bridge.schemas.validation.keywords import FORMATS, matcher
+from mcp_bridge.schemas.validation.keywords import FORMATS, canonical_text, matcher
 
 Schema = dict[str, object]
 
@@ -86,10 +86,14 @@ def about_of(schema: JSONSchema) -> Schema:
 
 def translate(schema: JSONObject, result: Schema) -> None:
     """Change keywords that OpenAPI 3.0 has in its own way; drop a format that no value fits."""
-    name, values = result.get("format"), result.get("enum", [result.get("const")])
-    if isinstance(name, str) and isinstance(values, list):
-        fits = all(FORMATS.conforms(each, name) for each in values)
-        result.pop("" if fits else "format", None)
+    values = result.get("enum", [result["const"]] if "const" in result else [])
+    name = result.get("format")
+    if (
+        isinstance(name, str)
+        and isinstance(values, list)
+        and not all(FORMATS.conforms(each, name) for each in values)
+    ):
+        del result["format"]
     for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if schema.get(bound) is True and limit in result:
             result[bound] = result.pop(limit)
@@ -132,7 +136,13 @@ def _count(value: object) -> object:
 
 
 def _values(value: object) -> object:
-    return value if isinstance(value, list) and value else None
+    if not isinstance(value, list) or not value:
+        return None
+    # Some clients refuse an enum that names a value twice.
+    unique: dict[str, object] = {}
+    for each in value:
+        unique.setdefault(canonical_text(each), each)
+    return list(unique.values())
 
 
 def _kinds(value: object) -> object:

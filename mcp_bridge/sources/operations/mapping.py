@@ -37,9 +37,8 @@ class OperationRequest:
     """
     A request for an operation, made of arguments.
 
-    ``path`` has the text for each parameter of the path, not yet percent-encoded: encode it with no
-    safe character. ``query`` is a query string that is encoded already (a space as ``%20``), or "".
-    ``content_type`` is None where there is no body.
+    ``path`` has the text for each parameter of the path, and ``query`` is a query string or "":
+    both are percent-encoded (a space as ``%20``). ``content_type`` is None if there is no body.
     """
 
     path: Mapping[str, str] = field(default_factory=dict)
@@ -228,6 +227,7 @@ class _Mapping:
             members=names,
             files=frozenset(files),
             filenames=filenames,
+            objects=self._objects(members),
             is_dotted=self.is_dotted,
         )
 
@@ -236,6 +236,15 @@ class _Mapping:
         found = media.plain
         root = found and self._object(self.converter.convert(found.data.get("schema"), self.side))
         return found if root and _members(root).keys() >= set(names) else None
+
+    def _objects(self, members: Mapping[str, JSONSchema]) -> frozenset[str]:
+        """Return the names of the members that are objects, or null."""
+        roots = {name: self._root(each) for name, each in members.items()}
+        return frozenset(
+            name
+            for name, root in roots.items()
+            if any(self._root(each).get("type") == "object" for each in root.get("anyOf", [root]))
+        )
 
     def _read_whole(self, media: Media, schema: JSONSchema, is_required: bool) -> None:
         """Take the whole body as one argument, where it is no object that could be said flat."""
@@ -259,6 +268,7 @@ class _Mapping:
             is_required=is_required,
             whole=whole,
             files=files,
+            objects=self._objects(members),
             is_dotted=self.is_dotted,
         )
 

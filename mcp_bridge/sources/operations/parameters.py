@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments
 from mcp_bridge.protocol import JSONObject
@@ -58,13 +58,15 @@ class Parameter:
 
     def simple(self, value: object) -> str:
         """
-        Return a value as a path or a header has it.
+        Return a value as a header has it, or as a path does, percent-encoded (RFC 6570, 3.2.2).
 
         Raises InvalidArguments for what would be another path, or no header.
         """
-        text = json_text(value) if self.is_json else _simple(value, self.explode)
-        if self.location == "path":
-            if not text or {".", ".."} & set(text.replace("\\", "/").split("/")):
+        is_path = self.location == "path"
+        encode = escape if is_path else str
+        text = encode(json_text(value)) if self.is_json else _simple(value, self.explode, encode)
+        if is_path:
+            if not text or {".", ".."} & set(unquote(text).replace("\\", "/").split("/")):
                 raise refusal((self.argument,), "may not be empty, nor have a part '.' or '..'")
         elif not (text.isascii() and text.isprintable()):
             raise refusal((self.argument,), "may only hold printable characters of ASCII")
@@ -138,10 +140,11 @@ def refusal(place: tuple[str | int, ...], message: str) -> InvalidArguments:
     return InvalidArguments([ArgumentError(path=pointer(place), type="value", message=message)])
 
 
-def _simple(value: object, explode: bool) -> str:
+def _simple(value: object, explode: bool, encode: Callable[[str], str]) -> str:
     if isinstance(value, Mapping):
         between = "=" if explode else ","
-        return ",".join(f"{key}{between}{scalar(each)}" for key, each in value.items())
+        pairs = ((encode(str(key)), encode(scalar(each))) for key, each in value.items())
+        return ",".join(map(between.join, pairs))
     if isinstance(value, list):
-        return ",".join(map(scalar, value))
-    return "" if value is None else scalar(value)
+        return ",".join(encode(scalar(each)) for each in value)
+    return "" if value is None else encode(scalar(value))

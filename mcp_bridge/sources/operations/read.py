@@ -64,6 +64,8 @@ class Document:
         if not isinstance(data.get("paths", {}), Mapping):
             raise ValueError("its 'paths' is no object")
         self.data = data
+        # In OpenAPI 3.0 what stands beside a reference is ignored ("Reference Object").
+        self.has_bare_references = version.startswith("3.0")
         self.errors: list[str] = []
         # What converts its schemas (schemas.Converter), once there is one.
         self.converter: object = None
@@ -91,16 +93,20 @@ class Document:
                 ) from None
         return self._targets[reference]
 
-    def resolve(self, value: object) -> JSONObject:
-        """Return an object, or the one that its reference leads to, over any others."""
+    def resolve(self, value: object, *, is_item: bool = False) -> JSONObject:
+        """
+        Return an object, or the one that its reference leads to, over any others.
+
+        Members beside a reference win; in OpenAPI 3.0 those of a path item alone (``is_item``).
+        """
+        keeps = is_item or not self.has_bare_references
         for _ in range(_MAX_HOPS):
             if not isinstance(value, Mapping):
                 raise Unmappable("its document has no object where there must be one")
             if "$ref" not in value:
                 return value
             target = self.target(value["$ref"])
-            if isinstance(target, Mapping):
-                # A path item, and a parameter of 3.1, may have members beside its reference.
+            if isinstance(target, Mapping) and keeps:
                 beside = {name: each for name, each in value.items() if name != "$ref"}
                 target = {**target, **beside} if beside else target
             value = target
@@ -113,7 +119,7 @@ class Document:
             if str(path).startswith("x-"):
                 continue
             try:
-                item = self.resolve(entry)
+                item = self.resolve(entry, is_item=True)
             except Unmappable as why:
                 self.errors.append(f"The path {quoted(str(path))} cannot be read: {why}.")
                 continue

@@ -233,8 +233,8 @@ class Converter:
         target = self.document.target(reference)
         if not isinstance(target, Mapping | bool):
             raise Unmappable(f"it refers to {quoted(str(reference))}, which is no schema")
-        # Beside a reference, OpenAPI 3.0 reads nothing; what people write there is meant all the
-        # same.
+        if self.document.has_bare_references:
+            return {"$ref": reference}
         beside = self.convert({k: v for k, v in schema.items() if k != "$ref"}, side, (), level)
         branches = beside.get("anyOf")
         if schema.get("nullable") is True:

@@ -18,7 +18,13 @@ from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.sources.base import Source, first_line, mend_import
 from mcp_bridge.sources.marked import is_exposed
-from mcp_bridge.sources.messages import IllegalName, illegal_name, no_description, not_yet
+from mcp_bridge.sources.messages import (
+    IllegalName,
+    illegal_name,
+    no_description,
+    not_yet,
+    unserved,
+)
 from mcp_bridge.sources.rest_framework.access import access_rule
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint, endpoints
 from mcp_bridge.sources.rest_framework.routes import routes
@@ -269,11 +275,13 @@ class RESTFrameworkSource(Source):
 
     def _withhold(self, endpoint: Endpoint, reason: str) -> None:
         self.messages.append(
-            checks.Error(
+            unserved(
+                "E070",
+                "W079",
                 f"{endpoint} is chosen as a tool but not served: {reason}.",
-                hint="Mend the view, or describe it with @extend_schema or an extension of "
+                "Mend the view, or describe it with @extend_schema or an extension of "
                 "drf-spectacular. Else take its mark off, or its name out of the option 'views'.",
-                id="mcp_bridge.E070",
+                endpoint.route.kind.__module__,
             )
         )
 

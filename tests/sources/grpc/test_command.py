@@ -58,7 +58,7 @@ def test_it_shows_which_methods_are_tools_and_why_others_are_not(offer: Offer) -
         "tested.Echo/Up     no tool: it streams from the client",
         "tested.Echo/Other  no tool: it has no option (mcp_bridge.tool)",
     ]
-    assert "mcp_bridge.E051" in err
+    assert "mcp_bridge.W054" in err
     assert "mcp_bridge.W050" in err
 
 

@@ -141,7 +141,15 @@ RULES = {
         False,
     ),
     "int32 x = 1 [(buf.validate.field).int32 = {in: [3, 4]}]": ({"enum": [3, 4]}, True),
-    "double x = 1 [(buf.validate.field).double.gte = 0]": ({"minimum": 0}, False),
+    "double x = 1 [(buf.validate.field).double.gte = 0]": (
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0},
+                {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]},
+            ]
+        },
+        False,
+    ),
     "bytes x = 1 [(buf.validate.field).bytes = {min_len: 1, max_len: 4}]": (
         {"minLength": 4, "maxLength": 8},
         True,

@@ -108,13 +108,13 @@ def test_what_is_deprecated_has_to_be_named_and_what_is_not_exposed_is_none(
     }"""
     offer(compiled(proto3(ECHO, service)), methods=methods)
     assert names() == found
-    assert messages("mcp_bridge.E051") == []
+    assert messages("mcp_bridge.W054") == []
 
 
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ("public", "no mapping"),
+        ("public", "have options that are no mapping"),
         ({"colour": 1}, "no option 'colour'"),
         ({"timeout": 0}, "timeout has to be more than 0"),
         ({"max_messages": "9"}, "max_messages has to be more than 0"),
@@ -123,7 +123,7 @@ def test_what_is_deprecated_has_to_be_named_and_what_is_not_exposed_is_none(
 def test_options_of_the_settings_are_checked(offer: Offer, given: Any, why: str) -> None:
     offer(UNMARKED, methods={"tested.Legacy/SayIt": given})
     assert names() == []
-    assert why in messages("mcp_bridge.E051")[0]
+    assert why in messages("mcp_bridge.E003")[0]
 
 
 def test_a_pattern_of_no_method_is_a_warning(offer: Offer) -> None:
@@ -138,7 +138,7 @@ def test_names_may_be_dotted(offer: Offer, settings: Any) -> None:
     assert names() == ["echo.count", "echo.look", "echo.say"]
 
 
-def test_what_cannot_be_a_tool_is_an_error_that_says_why(offer: Offer) -> None:
+def test_what_cannot_be_a_tool_is_a_warning_that_says_why(offer: Offer) -> None:
     service = f"""
         service Odd {{
           // Up.
@@ -159,7 +159,7 @@ def test_what_cannot_be_a_tool_is_an_error_that_says_why(offer: Offer) -> None:
     """
     offer(compiled(proto3(ECHO, service)))
     assert names() == ["odd_good"]
-    found = {text.split()[0]: text for text in messages("mcp_bridge.E051")}
+    found = {text.split()[0]: text for text in messages("mcp_bridge.W054")}
     assert "streams from the client" in found["tested.Odd/Up"]
     assert "StringValue, is no object in JSON" in found["tested.Odd/Scalar"]
     assert "1 to 128 of the characters" in found["tested.Odd/Named"]
@@ -171,7 +171,7 @@ def test_two_methods_of_one_name_are_both_left_out(offer: Offer) -> None:
     service = f"service %s {{ \n// Say.\n rpc Say(Asked) returns (Told) {{ {PUBLIC} }} }}"
     offer(compiled(proto3(ECHO, service % "Echo", service % "ECHO", service % "More")))
     assert names() == ["more_say"]
-    (text,) = messages("mcp_bridge.E007")
+    (text,) = messages("mcp_bridge.W027")
     assert "tested.Echo.Say" in text
     assert "tested.ECHO.Say" in text
 
@@ -210,17 +210,19 @@ def test_an_answer_beyond_the_bounds_has_no_output_schema(offer: Offer) -> None:
         (DATA.replace(b"google/protobuf/any.proto", b"x" * 25, 1), "protoc --include_imports"),
     ],
 )
-def test_a_file_that_is_no_descriptor_set_is_one_error(offer: Offer, data: bytes, why: str) -> None:
+def test_a_file_that_is_no_descriptor_set_is_one_warning(
+    offer: Offer, data: bytes, why: str
+) -> None:
     offer(data)
     assert names() == []
-    (text,) = messages("mcp_bridge.E050")
+    (text,) = messages("mcp_bridge.W053")
     assert why in text
 
 
-def test_a_file_that_is_not_there_is_one_error(offer: Offer, tmp_path: Any) -> None:
+def test_a_file_that_is_not_there_is_one_warning(offer: Offer, tmp_path: Any) -> None:
     offer(b"", descriptors=str(tmp_path / "lost.binpb"))
     assert names() == []
-    (text,) = messages("mcp_bridge.E050")
+    (text,) = messages("mcp_bridge.W053")
     assert text.endswith("cannot be read: No such file or directory.")
 
 

@@ -165,12 +165,17 @@ def test_the_schema_is_as_strict_as_protobuf(field: str, value: Any) -> None:
         is_read = False
     is_accepted = not SENT.errors(arguments)
     assert is_read or not is_accepted or field in LOOSER
-    if is_read and is_accepted:
-        assert CHECK(arguments)["request"] == read(arguments)
-        return
-    with pytest.raises(InvalidArguments) as refused:
-        CHECK(arguments)
-    assert refused.value.errors[0].path.startswith(f"/{field}") or field == "any"
+    refused = None
+    try:
+        request = CHECK(arguments)["request"]
+    except InvalidArguments as exception:
+        refused = exception
+    if refused is None:
+        # Null and other spellings of base64 are read too, as protobuf reads them.
+        assert request == read(arguments)
+    else:
+        assert not (is_read and is_accepted)
+        assert refused.errors[0].path.startswith(f"/{field}") or field == "any"
 
 
 @settings(max_examples=100, deadline=None)
@@ -199,7 +204,7 @@ def test_whatever_a_service_sends_is_as_promised(seed: bytes) -> None:
         ({"any": {"@type": "type.googleapis.com/google.protobuf.Duration"}}, "/: cannot be read"),
         ({"kind": "KIND_UNSPECIFIED"}, "/kind: must be one of"),
         ({"kind": 1}, "/kind: must be one of"),
-        ({"many": None}, "/many: must be an array"),
+        ({"many": 1}, "/many: must be an array"),
         ({"i64": str(2**63)}, "/i64: "),
         ({"byNumber": {}}, "/byNumber: is not a known member"),
     ],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from datetime import date, datetime, time, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,14 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import path
 from jsonschema import Draft202012Validator
-from ninja import NinjaAPI
+from ninja import Body, Form, NinjaAPI, Query, Schema
 from ninja.security import django_auth, django_auth_is_staff
+from pydantic import AnyUrl, create_model
 
+from mcp_bridge import mcp_tool
 from mcp_bridge.features import AccessRule
 from mcp_bridge.registry.registry import registry
+from mcp_bridge.schemas.validation.validator import SchemaValidator
 from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route
@@ -419,3 +424,92 @@ def test_the_page_is_served_as_it_stands(settings: Any, user: Any) -> None:
     root = type(user).objects.create_superuser("root")
     made = CheckedClient(user=root).call_tool("shop_found_team", {"name": "wire"})
     assert made["structuredContent"] == {"name": "wire", "members": 0}
+
+
+class Times(Schema):
+    """Values whose JSON has no format of JSON Schema."""
+
+    naive: datetime
+    at: time
+    took: timedelta
+    maybe: time | None = None
+    many: list[timedelta] = []
+    named: dict[str, time] = {}
+    below: Times | None = None
+    day: date
+
+
+NOON = Times(
+    naive=datetime(2024, 5, 1, 10),
+    at=time(12, 30),
+    took=timedelta(seconds=4.5),
+    maybe=time(1, 2, 3, 4),
+    many=[timedelta(days=-1), timedelta(days=400, seconds=1)],
+    named={"a": time(0)},
+    day=date(2024, 5, 1),
+)
+
+
+@pytest.mark.parametrize("shape", [Times, list[Times], dict[str, Times], time, timedelta, datetime])
+def test_answers_have_no_format_that_values_lack(
+    shape: Any, settings: Any, modern: CheckedClient
+) -> None:
+    value: Any = {
+        list[Times]: [NOON, NOON],
+        dict[str, Times]: {"a": NOON},
+        time: NOON.at,
+        timedelta: NOON.took,
+        datetime: NOON.naive,
+    }.get(shape, NOON.model_copy(update={"below": NOON}))
+    own = NinjaAPI(urls_namespace="times")
+
+    @own.get("/times", response=shape)
+    @mcp_tool(public=True)
+    def times(request: Any) -> Any:
+        """Tell times."""
+        return value
+
+    settings.MCP_BRIDGE = {"SOURCES": {"ninja": {"BACKEND": BACKEND}}}
+    route(settings, path("times/", own.urls))
+    (tool,) = modern.list_tools()
+    schema = tool["outputSchema"]
+    answer = modern.call_tool("times_times", {})["structuredContent"]
+    assert SchemaValidator(schema, "schema").errors(answer) == []
+    formats = set(re.findall(r'"format": "([^"]*)"', json.dumps(schema)))
+    assert formats <= {"date"}
+
+
+WHEN = [
+    (datetime, "2024-05-01T10:00:00", "soon"),
+    (time, "12:30:00", "noon"),
+    (time, "12:30", "25:00:00"),
+    (time, "12:30:00Z", "12"),
+    (date, "2024-05-01", "31/01/2024"),
+    (timedelta, "P1DT2H", "a day"),
+    (AnyUrl, "https://de.example.org/Käse", "nowhere"),
+]
+
+
+@pytest.mark.parametrize(("hint", "value", "nonsense"), WHEN)
+@pytest.mark.parametrize("where", ["query", "body", "form"])
+def test_ninja_judges_times_and_addresses(
+    hint: Any, value: str, nonsense: str, where: str, settings: Any, modern: CheckedClient
+) -> None:
+    own = NinjaAPI(urls_namespace="when")
+    kind = create_model("When", __base__=Schema, when=(hint, ...))
+    mark = {"query": Query(...), "body": Body(...), "form": Form(...)}[where]
+
+    def tell(request: Any, data: Any = mark) -> str:
+        """Tell when."""
+        return str(data.when)
+
+    tell.__annotations__["data"] = kind
+    method = own.get if where == "query" else own.post
+    method("/tell")(mcp_tool(public=True)(tell))
+    settings.MCP_BRIDGE = {"SOURCES": {"ninja": {"BACKEND": BACKEND}}}
+    route(settings, path("when/", own.urls))
+    result = modern.call_tool("when_tell", {"when": value})
+    assert not result.get("isError"), text_of(result)
+    refused = modern.call_tool("when_tell", {"when": nonsense})
+    assert refused["isError"]
+    assert text_of(refused).startswith("/when: ")

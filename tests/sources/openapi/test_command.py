@@ -203,9 +203,9 @@ def test_it_reads_json_and_yaml_over_http_from_one_server_alone(
         ("{", "Expecting property name"),
         ("[" * 100_000, "nested too deeply"),
         (
-            "openapi: 3.0.0\na: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+            "openapi: 3.0.0\ninfo:\n  a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
             + "\n".join(
-                f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]"
+                f"  {name}: &{name} [{', '.join([f'*{before}'] * 10)}]"
                 for before, name in zip("abcd", "bcde", strict=True)
             ),
             "more than 10000 values",
@@ -222,6 +222,73 @@ def test_what_cannot_be_pinned_is_said(
     service.write_text(textwrap.dedent(text))
     with pytest.raises(CommandError, match=why):
         run("--from", service)
+
+
+# References that nothing chosen follows, by the place of the document where they stand.
+GONE = "{$ref: 'gone.yaml#/x'}"
+UNFOLLOWED = {
+    "extension": ("      summary: Say", f"      x-more: {GONE}\n      summary: Say"),
+    "above": ("      summary: Say", "      x-more: {$ref: ../../up.yaml}\n      summary: Say"),
+    "nested": ("      summary: Say", f"      x-a: [{{b: {GONE}}}]\n      summary: Say"),
+    "component": ("    Unused: {type: string}", f"    Unused: {{items: {GONE}}}"),
+    "operation": ("operationId: weather/delete", f"requestBody: {GONE}, operationId: x"),
+    "item": ("  /other:", f"  /gone: {GONE}\n  /other:"),
+    "document": ("components:", f"x-all: {GONE}\nwebhooks: {{w: {GONE}}}\ncomponents:"),
+    **{
+        name: ("Wind: {type: number}", f"Wind: {{type: number, {name}: {value}}}")
+        for name, value in {
+            "default": GONE,
+            "enum": f"[1, {GONE}]",
+            "const": GONE,
+            "example": GONE,
+            "examples": f"[{GONE}]",
+        }.items()
+    },
+}
+
+
+@pytest.mark.parametrize(("before", "after"), UNFOLLOWED.values(), ids=UNFOLLOWED)
+def test_references_outside_chosen_operations_are_not_followed(
+    before: str, after: str, run: Run, service: Path, pinned: Path
+) -> None:
+    assert DOCUMENT.count(before) == 1
+    service.write_text(DOCUMENT.replace(before, after))
+    told = run("--from", service, operations=["weather/get"])
+    assert told.endswith(f"{pinned}: written.\n")
+    data = json.loads(pinned.read_text())
+    assert list(data["paths"]) == ["/places/{place}"]
+    assert sorted(data["components"]["schemas"]) == ["Weather", "Wind"]
+    assert f"{TOOL}  " in run(operations=["weather/get"])
+
+
+FOLLOWED = {
+    "property named default": "Wind: {properties: {default: %s}}",
+    "property named x-more": "Wind: {properties: {x-more: %s}}",
+    "property named enum": "Wind: {properties: {enum: {items: %s}}}",
+    "items": "Wind: {items: %s}",
+    "part": "Wind: {allOf: [%s]}",
+    "properties of properties": "Wind: {properties: {properties: %s}}",
+}
+
+
+@pytest.mark.parametrize("text", FOLLOWED.values(), ids=FOLLOWED)
+def test_references_of_schemas_are_followed_whatever_the_names(
+    text: str, run: Run, service: Path, pinned: Path
+) -> None:
+    target = "{$ref: 'parts/common.yaml#/schemas/Place'}"
+    service.write_text(DOCUMENT.replace("Wind: {type: number}", text % target))
+    run("--from", service)
+    moved = json.loads(pinned.read_text())["components"]["x-moved"]
+    assert {"type": "string", "maxLength": 40} in moved.values()
+    service.write_text(DOCUMENT.replace("Wind: {type: number}", text % GONE))
+    with pytest.raises(CommandError, match=r"gone\.yaml cannot be read"):
+        run("--from", service)
+
+
+def test_a_response_named_default_is_followed(run: Run, service: Path, pinned: Path) -> None:
+    service.write_text(DOCUMENT.replace('"200":', "default:"))
+    run("--from", service, operations=["weather/get"])
+    assert sorted(json.loads(pinned.read_text())["components"]["schemas"]) == ["Weather", "Wind"]
 
 
 def test_sources_of_other_kinds_have_no_document(run: Run) -> None:

@@ -125,15 +125,15 @@ def test_wrong_options_are_errors(options: Any, why: str, offer: Offer) -> None:
         ("[" * 100_000, "is no JSON: maximum recursion depth"),
     ],
 )
-def test_a_document_that_cannot_be_read_is_an_error(document: str, why: str, offer: Offer) -> None:
+def test_a_document_that_cannot_be_read_is_a_warning(document: str, why: str, offer: Offer) -> None:
     offer(document)
-    [message] = messages("mcp_bridge.E061")
+    [message] = messages("mcp_bridge.W063")
     assert why in message
 
 
-def test_a_document_that_is_not_there_is_an_error(offer: Offer, tmp_path: Path) -> None:
+def test_a_document_that_is_not_there_is_a_warning(offer: Offer, tmp_path: Path) -> None:
     offer(document=tmp_path / "none.json")
-    [message] = messages("mcp_bridge.E061")
+    [message] = messages("mcp_bridge.W063")
     assert "none.json: No such file or directory" in message
 
 
@@ -158,10 +158,23 @@ def test_a_library_that_is_missing_is_one_error(
         ({"headers": "nowhere.headers"}, "No module named 'nowhere'"),
         ({"headers": "tests.sources.openapi.calling.PATHS"}, "is no function"),
         ({"server": "https://user@host/", "anonymous": True}, "more than a scheme, a host"),
-        ({"ca_file": "/nowhere.pem", "server": "https://localhost"}, "No such file"),
     ],
 )
 def test_what_leads_to_no_service_is_an_error(options: Any, why: str, offer: Offer) -> None:
     offer(**options)
     [message] = messages("mcp_bridge.E062")
     assert why in message
+
+
+def test_a_file_of_certificates_that_is_not_there_is_a_warning(offer: Offer) -> None:
+    offer(ca_file="/nowhere.pem", server="https://localhost")
+    [message] = messages("mcp_bridge.W064")
+    assert "No such file" in message
+
+
+def test_two_operations_of_one_name_are_a_warning(offer: Offer) -> None:
+    operations = {"read": {"name": "same"}, "write": {"name": "same"}}
+    offer(operations=operations)
+    assert names() == []
+    [message] = messages("mcp_bridge.W027")
+    assert "'same'" in message

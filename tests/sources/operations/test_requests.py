@@ -67,20 +67,20 @@ def test_styles_of_query_parameters(
 
 
 @pytest.mark.parametrize(
-    ("explode", "value", "text"),
+    ("explode", "value", "text", "encoded"),
     [
-        (False, ["a", "b c"], "a,b c"),
-        (True, ["a", "b"], "a,b"),
-        (False, {"R": 1, "G": 2}, "R,1,G,2"),
-        (True, {"R": 1, "G": 2}, "R=1,G=2"),
+        (False, ["a", "b c"], "a,b c", "a,b%20c"),
+        (True, ["a", "b"], "a,b", "a,b"),
+        (False, {"R": 1, "G": 2}, "R,1,G,2", "R,1,G,2"),
+        (True, {"R": 1, "G": 2}, "R=1,G=2", "R=1,G=2"),
     ],
 )
-def test_styles_of_paths_and_headers(explode: bool, value: Any, text: str) -> None:
+def test_styles_of_paths_and_headers(explode: bool, value: Any, text: str, encoded: str) -> None:
     data = [parameter(name, name, required=True, explode=explode) for name in ("path", "header")]
     request = mapped({"parameters": data}, "/{path}", method="get").request(
         {"path": value, "header": value}
     )
-    assert (request.path, request.headers) == ({"path": text}, {"header": text})
+    assert (request.path, request.headers) == ({"path": encoded}, {"header": text})
 
 
 def test_parameters_with_a_media_type_are_sent_as_json() -> None:

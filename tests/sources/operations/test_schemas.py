@@ -80,7 +80,7 @@ unreachable = network.unreachable
         ({"$ref": "#/components/schemas/a~1b%20c"}, {"type": "boolean"}),
         (
             {"$ref": "#/components/schemas/Kind", "description": "Beside"},
-            {"type": "string", "enum": ["a"], "description": "Beside"},
+            {"type": "string", "enum": ["a"]},
         ),
         ({"$ref": "#/paths/~1things/post/x-schemas/0"}, {"type": "number"}),
         (True, {}),
