@@ -39,6 +39,7 @@ _GENERATED: Final = (
     *(abc.Iterator, abc.Generator, abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator),
 )
 _ABSENT: Final = object()
+_generate: Final = functools.partial(generate, of_results=True)
 # Values that are lists already; and those that have items and are none.
 _LISTS: Final = (list, tuple, set, frozenset, deque)
 _NO_LISTS: Final = (str, bytes, bytearray, abc.Mapping, BaseModel)
@@ -116,7 +117,7 @@ class _Result:
         # Its key holds ids, which are its own as long as the hint is alive.
         self.hint = hint
         self._core = core
-        self._whole = generate(change_root(core, _in_wrapper), "serialization")
+        self._whole = _generate(change_root(core, _in_wrapper), "serialization")
         self._unwrapped = _unwrapped(self._whole)
 
     def unwrapped(self, description: str) -> tuple[JsonSchemaValue, bool]:
@@ -143,7 +144,7 @@ class _Result:
         try:
             # pydantic is fast, but cannot where a result is written in another way than it is read.
             if not has_own_code and (
-                _comparable(generate(core, "validation")) == _comparable(self._whole)
+                _comparable(_generate(core, "validation")) == _comparable(self._whole)
             ):
                 return strict_validator(core).validate_json
         except PydanticInvalidForJsonSchema:

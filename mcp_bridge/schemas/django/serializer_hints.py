@@ -13,6 +13,7 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, NotRequired, TypeAlias, get_args, get_origin
 
+from django.conf import settings
 from django.utils.choices import BaseChoiceIterator, flatten_choices
 from pydantic import AfterValidator, Field, PlainSerializer
 from pydantic.fields import FieldInfo
@@ -40,7 +41,8 @@ _READ: Final[Mapping[type, type]] = {
 _DATES: Final[Mapping[type, tuple[str, str]]] = {
     serializers.DateField: ("date", "DATE_FORMAT"),
     serializers.DateTimeField: ("date-time", "DATETIME_FORMAT"),
-    serializers.TimeField: ("time", "TIME_FORMAT"),
+    # The format "time" demands an offset.
+    serializers.TimeField: ("", "TIME_FORMAT"),
 }
 # The class of the items of lists and dicts that were given no child.
 _UNTYPED: Final = type(serializers.ListField().child)
@@ -273,7 +275,10 @@ def _read_value(field: _Field) -> TypeHint:
         used = getattr(field, "format", getattr(api_settings, setting))
         if used is None:
             return Any
-        return hints.formatted(name) if used.lower() == ISO_8601 else str
+        zone = getattr(field, "timezone", settings.USE_TZ or None)
+        if used.lower() != ISO_8601 or (zone is None and name == "date-time"):
+            return str
+        return hints.formatted(name) if name else str
     if isinstance(field, serializers.UUIDField):
         return hints.formatted("uuid") if field.uuid_format == "hex_verbose" else Any
     if isinstance(field, serializers.DecimalField):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import warnings
@@ -128,7 +129,10 @@ def _count(value: object) -> object:
 
 
 def _values(value: object) -> object:
-    return value if isinstance(value, list) and value else None
+    if not isinstance(value, list):
+        return None
+    # Clients refuse one that names a value twice.
+    return list({json.dumps(each, sort_keys=True): each for each in value}.values()) or None
 
 
 def _kinds(value: object) -> object:

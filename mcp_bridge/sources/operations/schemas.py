@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
+from django.conf import settings
+
 from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import cut, quoted
 from mcp_bridge.schemas.generator import with_null_apart
@@ -74,6 +76,11 @@ class Size(NamedTuple):
             if size > most:
                 return f"has {size} {unit}, and at most {most} are allowed"
         return None
+
+
+def _unheld() -> tuple[str, ...]:
+    """Return the formats that clients assert and answers break, by an offset or a fraction."""
+    return ("time", "duration") if settings.USE_TZ else ("date-time", "time", "duration")
 
 
 class Converter:
@@ -158,6 +165,8 @@ class Converter:
         result = {key: each for key, each in result.items() if key != "required" or each}
         self._clean(result)
         translate(schema, result)
+        if side is Side.OUTPUT and result.get("format") in _unheld():
+            del result["format"]
         parts = schema.get("allOf")
         if isinstance(parts, list) and parts:
             merged = [self._part(each, side, gone, level) for each in parts]
