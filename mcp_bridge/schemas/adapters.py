@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, LiteralString
 
-from mcp_bridge.schemas.hints import TypeHint, change_arguments, split_annotated
+from mcp_bridge.schemas.hints import TypeHint, annotate, change_arguments, split_annotated
 
 Side = Literal["parameter", "result"]
 
@@ -52,6 +52,9 @@ def register(adapter: Adapter) -> None:
 def adapt(hint: TypeHint, side: Side) -> TypeHint:
     """Return a hint with every adapted type in it replaced, in unions and containers too."""
     inner, metadata = split_annotated(hint)
+    if inner is LiteralString:
+        # Any text that is sent is as good as another: nothing tells them apart at run time.
+        return annotate(str, *metadata)
     for adapter in ADAPTERS:
         found = getattr(adapter, side)(inner, metadata)
         if found is not None:

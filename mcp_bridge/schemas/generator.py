@@ -23,6 +23,7 @@ from pydantic.json_schema import (
     JsonSchemaValue,
     JsonSchemaWarningKind,
 )
+from pydantic.warnings import ArbitraryTypeWarning
 from pydantic_core import (
     CoreSchema,
     PydanticSerializationError,
@@ -190,12 +191,20 @@ def generate(
 
 
 @contextmanager
-def ignore_readonly_warnings() -> Iterator[None]:
-    """Have pydantic read hints without its warning about TypedDicts with ReadOnly items."""
+def reading_hints() -> Iterator[None]:
+    """
+    Have pydantic read hints without its warning about TypedDicts with ReadOnly items.
+
+    Raises TypeError for a hint that is no type, such as ``[int]``, of which it only warns.
+    """
     with warnings.catch_warnings():
         # The dict that a procedure receives is its own, so nothing has to protect its items.
         warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier")
-        yield
+        warnings.simplefilter("error", ArbitraryTypeWarning)
+        try:
+            yield
+        except ArbitraryTypeWarning as warning:
+            raise TypeError(f"{str(warning).partition(' (')[0]}") from warning
 
 
 def simplify(schema: JSONSchema) -> JsonSchemaValue:

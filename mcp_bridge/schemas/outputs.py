@@ -8,7 +8,7 @@ import json
 import operator
 from collections import abc, deque
 from collections.abc import Callable, Hashable, Mapping
-from typing import Annotated, Any, Final, cast, get_args
+from typing import Annotated, Any, Final, Never, NoReturn, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -19,7 +19,7 @@ from mcp_bridge.protocol import CallToolResult, ContentBlock
 from mcp_bridge.schemas.adapters import ADAPTERS, TRANSIENT, adapt
 from mcp_bridge.schemas.core_schemas import CoreNode, change_root, core_schema_of, parts
 from mcp_bridge.schemas.fields import CONFIG
-from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
+from mcp_bridge.schemas.generator import generate, reading_hints
 from mcp_bridge.schemas.hints import (
     UNIONS,
     TypeHint,
@@ -33,7 +33,7 @@ from mcp_bridge.schemas.strictness import plain_validator, serializer, strict_va
 
 # The member that holds a result which is no object (decided for every revision alike).
 WRAPPER: Final = "result"
-_UNTYPED: Final = (MISSING, Any, None, type(None), object)
+_UNTYPED: Final = (MISSING, Any, None, type(None), object, Never, NoReturn)
 # Results that are collected before they are written.
 _GENERATED: Final = (
     *(abc.Iterator, abc.Generator, abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator),
@@ -172,7 +172,7 @@ def _read(returns: TypeHint) -> _Result:
     key = identity(returns)
     if key in _SHARED:
         return _SHARED[key]
-    with ignore_readonly_warnings():
+    with reading_hints():
         adapted = adapt(returns, "result")
         core, is_adapted = core_schema_of(adapted, CONFIG, "result")
     result = _Result(returns, core)

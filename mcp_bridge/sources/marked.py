@@ -87,9 +87,10 @@ class MarkedFunction:
     ) -> Callable[[ToolCall], Any]:
         """Return what runs this function, or its precheck; a coroutine function where it is one."""
         filled = self.filled if self.filled in signature.hidden else None
+        renamed = signature.renamed
 
         def invoke(call: ToolCall) -> Any:
-            values = dict(call.arguments)
+            values = {renamed.get(name, name): each for name, each in call.arguments.items()}
             if signature.context:
                 values[signature.context] = call.context
             if filled is not None:
@@ -243,7 +244,8 @@ def precheck_of(
     ValueError where it takes what the tool does not.
     """
     for each in own.parameters:
-        if each.default is MISSING and each.name not in defaults:
+        is_needed = each.default is MISSING and not each.may_be_absent
+        if is_needed and each.name not in defaults:
             raise ValueError(f"its precheck takes {each.name!r}, which the tool does not")
     given = {name: each for name, each in defaults.items() if each is not MISSING}
     names = {each.name for each in own.parameters}
