@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, Literal, LiteralString
 
 from mcp_bridge.schemas.hints import TypeHint, annotate, change_arguments, split_annotated
@@ -41,6 +43,27 @@ class Adapter:
 ADAPTERS: Final[list[Adapter]] = []
 # Exceptions by which a type cannot be read now, and may be later: no errors of the hint.
 TRANSIENT: Final[set[type[Exception]]] = set()
+
+
+# What is said of the hints that are being adapted, where it is collected.
+_NOTES: Final[ContextVar[list[str] | None]] = ContextVar("mcp_bridge_notes", default=None)
+
+
+@contextmanager
+def collected_notes(notes: list[str]) -> Iterator[None]:
+    """Add to a list what adapters note of the hints that are adapted meanwhile, each once."""
+    token = _NOTES.set(notes)
+    try:
+        yield
+    finally:
+        _NOTES.reset(token)
+
+
+def note(text: str) -> None:
+    """Say of the hint that is being adapted what its schema cannot tell: a check warns of it."""
+    notes = _NOTES.get()
+    if notes is not None and text not in notes:
+        notes.append(text)
 
 
 def register(adapter: Adapter) -> None:

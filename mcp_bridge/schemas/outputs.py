@@ -16,7 +16,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator, core_schema
 
 from mcp_bridge.protocol import CallToolResult, ContentBlock
-from mcp_bridge.schemas.adapters import ADAPTERS, TRANSIENT, adapt
+from mcp_bridge.schemas.adapters import ADAPTERS, TRANSIENT, adapt, collected_notes
 from mcp_bridge.schemas.core_schemas import CoreNode, change_root, core_schema_of, parts
 from mcp_bridge.schemas.fields import CONFIG
 from mcp_bridge.schemas.generator import generate, reading_hints
@@ -65,10 +65,11 @@ class Outputs:
     The result of a function.
 
     ``schema`` is the output schema, whose root is an object, or None where the hint promises no
-    structured result. ``errors`` are sentences on a hint that pydantic cannot read. ``returns`` is
-    the hint, as a list where it is of a generator. ``is_content`` says that it promises content
-    blocks. ``serializer`` writes a tuple of one result; ``is_wrapped`` says whether the schema is
-    of a wrapper (None: the value decides). ``description`` is the docstring's, for a hint without.
+    structured result. ``errors`` are sentences on a hint that pydantic cannot read, and ``notes``
+    those on values that the schema does not describe. ``returns`` is the hint, as a list where it
+    is of a generator. ``is_content`` says that it promises content blocks. ``serializer`` writes a
+    tuple of one result; ``is_wrapped`` says whether the schema is of a wrapper (None: the value
+    decides). ``description`` is the docstring's, for a hint without.
     """
 
     def __init__(self, returns: TypeHint, description: str = "") -> None:
@@ -76,6 +77,7 @@ class Outputs:
             returns = list[get_args(returns)[0]]  # type: ignore[misc]
         self.returns = returns
         self.errors: list[str] = []
+        self.notes: list[str] = []
         self.schema: JsonSchemaValue | None = None
         self.is_content = _is_content(returns)
         self.is_wrapped: bool | None = None
@@ -83,7 +85,8 @@ class Outputs:
         if any(returns is each for each in _UNTYPED) or self.is_content:
             return
         try:
-            self._result = _read(returns)
+            with collected_notes(self.notes):
+                self._result = _read(returns)
         except tuple(TRANSIENT):
             raise
         except Exception as exception:

@@ -59,6 +59,7 @@ class MarkedFunction:
 
     filled: str | None = None
     unread: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -131,6 +132,15 @@ class MarkedFunction:
             )
             for sentence in self.unread
         ]
+        source.messages += [
+            checks.Warning(
+                f"{where}: {sentence}.",
+                hint="Describe it to drf-spectacular (@extend_schema_field on its class), or give "
+                "the tool an output_schema.",
+                id="mcp_bridge.W037",
+            )
+            for sentence in self.notes
+        ]
         if not str(tool.description).strip():
             source.messages.append(no_description(where))
         return tool
@@ -138,6 +148,8 @@ class MarkedFunction:
     def build(self) -> Tool:
         """
         Return the tool; ``unread`` has the sentences on hints beside a schema given by hand.
+
+        ``notes`` has those on results that no schema describes.
 
         Raises IllegalName, UnreadHints, and whatever the types of the function raise.
         """
@@ -163,6 +175,7 @@ class MarkedFunction:
         if lost:
             raise UnreadHints(*lost)
         self.unread = (*of_inputs, *of_outputs)
+        self.notes = tuple(outputs.notes) if options.output_schema is None else ()
         return tool
 
     def candidate(self) -> Candidate:
