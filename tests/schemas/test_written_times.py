@@ -48,6 +48,24 @@ class ShiftSerializer(serializers.Serializer[Any]):
 SHIFT = Shift(NAIVE, dt.time(8, 30), dt.timedelta(seconds=4.5))
 
 
+TIMES: list[tuple[Any, Any]] = [
+    (dt.datetime, NAIVE),
+    (dt.datetime, NAIVE.replace(microsecond=6)),
+    (dt.datetime | None, AWARE),
+    (dt.time, dt.time(8, 30)),
+    (dt.time, dt.time(8, 30, 0, 6, EAST)),
+    (dict[str, dt.time], {"opens": dt.time(8, 30)}),
+    (dt.timedelta, dt.timedelta(seconds=4.5)),
+    (dt.timedelta, -dt.timedelta(days=400, seconds=1)),
+    (list[dt.timedelta], [dt.timedelta(0), dt.timedelta.max]),
+    (dict[dt.datetime, int], {NAIVE: 1}),
+    (tuple[dt.datetime, dt.time], (NAIVE, dt.time(8))),
+    (Shift, SHIFT),
+    (list[Shift], [SHIFT]),
+    (list[Break], [{"at": dt.time(1), "lasts": dt.timedelta(microseconds=1)}]),
+]
+
+
 def formats(schema: Any) -> set[str]:
     """Every format in a schema."""
     if isinstance(schema, list):
@@ -68,25 +86,7 @@ def given(client: CheckedClient, name: str = "give") -> tuple[dict[str, Any], An
     return schema, structured
 
 
-@pytest.mark.parametrize(
-    ("hint", "value"),
-    [
-        (dt.datetime, NAIVE),
-        (dt.datetime, NAIVE.replace(microsecond=6)),
-        (dt.datetime | None, AWARE),
-        (dt.time, dt.time(8, 30)),
-        (dt.time, dt.time(8, 30, 0, 6, EAST)),
-        (dict[str, dt.time], {"opens": dt.time(8, 30)}),
-        (dt.timedelta, dt.timedelta(seconds=4.5)),
-        (dt.timedelta, -dt.timedelta(days=400, seconds=1)),
-        (list[dt.timedelta], [dt.timedelta(0), dt.timedelta.max]),
-        (dict[dt.datetime, int], {NAIVE: 1}),
-        (tuple[dt.datetime, dt.time], (NAIVE, dt.time(8))),
-        (Shift, SHIFT),
-        (list[Shift], [SHIFT]),
-        (list[Break], [{"at": dt.time(1), "lasts": dt.timedelta(microseconds=1)}]),
-    ],
-)
+@pytest.mark.parametrize(("hint", "value"), TIMES)
 def test_naive_times_and_durations_fit_their_schema(
     hint: Any, value: Any, modern: CheckedClient, settings: Any
 ) -> None:

@@ -131,9 +131,9 @@ def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
     """
     described = spectacular.override_hint(field, direction)
     if described is None and direction == "response" and _represents_itself(field):
-        kind = type(field)
+        own = type(field)
         adapters.note(
-            f"the output schema takes any value from {kind.__qualname__} ({kind.__module__}), "
+            f"the output schema takes any value from {own.__qualname__} ({own.__module__}), "
             "which has its own to_representation()"
         )
         return Any
@@ -157,8 +157,8 @@ def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
 
 
 def _represents_itself(field: Any) -> bool:
-    module = type(field).to_representation.__module__
-    return module.partition(".")[0] != serializers.__name__.partition(".")[0]
+    module: str = type(field).to_representation.__module__
+    return module.partition(".")[0] != "rest_framework"
 
 
 def _nullable_hint(field: Any, direction: spectacular.Direction) -> TypeHint:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from django.conf import settings
-
 from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import cut, quoted
 from mcp_bridge.schemas.generator import with_null_apart
@@ -43,6 +41,9 @@ from mcp_bridge.sources.operations.read import Document, Unmappable
 # No schema within the bounds stands inside more others.
 _MAX_LEVELS: Final = 40
 _DEFINITIONS: Final = "#/$defs/"
+# Formats that clients assert and answers break, by an offset or a fraction; the first one only
+# where datetimes are naive.
+_UNHELD: Final = ("date-time", "time", "duration")
 
 
 class Side(Enum):
@@ -78,11 +79,6 @@ class Size(NamedTuple):
         return None
 
 
-def _unheld() -> tuple[str, ...]:
-    """Return the formats that clients assert and answers break, by an offset or a fraction."""
-    return ("time", "duration") if settings.USE_TZ else ("date-time", "time", "duration")
-
-
 class Converter:
     """
     The schemas of a document, converted: each once, however many operations have it.
@@ -93,6 +89,7 @@ class Converter:
 
     def __init__(self, document: Document) -> None:
         self.document = document
+        self._unheld = _UNHELD if document.is_naive else _UNHELD[1:]
         self.notes: list[str] = []
         # By side and reference.
         self._converted: dict[tuple[Side, str], JSONSchema] = {}
@@ -165,7 +162,7 @@ class Converter:
         result = {key: each for key, each in result.items() if key != "required" or each}
         self._clean(result)
         translate(schema, result)
-        if side is Side.OUTPUT and result.get("format") in _unheld():
+        if side is Side.OUTPUT and result.get("format") in self._unheld:
             del result["format"]
         parts = schema.get("allOf")
         if isinstance(parts, list) and parts:

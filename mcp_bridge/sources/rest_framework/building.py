@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from django.conf import settings
 from django.core import checks
 
 from mcp_bridge.features import Tool
@@ -49,7 +50,9 @@ class Builder:
         """Return for each description the document that it is in."""
         made: dict[int, Document] = {}
         data = self._describer.documents(descriptions)
-        return [made.setdefault(id(each), Document(each)) for each in data]
+        return [
+            made.setdefault(id(each), Document(each, is_naive=not settings.USE_TZ)) for each in data
+        ]
 
     def name(self, selected: Selected, every: Sequence[Selected]) -> str:
         """Return the name of the tool of an endpoint, one of those that are selected."""

@@ -49,6 +49,16 @@ FULL = {
 }
 
 
+NULLABLE: list[tuple[Any, Any]] = [
+    (NewsSerializer, SimpleNamespace(**NULLS)),
+    (NewsSerializer, SimpleNamespace(**FULL)),
+    (NewsSerializer, NULLS),
+    (list[NewsSerializer], [SimpleNamespace(**NULLS), SimpleNamespace(**FULL)]),
+    (NewsSerializer | None, SimpleNamespace(**NULLS)),
+    (NewsSerializer, NewsSerializer(SimpleNamespace(**NULLS))),
+]
+
+
 class Titled(serializers.Serializer[Any]):
     def to_representation(self, instance: Any) -> Any:
         return instance["title"].upper()
@@ -98,17 +108,7 @@ def given(client: CheckedClient, settings: Any, hint: Any, value: Any) -> tuple[
     return schema, structured
 
 
-@pytest.mark.parametrize(
-    ("hint", "value"),
-    [
-        (NewsSerializer, SimpleNamespace(**NULLS)),
-        (NewsSerializer, SimpleNamespace(**FULL)),
-        (NewsSerializer, NULLS),
-        (list[NewsSerializer], [SimpleNamespace(**NULLS), SimpleNamespace(**FULL)]),
-        (NewsSerializer | None, SimpleNamespace(**NULLS)),
-        (NewsSerializer, NewsSerializer(SimpleNamespace(**NULLS))),
-    ],
-)
+@pytest.mark.parametrize(("hint", "value"), NULLABLE)
 def test_null_members_of_a_representation_are_sent(
     hint: Any, value: Any, modern: CheckedClient, settings: Any
 ) -> None:
@@ -128,22 +128,22 @@ def test_members_of_a_representation_may_all_be_null(modern: CheckedClient, sett
     assert properties.keys() - set(schema["required"]) == {"byline", "day"}
 
 
-@pytest.mark.parametrize(
-    ("hint", "value", "expected", "named"),
-    [
-        (list[Shelf], [{"first": {"title": "a"}}], [{"first": "A"}], ["Titled"]),
-        (Wrapped, SimpleNamespace(**NULLS), None, ["Wrapped"]),
-        (list[Wrapped], [SimpleNamespace(**NULLS)], None, ["Wrapped"]),
-        (list[Grouped], [{"title": "a"}], [{"count": 1}], ["Counted"]),
-        (
-            Priced,
-            {"price": 5, "news": FULL, "all": [FULL]},
-            None,
-            ["Money", "Wrapped"],
-        ),
-        (dict[str, Wrapped | None], {"a": FULL, "b": None}, None, ["Wrapped"]),
-    ],
-)
+OWN: list[tuple[Any, Any, Any, list[str]]] = [
+    (list[Shelf], [{"first": {"title": "a"}}], [{"first": "A"}], ["Titled"]),
+    (Wrapped, SimpleNamespace(**NULLS), None, ["Wrapped"]),
+    (list[Wrapped], [SimpleNamespace(**NULLS)], None, ["Wrapped"]),
+    (list[Grouped], [{"title": "a"}], [{"count": 1}], ["Counted"]),
+    (
+        Priced,
+        {"price": 5, "news": FULL, "all": [FULL]},
+        None,
+        ["Money", "Wrapped"],
+    ),
+    (dict[str, Wrapped | None], {"a": FULL, "b": None}, None, ["Wrapped"]),
+]
+
+
+@pytest.mark.parametrize(("hint", "value", "expected", "named"), OWN)
 def test_representations_of_their_own_are_sent_and_warned_of(
     hint: Any, value: Any, expected: Any, named: list[str], modern: CheckedClient, settings: Any
 ) -> None:
