@@ -65,7 +65,11 @@ def typed_checker(
 
         validator = SchemaValidator(schema, "input_schema")
 
+    of_schema = inputs.schema if schema is None else schema
+    without_nulls = _without_nulls(of_schema, lambda: validator or _of_generated(of_schema))
+
     def check(arguments: JSONObject) -> dict[str, object]:
+        arguments = without_nulls(arguments)
         body = _written(arguments)
         if validator is not None:
             _check_schema(validator, arguments)
@@ -110,13 +114,12 @@ def plain_checker(
 
     @cache
     def validator() -> SchemaValidator:
-        from mcp_bridge.schemas.validation.validator import SchemaValidator
+        return _of_generated(schema, asserts_formats=asserts_formats)
 
-        return SchemaValidator(
-            schema, "input_schema", is_generated=True, asserts_formats=asserts_formats
-        )
+    without_nulls = _without_nulls(schema, validator)
 
     def check(arguments: JSONObject) -> dict[str, object]:
+        arguments = without_nulls(arguments)
         # What cannot be written, as half a surrogate pair, its own checks refuse by its place.
         with suppress(PydanticSerializationError):
             _written(arguments)
@@ -124,6 +127,43 @@ def plain_checker(
         return dict(arguments)
 
     return check
+
+
+def _of_generated(schema: JSONSchema, *, asserts_formats: bool = True) -> SchemaValidator:
+    from mcp_bridge.schemas.validation.validator import SchemaValidator
+
+    return SchemaValidator(
+        schema, "input_schema", is_generated=True, asserts_formats=asserts_formats
+    )
+
+
+def _without_nulls(
+    schema: JSONSchema, validator: Callable[[], SchemaValidator]
+) -> Callable[[JSONObject], JSONObject]:
+    """
+    Return what leaves out null for each optional parameter whose schema has no null.
+
+    Agents fill in what is optional. Inside a parameter null is what the schema says.
+    """
+    optional = schema.get("properties", {}).keys() - {*schema.get("required", ())}
+
+    @cache
+    def is_absent(name: str) -> bool:
+        # A schema that cannot be checked says so where the arguments are.
+        with suppress(Exception):
+            return any(each.path[:1] == (name,) for each in validator().errors({name: None}))
+        return False
+
+    def leave_out(arguments: JSONObject) -> JSONObject:
+        if None not in arguments.values():
+            return arguments
+        return {
+            name: each
+            for name, each in arguments.items()
+            if each is not None or name not in optional or not is_absent(name)
+        }
+
+    return leave_out
 
 
 def _check_schema(validator: SchemaValidator, arguments: JSONObject) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from django.utils.functional import Promise
 from pydantic_core import to_json
 
 from mcp_bridge.calls import media
@@ -77,14 +78,13 @@ def write(outputs: Outputs, value: object) -> tuple[bytes, bytes]:
         # pydantic would begin to read it, also where it cannot write what it reads.
         value = outputs.conform(value)
     try:
-        # Without pydantic's warnings, which cost more than the rest: the check is stricter.
-        plain = to_json((value,), warnings=False, by_alias=True)[1:-1]
+        plain = to_json((value,), **_OPTIONS)[1:-1]
     except Exception:
         # Most results need no reading, and looking for the others would cost each of them.
         read = outputs.conform(value, is_read=True)
         if read is value:
             raise
-        plain = to_json((read,), warnings=False, by_alias=True)[1:-1]
+        plain = to_json((read,), **_OPTIONS)[1:-1]
     whole = b'{"result":' + plain + b"}"
     outputs.check(whole)
     _check_numbers(whole)
@@ -92,6 +92,17 @@ def write(outputs: Outputs, value: object) -> tuple[bytes, bytes]:
     if is_wrapped is None:
         is_wrapped = not plain.startswith(b"{")
     return plain, whole if is_wrapped else plain
+
+
+def _text_of_lazy(value: object) -> str:
+    """Return a lazy text in the language of the request. Raises TypeError for anything else."""
+    if isinstance(value, Promise):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is no type that JSON has")
+
+
+# Without pydantic's warnings, which cost more than the rest: the check is stricter.
+_OPTIONS: Final[Any] = {"warnings": False, "by_alias": True, "fallback": _text_of_lazy}
 
 
 def holds_iterator(value: object) -> bool:

@@ -30,7 +30,8 @@ stops no command.
     W032  CORS for origins that may not call
     W033  conditions of marks that /rpc does not keep
     W034  a mark on what is not registered    W035  a Context that callers of /rpc write
-    W036  marked methods of an unmarked class W095  a toolset that names no tool
+    W036  marked methods of an unmarked class W037  a result that no schema describes
+    W095  a toolset that names no tool
 
     E070  a view that cannot be a tool        E071  a URLconf that cannot be read
 

@@ -202,7 +202,13 @@ def mcp_tool(
         # A static method is callable, and a class method is not.
         if not callable(function) and not isinstance(function, classmethod):
             raise TypeError(f"mcp_tool() marks functions, and {function!r} is not one.")
-        setattr(function, MARK, checked)
+        try:
+            setattr(function, MARK, checked)
+        except AttributeError:
+            raise TypeError(
+                f"mcp_tool() cannot mark {function!r}, which keeps no mark: mark the function "
+                "in its class, or a function that calls this one."
+            ) from None
         return function
 
     return mark if function is None else mark(function)

@@ -38,6 +38,7 @@ _ENVELOPE: Final[tuple[tuple[str, tuple[type, ...], object, str], ...]] = (
     (CLIENT_INFO, (dict,), {}, "an object"),
     ("progressToken", (str, int), 0, "a string or an integer"),
 )
+_ABSENT: Final = ("_meta", "cursor")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,19 +118,23 @@ def _read(message: Any, request_id: RequestId | None, headers: Headers | None) -
         if revision is None:
             raise UnsupportedProtocolVersionError(str(version))
         return None
+    # An initialize is legacy with any header.
+    if method == "initialize":
+        revision = UNDECLARED
     is_modern = revision is not None and revision.modern
     params = message.get("params", {})
+    if params is None and not is_modern:
+        params = {}
     if not isinstance(params, dict):
         # Only an object can hold the envelope that a modern request must have.
         kind = MissingEnvelopeError if is_modern else InvalidParamsError
         raise kind('Invalid params: the member "params" must be an object.')
-    # An initialize is legacy with any header.
-    if method == "initialize":
-        revision, is_modern = UNDECLARED, False
     if is_modern or _has_envelope(message):
         return _read_modern(request_id, method, params, headers)
     if revision is None:
         raise UnsupportedProtocolVersionError(str(version))
+    # Clients of these revisions write null for what they do not send.
+    params = {key: each for key, each in params.items() if each is not None or key not in _ABSENT}
     meta = params.get("_meta", {})
     if not isinstance(meta, dict):
         raise InvalidParamsError("Invalid params: params._meta must be an object, or be left out.")

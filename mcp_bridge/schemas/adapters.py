@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final, Literal
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, Literal, LiteralString
 
-from mcp_bridge.schemas.hints import TypeHint, change_arguments, split_annotated
+from mcp_bridge.schemas.hints import TypeHint, annotate, change_arguments, split_annotated
 
 Side = Literal["parameter", "result"]
 
@@ -43,6 +45,27 @@ ADAPTERS: Final[list[Adapter]] = []
 TRANSIENT: Final[set[type[Exception]]] = set()
 
 
+# What is said of the hints that are being adapted, where it is collected.
+_NOTES: Final[ContextVar[list[str] | None]] = ContextVar("mcp_bridge_notes", default=None)
+
+
+@contextmanager
+def collected_notes(notes: list[str]) -> Iterator[None]:
+    """Add to a list what adapters note of the hints that are adapted meanwhile, each once."""
+    token = _NOTES.set(notes)
+    try:
+        yield
+    finally:
+        _NOTES.reset(token)
+
+
+def note(text: str) -> None:
+    """Say of the hint that is being adapted what its schema cannot tell: a check warns of it."""
+    notes = _NOTES.get()
+    if notes is not None and text not in notes:
+        notes.append(text)
+
+
 def register(adapter: Adapter) -> None:
     """Ask an adapter after those registered before; a second one of a class is ignored."""
     if not any(type(each) is type(adapter) for each in ADAPTERS):
@@ -52,6 +75,9 @@ def register(adapter: Adapter) -> None:
 def adapt(hint: TypeHint, side: Side) -> TypeHint:
     """Return a hint with every adapted type in it replaced, in unions and containers too."""
     inner, metadata = split_annotated(hint)
+    if inner is LiteralString:
+        # Any text that is sent is as good as another: nothing tells them apart at run time.
+        return annotate(str, *metadata)
     for adapter in ADAPTERS:
         found = getattr(adapter, side)(inner, metadata)
         if found is not None:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from annotated_types import Len
 from pydantic import ConfigDict, TypeAdapter
+from pydantic_core import to_jsonable_python
 
 from mcp_bridge.schemas.adapters import Side, adapt
 from mcp_bridge.schemas.hints import (
@@ -112,11 +113,38 @@ def gather_definitions(schema: CoreNode) -> CoreNode:
     return {"type": "definitions", "schema": root, "definitions": list(found.values())}
 
 
+def with_names(schema: CoreNode) -> CoreNode:
+    """Return a core schema whose dicts have literals and enums as keys by their names in JSON."""
+    definitions = {each["ref"]: each for each in schema.get("definitions", ())}
+
+    def named(key: CoreNode) -> CoreNode:
+        if key["type"] == "definition-ref":
+            key = {**definitions[key["schema_ref"]]}
+            del key["ref"]
+        values = key.get("expected" if key["type"] == "literal" else "members")
+        if values is None:
+            return with_parts(key, named)
+        names = {next(iter(to_jsonable_python({each: None}))): each for each in values}
+        if all(getattr(each, "value", each) == name for name, each in names.items()):
+            return key
+        function = {"type": "no-info", "function": names.__getitem__}
+        known = {"type": "literal", "expected": list(names)}
+        return {"type": "function-after", "function": function, "schema": known}
+
+    def changed(part: CoreNode) -> CoreNode:
+        inner = with_parts(part, changed)
+        return (
+            {**inner, "keys_schema": named(part["keys_schema"])} if "keys_schema" in part else inner
+        )
+
+    return changed(schema) if any("keys_schema" in each for each in parts(schema)) else schema
+
+
 def with_adapted(
     build: Callable[[ConfigDict], CoreNode], config: ConfigDict, side: Side
 ) -> tuple[CoreNode, bool]:
     """Return what ``build`` makes with a config, adapted types replaced, and whether any was."""
-    schema = build(ConfigDict(**{**config, "arbitrary_types_allowed": True}))
+    schema = with_names(build(ConfigDict(**{**config, "arbitrary_types_allowed": True})))
     # Equal hints are adapted once, since adapters may make classes of their own.
     adapted = functools.cache(functools.partial(adapt, side=side))
     hints = [hint for hint in map(_hint, parts(schema)) if hint is not None]

@@ -18,7 +18,7 @@ from pydantic.json_schema import JsonSchemaValue
 
 from mcp_bridge.schemas.adapters import adapt
 from mcp_bridge.schemas.core_schemas import CoreNode, parts, reuse, with_adapted
-from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
+from mcp_bridge.schemas.generator import generate, reading_hints
 from mcp_bridge.schemas.hashed import with_bounds
 from mcp_bridge.schemas.hints import TypeHint, description_in, identity, split_annotated
 from mcp_bridge.schemas.signatures import MISSING, Parameter, UnsupportedSignature
@@ -34,6 +34,8 @@ CONFIG = ConfigDict(
 )
 # The field of a model for ``**kwargs``, whose hint is the type of all other arguments.
 _REST: Final = "rest"
+# The schema shows no default if there is only a factory, whose value is never used.
+_ABSENT: Final[dict[str, Any]] = {"default_factory": lambda: None}
 # What a field's metadata says in its JSON Schema, in pydantic's order.
 _UPDATES: Final = ("title", "description", "deprecated", "examples")
 
@@ -72,7 +74,9 @@ class SharedField:
     def field(self, parameter: Parameter) -> CoreNode:
         """Return the core schema of a parameter's field."""
         core, name = self.core, parameter.name
-        if _has_default(parameter):
+        if parameter.may_be_absent:
+            core = {"type": "default", "schema": core, **_ABSENT}
+        elif _has_default(parameter):
             core = {"type": "default", "schema": core, "default": parameter.default}
         about = {"pydantic_js_updates": updates} if (updates := self._texts(parameter)) else {}
         names = {"validation_alias": name, "serialization_alias": name}
@@ -83,7 +87,7 @@ class SharedField:
         if self.schema is None:
             return None
         texts = self._texts(parameter)
-        if not _has_default(parameter):
+        if parameter.may_be_absent or not _has_default(parameter):
             return {**self.schema, **texts} if texts else self.schema
         default = parameter.default
         if default is not None and type(default) not in (str, int, bool):
@@ -182,7 +186,7 @@ class Fields:
                     del self._own[name]
 
 
-@ignore_readonly_warnings()
+@reading_hints()
 def _read_together(parameters: Mapping[str, Parameter], extra: TypeHint) -> tuple[CoreNode, bool]:
     """Return the core schema of a model of parameters by name, and whether a type is adapted."""
     fields: dict[str, tuple[TypeHint, FieldInfo]] = {}
@@ -237,7 +241,8 @@ def _shareable(parameter: Parameter, field: CoreNode) -> SharedField | None:
 
 def _has_default(parameter: Parameter) -> bool:
     # To pydantic an ellipsis is no default.
-    return parameter.default is not MISSING and parameter.default is not ...
+    has_own = parameter.default is not MISSING and parameter.default is not ...
+    return has_own or parameter.may_be_absent
 
 
 def _refs(core: object) -> list[str]:
@@ -273,5 +278,7 @@ def _field(parameter: Parameter, adapted: TypeHint) -> FieldInfo:
     options: dict[str, Any] = {"description": description} if description else {}
     if parameter.default is not MISSING:
         options["default"] = parameter.default
+    elif parameter.may_be_absent:
+        options |= _ABSENT
     field: FieldInfo = Field(alias=parameter.name, **options)
     return field

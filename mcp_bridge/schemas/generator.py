@@ -8,6 +8,7 @@ types), and titles that only repeat a name are left out. The dialect is JSON Sch
 from __future__ import annotations
 
 import base64
+import json
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +23,13 @@ from pydantic.json_schema import (
     JsonSchemaValue,
     JsonSchemaWarningKind,
 )
-from pydantic_core import CoreSchema, core_schema
+from pydantic.warnings import ArbitraryTypeWarning
+from pydantic_core import (
+    CoreSchema,
+    PydanticSerializationError,
+    core_schema,
+    to_jsonable_python,
+)
 
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.core_schemas import DESCRIPTION, CoreNode
@@ -38,17 +45,27 @@ _ANNOTATIONS: Final = frozenset(
     {"default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
 )
 _TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
-_NAIVE: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?$"
+_DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_CLOCK: Final = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]+)?"
+_OFFSET: Final = "([Zz]|[+-][0-9]{2}:[0-9]{2})?"
+_NAIVE: Final = f"^{_DAY}[Tt ]{_CLOCK}$"
+_DURATION: Final = "^-?P([0-9]+Y)?([0-9]+D)?(T([0-9]+H)?([0-9]+M)?([0-9]+(\\.[0-9]+)?S)?)?$"
 
 
 class SchemaGenerator(GenerateJsonSchema):
-    """pydantic's generator without the titles that it makes of field names."""
+    """
+    pydantic's generator without the titles that it makes of field names.
+
+    With ``of_results`` a time or a duration has a pattern in place of a format: clients assert
+    formats, which demand an offset, and no fraction or sign.
+    """
 
     # A default that is no JSON is left out of the schema; the parameter stays optional.
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {"non-serializable-default"}
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_results: bool = False) -> None:
         super().__init__()
+        self._of_results = of_results
         self._names: dict[CoreModeRef, DefsRef] = {}
 
     def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
@@ -77,17 +94,45 @@ class SchemaGenerator(GenerateJsonSchema):
         return {"type": "string", "contentEncoding": "base64"}
 
     def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
-        result = super().enum_schema(schema)
+        # The members of a core schema are those of all names, also of aliases.
+        members = list({id(each): each for each in schema["members"]}.values())
+        result = super().enum_schema({**schema, "members": members})
         description = schema.get("metadata", {}).get(DESCRIPTION)
         return {**result, "description": description} if description else result
+
+    def literal_schema(self, schema: core_schema.LiteralSchema) -> JsonSchemaValue:
+        # A member of an enum may stand beside its own value.
+        values = {repr(to_jsonable_python(each)): each for each in schema["expected"]}
+        return super().literal_schema({**schema, "expected": list(values.values())})
+
+    def ser_schema(
+        self,
+        schema: core_schema.SerSchema
+        | core_schema.IncExSeqSerSchema
+        | core_schema.IncExDictSerSchema,
+    ) -> JsonSchemaValue | None:
+        # A function of the site's may return anything, unless its return hint says what.
+        function = schema.get("function")
+        code = getattr(getattr(function, "func", function), "__module__", None) or "pydantic"
+        known = super().ser_schema(schema)
+        return {} if known is None and not code.startswith("pydantic") else known
 
     def encode_default(self, dft: object) -> object:
         if isinstance(dft, bytes):
             # pydantic's own is in the url-safe alphabet.
             return base64.b64encode(dft).decode("ascii")
         # pydantic's own would make a serializer for each.
-        is_plain = dft is None or type(dft) in (str, int, bool)
-        return dft if is_plain else super().encode_default(dft)
+        if dft is None or type(dft) in (str, int, bool):
+            return dft
+        encoded = super().encode_default(dft)
+        try:
+            json.dumps(encoded, allow_nan=False)
+        except ValueError as exception:
+            # Caught by pydantic, as of any default that is no JSON.
+            raise PydanticSerializationError(
+                "it holds a number that JSON does not have"
+            ) from exception
+        return encoded
 
     def field_is_present(
         self,
@@ -116,23 +161,50 @@ class SchemaGenerator(GenerateJsonSchema):
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
         # The format "date-time" demands the offset that a naive one must not have.
-        if schema.get("tz_constraint") == "naive":
-            return {"type": "string", "pattern": _NAIVE}
-        return super().datetime_schema(schema)
+        zone = schema.get("tz_constraint")
+        result = super().datetime_schema(schema)
+        if zone == "naive":
+            return _with_pattern(result, _NAIVE)
+        is_open = self._of_results and zone is None
+        return _with_pattern(result, f"^{_DAY}T{_CLOCK}{_OFFSET}$") if is_open else result
+
+    def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
+        # The format "time" demands an offset too, which no database of Django's can store.
+        offset = _OFFSET if self._of_results else ""
+        return _with_pattern(super().time_schema(schema), f"^{_CLOCK}{offset}$")
+
+    def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:
+        result = super().timedelta_schema(schema)
+        return _with_pattern(result, _DURATION) if self._of_results else result
 
 
-def generate(schema: CoreNode, mode: JsonSchemaMode) -> JsonSchemaValue:
+def _with_pattern(schema: JsonSchemaValue, pattern: str) -> JsonSchemaValue:
+    """Return the schema of a time with a pattern in place of its format, if it has one."""
+    return {"type": "string", "pattern": pattern} if "format" in schema else schema
+
+
+def generate(
+    schema: CoreNode, mode: JsonSchemaMode, *, of_results: bool = False
+) -> JsonSchemaValue:
     """Return the simplified schema of a core schema; raises PydanticInvalidForJsonSchema."""
-    return simplify(SchemaGenerator().generate(schema, mode))
+    return simplify(SchemaGenerator(of_results=of_results).generate(schema, mode))
 
 
 @contextmanager
-def ignore_readonly_warnings() -> Iterator[None]:
-    """Have pydantic read hints without its warning about TypedDicts with ReadOnly items."""
+def reading_hints() -> Iterator[None]:
+    """
+    Have pydantic read hints without its warning about TypedDicts with ReadOnly items.
+
+    Raises TypeError for a hint that is no type, such as ``[int]``, of which it only warns.
+    """
     with warnings.catch_warnings():
         # The dict that a procedure receives is its own, so nothing has to protect its items.
         warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier")
-        yield
+        warnings.simplefilter("error", ArbitraryTypeWarning)
+        try:
+            yield
+        except ArbitraryTypeWarning as warning:
+            raise TypeError(f"{str(warning).partition(' (')[0]}") from warning
 
 
 def simplify(schema: JSONSchema) -> JsonSchemaValue:

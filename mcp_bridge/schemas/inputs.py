@@ -78,7 +78,11 @@ class Inputs:
         # Fields have names of their own, since a parameter may be called what no field may.
         self.names = {f"p{index}": each.name for index, each in enumerate(parameters)}
         # A default inside a hint is one that the function does not know of.
-        self.given = {f"p{i}" for i, each in enumerate(parameters) if each.default is MISSING}
+        self.given = {
+            f"p{index}"
+            for index, each in enumerate(parameters)
+            if each.default is MISSING and not each.may_be_absent
+        }
         self.is_open = signature.extra is not MISSING
         self.hidden = signature.hidden if self.is_open else frozenset()
         # Made when the first call comes: many of the tools of a process may never be called.

@@ -8,7 +8,7 @@ import json
 import operator
 from collections import abc, deque
 from collections.abc import Callable, Hashable, Mapping
-from typing import Annotated, Any, Final, cast, get_args
+from typing import Annotated, Any, Final, Never, NoReturn, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -16,10 +16,10 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator, core_schema
 
 from mcp_bridge.protocol import CallToolResult, ContentBlock
-from mcp_bridge.schemas.adapters import ADAPTERS, TRANSIENT, adapt
+from mcp_bridge.schemas.adapters import ADAPTERS, TRANSIENT, adapt, collected_notes
 from mcp_bridge.schemas.core_schemas import CoreNode, change_root, core_schema_of, parts
 from mcp_bridge.schemas.fields import CONFIG
-from mcp_bridge.schemas.generator import generate, ignore_readonly_warnings
+from mcp_bridge.schemas.generator import generate, reading_hints
 from mcp_bridge.schemas.hints import (
     UNIONS,
     TypeHint,
@@ -33,12 +33,13 @@ from mcp_bridge.schemas.strictness import plain_validator, serializer, strict_va
 
 # The member that holds a result which is no object (decided for every revision alike).
 WRAPPER: Final = "result"
-_UNTYPED: Final = (MISSING, Any, None, type(None), object)
+_UNTYPED: Final = (MISSING, Any, None, type(None), object, Never, NoReturn)
 # Results that are collected before they are written.
 _GENERATED: Final = (
     *(abc.Iterator, abc.Generator, abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator),
 )
 _ABSENT: Final = object()
+_generate: Final = functools.partial(generate, of_results=True)
 # Values that are lists already; and those that have items and are none.
 _LISTS: Final = (list, tuple, set, frozenset, deque)
 _NO_LISTS: Final = (str, bytes, bytearray, abc.Mapping, BaseModel)
@@ -64,10 +65,11 @@ class Outputs:
     The result of a function.
 
     ``schema`` is the output schema, whose root is an object, or None where the hint promises no
-    structured result. ``errors`` are sentences on a hint that pydantic cannot read. ``returns`` is
-    the hint, as a list where it is of a generator. ``is_content`` says that it promises content
-    blocks. ``serializer`` writes a tuple of one result; ``is_wrapped`` says whether the schema is
-    of a wrapper (None: the value decides). ``description`` is the docstring's, for a hint without.
+    structured result. ``errors`` are sentences on a hint that pydantic cannot read, and ``notes``
+    those on values that the schema does not describe. ``returns`` is the hint, as a list where it
+    is of a generator. ``is_content`` says that it promises content blocks. ``serializer`` writes a
+    tuple of one result; ``is_wrapped`` says whether the schema is of a wrapper (None: the value
+    decides). ``description`` is the docstring's, for a hint without.
     """
 
     def __init__(self, returns: TypeHint, description: str = "") -> None:
@@ -75,6 +77,7 @@ class Outputs:
             returns = list[get_args(returns)[0]]  # type: ignore[misc]
         self.returns = returns
         self.errors: list[str] = []
+        self.notes: list[str] = []
         self.schema: JsonSchemaValue | None = None
         self.is_content = _is_content(returns)
         self.is_wrapped: bool | None = None
@@ -82,7 +85,8 @@ class Outputs:
         if any(returns is each for each in _UNTYPED) or self.is_content:
             return
         try:
-            self._result = _read(returns)
+            with collected_notes(self.notes):
+                self._result = _read(returns)
         except tuple(TRANSIENT):
             raise
         except Exception as exception:
@@ -116,7 +120,7 @@ class _Result:
         # Its key holds ids, which are its own as long as the hint is alive.
         self.hint = hint
         self._core = core
-        self._whole = generate(change_root(core, _in_wrapper), "serialization")
+        self._whole = _generate(change_root(core, _in_wrapper), "serialization")
         self._unwrapped = _unwrapped(self._whole)
 
     def unwrapped(self, description: str) -> tuple[JsonSchemaValue, bool]:
@@ -143,7 +147,7 @@ class _Result:
         try:
             # pydantic is fast, but cannot where a result is written in another way than it is read.
             if not has_own_code and (
-                _comparable(generate(core, "validation")) == _comparable(self._whole)
+                _comparable(_generate(core, "validation")) == _comparable(self._whole)
             ):
                 return strict_validator(core).validate_json
         except PydanticInvalidForJsonSchema:
@@ -171,7 +175,7 @@ def _read(returns: TypeHint) -> _Result:
     key = identity(returns)
     if key in _SHARED:
         return _SHARED[key]
-    with ignore_readonly_warnings():
+    with reading_hints():
         adapted = adapt(returns, "result")
         core, is_adapted = core_schema_of(adapted, CONFIG, "result")
     result = _Result(returns, core)

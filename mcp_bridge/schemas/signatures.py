@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import re
+import types
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, get_args
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, NotRequired, Required, get_args
+
+from pydantic.fields import FieldInfo
+from typing_extensions import ReadOnly, Unpack, get_type_hints, is_typeddict
 
 from mcp_bridge.features import Context
 from mcp_bridge.schemas.hints import UNIONS, TypeHint, annotate, origin_of, split_annotated
@@ -16,6 +22,8 @@ if TYPE_CHECKING:
     from docstring_parser.common import DocstringMeta
 
 MISSING: Final = inspect.Parameter.empty
+_UNPACKS: Final = (typing.Unpack, Unpack)
+_NAME: Final = re.compile(r"\w+")
 
 
 class UnsupportedSignature(Exception):
@@ -24,12 +32,17 @@ class UnsupportedSignature(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One parameter that a caller may give; ``default`` is MISSING where it must."""
+    """
+    One parameter that a caller may give; ``default`` is MISSING if it must.
+
+    One that ``may_be_absent`` has no default: the function takes it by ``**`` or not at all.
+    """
 
     name: str
     hint: TypeHint
     default: object = MISSING
     description: str = ""
+    may_be_absent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +50,7 @@ class Signature:
     """
     A function as a caller sees it.
 
+    Parameters have the names that callers send; ``renamed`` has the function's own by these.
     ``extra`` is the hint of ``**kwargs``, or MISSING. ``context`` names the parameter that takes
     the Context. ``hidden`` are names that no caller may give. ``errors`` are sentences on hints of
     parameters that could not be resolved, and ``returns_errors`` those on the return hint: as it
@@ -50,6 +64,7 @@ class Signature:
     hidden: frozenset[str] = frozenset()
     description: str = ""
     returns_description: str = ""
+    renamed: dict[str, str] = field(default_factory=dict)
     # The defaults of those that are given by position, in order.
     positional_only: dict[str, object] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
@@ -60,32 +75,54 @@ class Signature:
         """
         Read a function; ``skip`` names parameters that the server fills and no caller.
 
-        Raises UnsupportedSignature for ``*args``, and for a ``skip`` that is no parameter.
+        Its parameters are those of ``inspect.signature``, and their hints those of the function
+        that is wrapped. Raises UnsupportedSignature for ``*args``, for a ``skip`` that is no
+        parameter, and for two parameters of one name.
         """
-        function = inspect.unwrap(function)
-        parameters = inspect.signature(function).parameters
+        signature, bound = _inspected(function)
+        parameters = signature.parameters
         extra = [name for name, each in parameters.items() if each.kind is each.VAR_KEYWORD]
         unknown = [] if extra else [name for name in skip if name not in parameters]
         if unknown:
             raise UnsupportedSignature(
                 f"it has no parameter {unknown[0]!r}, which the server would fill"
             )
-        hints, errors = _hints(function)
-        text, documented, returns_text = _read_docstring(function)
+        hints, errors = _hints(function, signature)
+        text, documented, returns_text = _read_docstring(_innermost(function))
         kept = {name: each for name, each in parameters.items() if name not in skip}
         context = next((name for name in kept if _is_context(hints.get(name))), None)
+        read = [
+            _parameter(each, hints.get(name, Any), documented.pop(name, ""))
+            for name, each in kept.items()
+            if name not in (context, *extra)
+        ]
+        rest = hints.get(extra[0], Any) if kept.keys() & extra else MISSING
+        members = list(_unpacked(extra[0], rest, documented)) if extra else []
+        renamed = {_sent_name(each): each.name for each in (*read, *members)}
+        if len(renamed) < len(read) + len(members):
+            raise UnsupportedSignature(
+                "two of its parameters have the same name, or the same alias"
+            )
+        gone = {
+            name: each
+            for name, each in documented.items()
+            if name not in parameters or name in extra
+        }
+        if gone:
+            lines = "\n".join(f"{name}: {each}" for name, each in gone.items())
+            text = f"{text}\n\nArgs:\n{lines}".strip()
         return cls(
             parameters=tuple(
-                _parameter(each, hints.get(name, Any), documented.get(name, ""))
-                for name, each in kept.items()
-                if name not in (context, *extra)
+                replace(each, name=sent)
+                for sent, each in zip(renamed, (*read, *members), strict=True)
             ),
             returns=hints.get("return", MISSING),
-            extra=hints.get(extra[0], Any) if kept.keys() & extra else MISSING,
+            extra=MISSING if origin_of(rest) in _UNPACKS else rest,
             context=context,
-            hidden=frozenset({*skip, *([context] if context else [])}),
+            hidden=frozenset({*skip, *bound, *([context] if context else [])}),
             description=text,
             returns_description=returns_text,
+            renamed={sent: name for sent, name in renamed.items() if sent != name},
             positional_only={
                 name: each.default
                 for name, each in parameters.items()
@@ -125,15 +162,84 @@ def _is_context(hint: TypeHint) -> bool:
     )
 
 
-def _hints(function: Callable[..., object]) -> tuple[Mapping[str, TypeHint], dict[str, str]]:
+def _inspected(function: Callable[..., object]) -> tuple[inspect.Signature, Collection[str]]:
+    """Return what ``inspect.signature`` says, and the names that a partial has bound."""
+    # It looks through a partial that says what it wraps, and so past what is bound in it.
+    function = inspect.unwrap(function, stop=_decides)
+    if not isinstance(function, functools.partial):
+        return inspect.signature(function), ()
+    bound = functools.partial(function.func, *function.args, **function.keywords)
+    signature = inspect.signature(bound)
+    free = [each for name, each in signature.parameters.items() if name not in bound.keywords]
+    return signature.replace(parameters=free), bound.keywords
+
+
+def _decides(function: object) -> bool:
+    kinds = (functools.partial, types.MethodType)
+    return isinstance(function, kinds) or hasattr(function, "__signature__")
+
+
+def _innermost(function: Callable[..., object]) -> Callable[..., object]:
+    """Return the function that decorators and partials stand around."""
+    function = inspect.unwrap(function)
+    return _innermost(function.func) if isinstance(function, functools.partial) else function
+
+
+def _sent_name(parameter: Parameter) -> str:
+    """Return the alias of a parameter, by pydantic's ``Field``, or its name."""
+    name = parameter.name
+    for each in split_annotated(parameter.hint)[1]:
+        if isinstance(each, FieldInfo) and each.validation_alias is not None:
+            if not isinstance(each.validation_alias, str):
+                raise UnsupportedSignature(
+                    f"the alias of its parameter {parameter.name!r} is no text: write "
+                    'Field(alias="name")'
+                )
+            name = each.validation_alias
+    return name
+
+
+def _unpacked(name: str, hint: TypeHint, documented: dict[str, str]) -> Iterator[Parameter]:
+    """Yield the members of the TypedDict that ``**name: Unpack[...]`` names; none for another."""
+    if origin_of(hint) not in _UNPACKS:
+        return
+    kind = get_args(hint)[0]
+    if not is_typeddict(kind):
+        raise UnsupportedSignature(f"its parameter **{name} unpacks what is no TypedDict")
+    for member, declared in get_type_hints(kind, include_extras=True).items():
+        may_be_absent = member not in kind.__required_keys__
+        inner, metadata = split_annotated(declared)
+        while (qualifier := origin_of(inner)) in (Required, NotRequired, ReadOnly):
+            if qualifier is not ReadOnly:
+                may_be_absent = qualifier is NotRequired
+            inner, more = split_annotated(get_args(inner)[0])
+            metadata = (*more, *metadata)
+        read = inspect.Parameter(member, inspect.Parameter.KEYWORD_ONLY)
+        known = _parameter(read, annotate(inner, *metadata), documented.pop(member, ""))
+        yield replace(known, may_be_absent=may_be_absent)
+
+
+def _hints(
+    function: Callable[..., object], signature: inspect.Signature
+) -> tuple[Mapping[str, TypeHint], dict[str, str]]:
     """Return every hint that can be resolved, and a sentence for each that cannot, by name."""
-    # One that cannot be resolved is found below.
-    with suppress(Exception):
-        return typing.get_type_hints(function, include_extras=True), {}
+    inner = _innermost(function)
+    names = {**getattr(function, "__globals__", {}), **getattr(inner, "__globals__", {})}
+    own: Mapping[str, TypeHint] = getattr(inner, "__annotations__", {})
+    inspected = {name: each.annotation for name, each in signature.parameters.items()}
+    inspected["return"] = signature.return_annotation
+    # Those that a signature by hand has in place of the function's.
+    others = {
+        name: each
+        for name, each in inspected.items()
+        if each is not MISSING and each is not own.get(name) and each != own.get(name)
+    }
     hints: dict[str, TypeHint] = {}
     errors: dict[str, str] = {}
-    names = getattr(function, "__globals__", {})
-    for name, annotation in getattr(function, "__annotations__", {}).items():
+    # One that cannot be resolved is found below.
+    with suppress(Exception):
+        hints = typing.get_type_hints(inner, include_extras=True)
+    for name, annotation in {**({} if hints else own), **others}.items():
         alone = type("Alone", (), {"__annotations__": {name: annotation}})
         try:
             hints.update(typing.get_type_hints(alone, globalns=names, include_extras=True))
@@ -161,9 +267,11 @@ def _read_docstring(function: Callable[..., object]) -> tuple[str, dict[str, str
     # Parameters, results and exceptions are of subclasses.
     notes = [each for each in parsed.meta if type(each) in (DocstringMeta, DocstringExample)]
     parameters = {
-        param.arg_name: " ".join(param.description.split())
+        name: " ".join(param.description.split())
         for param in parsed.params
         if param.description
+        # As "- name (type)", or several at once.
+        for name in _NAME.findall(param.arg_name.partition("(")[0])
     }
     returns = " ".join((parsed.returns.description or "").split()) if parsed.returns else ""
     return "\n\n".join([opening, *filter(None, map(_section, notes))]), parameters, returns

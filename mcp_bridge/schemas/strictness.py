@@ -240,7 +240,8 @@ def _check_choice(choices: list[tuple[object, object]], value: object) -> object
     for choice, member in choices:
         if _is_same(choice, value):
             return member
-    wanted = ", ".join(json.dumps(choice) for choice, _ in choices)
+    # Aliases of an enum are members too.
+    wanted = ", ".join(dict.fromkeys(json.dumps(choice) for choice, _ in choices))
     raise PydanticCustomError("literal_error", "Input should be {wanted}", {"wanted": wanted})
 
 

@@ -60,6 +60,7 @@ class MarkedFunction:
 
     filled: str | None = None
     unread: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -88,9 +89,10 @@ class MarkedFunction:
     ) -> Callable[[ToolCall], Any]:
         """Return what runs this function, or its precheck; a coroutine function where it is one."""
         filled = self.filled if self.filled in signature.hidden else None
+        renamed = signature.renamed
 
         def invoke(call: ToolCall) -> Any:
-            values = dict(call.arguments)
+            values = {renamed.get(name, name): each for name, each in call.arguments.items()}
             if signature.context:
                 values[signature.context] = call.context
             if filled is not None:
@@ -131,6 +133,15 @@ class MarkedFunction:
             )
             for sentence in self.unread
         ]
+        source.messages += [
+            checks.Warning(
+                f"{where}: {sentence}.",
+                hint="Describe it to drf-spectacular (@extend_schema_field on its class), or give "
+                "the tool an output_schema.",
+                id="mcp_bridge.W037",
+            )
+            for sentence in self.notes
+        ]
         if not str(tool.description).strip():
             source.messages.append(no_description(where))
         return tool
@@ -138,6 +149,8 @@ class MarkedFunction:
     def build(self) -> Tool:
         """
         Return the tool; ``unread`` has the sentences on hints beside a schema given by hand.
+
+        ``notes`` has those on results that no schema describes.
 
         Raises IllegalName, UnreadHints, and whatever the types of the function raise.
         """
@@ -163,6 +176,7 @@ class MarkedFunction:
         if lost:
             raise UnreadHints(*lost)
         self.unread = (*of_inputs, *of_outputs)
+        self.notes = tuple(outputs.notes) if options.output_schema is None else ()
         return tool
 
     def candidate(self) -> Candidate:
@@ -244,7 +258,8 @@ def precheck_of(
     ValueError where it takes what the tool does not.
     """
     for each in own.parameters:
-        if each.default is MISSING and each.name not in defaults:
+        is_needed = each.default is MISSING and not each.may_be_absent
+        if is_needed and each.name not in defaults:
             raise ValueError(f"its precheck takes {each.name!r}, which the tool does not")
     given = {name: each for name, each in defaults.items() if each is not MISSING}
     names = {each.name for each in own.parameters}

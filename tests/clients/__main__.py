@@ -1,9 +1,9 @@
 """
 Have real clients and strict schema converters judge the server: ``make clients``.
 
-ARGS="converters", "logins" or names of clients for some; ARGS=--write writes what was seen to
-``results.json`` and the table of docs/clients/README.md. The first run installs the clients into
-``.clients/``. Exits with 1 if any fails.
+ARGS="converters", "results", "logins" or names of clients for some; ARGS=--write writes what was
+seen to ``results.json`` and the table of docs/clients/README.md. The first run installs the clients
+into ``.clients/``. Exits with 1 if any fails.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
     # Without it, a terminated run would leave its children behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     names = {each for each in arguments if each != "--write"}
-    known = {client.name for client in CLIENTS} | {"converters", "logins"}
+    known = {client.name for client in CLIENTS} | {"converters", "results", "logins"}
     if names - known:
         print(f"No such client: {', '.join(names - known)}; there are {', '.join(sorted(known))}.")
         return 2
@@ -46,6 +46,8 @@ def main(arguments: list[str]) -> int:
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="clients-") as folder:
         passed = [*converters(Path(folder))] if not names or "converters" in names else []
+        if not names or "results" in names:
+            passed += results(Path(folder))
         chosen = [client for client in CLIENTS if not names or client.name in names]
         rows: dict[str, dict[str, Any]] = {}
         for server in ("gunicorn", "uvicorn"):
@@ -107,6 +109,24 @@ def strict(folder: Path) -> list[bool]:
             f"\n       {tool}: {path}: {issue[:90]}" for tool, path, issue in wrong[:SHOWN]
         )
         passed.append(line(not wrong, f"inspector --strict {site}", said))
+    return passed
+
+
+def results(folder: Path) -> list[bool]:
+    """Have the official client for TypeScript validate the results that the tests know."""
+    passed = []
+    with serving("gunicorn", ["results"], folder / "results", "tests.clients.results") as server:
+        for name in ("official", "official_1"):
+            seat = Seat(server, "results", Model(), folder)
+            title = f"results, {name}"
+            try:
+                called, wrong = programs.refused_results(seat, name)
+            except Failure as failure:
+                passed.append(line(False, title, str(failure)))
+                continue
+            said = f"{len(wrong)} of {called} refused"
+            said += "".join(f"\n       {tool}: {why[:200]}" for tool, why in wrong[:SHOWN])
+            passed.append(line(not wrong, title, said))
     return passed
 
 

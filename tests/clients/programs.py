@@ -16,7 +16,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.clients.environments import HOME, NPM, ROOT, SERVERS, npm_program, programs, search_path
+from tests.clients.environments import (
+    HOME,
+    NODE,
+    NPM,
+    ROOT,
+    SERVERS,
+    npm_program,
+    programs,
+    search_path,
+)
 from tests.clients.model import Model
 from tests.clients.serving import Failure, Server
 
@@ -248,6 +257,26 @@ def strict_warnings(seat: Seat) -> list[tuple[str, str, str]]:
         raise Failure(f"Inspector has not listed the tools:\n{output[-2000:]}")
     finding = r'^(?:Warning|Error): tool "(\S+)"\n  Path: (\S+)\n  Issue: (.*)'
     return re.findall(finding, output, re.MULTILINE)
+
+
+def refused_results(seat: Seat, client: str) -> tuple[int, list[tuple[str, str]]]:
+    """How many tools the official client has called, and those whose result it has refused."""
+    done = subprocess.run(
+        [programs(SERVERS) / "node", NODE / "results.mjs", client],
+        cwd=ROOT,
+        env={"HOME": str(seat.home), "PATH": search_path()},
+        input=json.dumps({"url": seat.server.url, "token": seat.token}),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    if done.returncode:
+        raise Failure(f"{client} has ended with {done.returncode}: {done.stderr[-2000:]}")
+    answer = json.loads(done.stdout)
+    if not answer["called"]:
+        raise Failure(f"{client} has called no tool")
+    return answer["called"], [(tool, why) for tool, why in answer["wrong"]]
 
 
 def driven(environment: str, name: str) -> Callable[[Seat], dict[str, Any]]:

@@ -159,6 +159,25 @@ def test_what_is_no_function_cannot_be_marked(thing: Any) -> None:
         mcp_tool(thing)
 
 
+class Desk:
+    @mcp_tool
+    def find(self) -> None: ...
+
+    @classmethod
+    def open(cls) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "function", [Desk().close, Desk().find, Desk.open, "text".upper, len, [].append], ids=str
+)
+@pytest.mark.parametrize("options", [{}, {"read_only": True}])
+def test_bound_methods_cannot_be_marked(function: Any, options: Any) -> None:
+    with pytest.raises(TypeError, match="mark the function in its class, or a function that calls"):
+        mcp_tool(**options)(function)
+
+
 def test_what_is_no_function_cannot_be_marked_with_options_either() -> None:
     with pytest.raises(TypeError, match="marks functions"):
         mcp_tool(read_only=True)("name")  # type: ignore[type-var]

@@ -75,7 +75,20 @@ def test_params_may_be_absent() -> None:
     assert read(message, None).params == {}
 
 
-@pytest.mark.parametrize("params", [None, [], [1], "x", 1, 0, False])
+@pytest.mark.parametrize("version", [None, "2025-11-25", "2025-03-26"])
+def test_legacy_members_of_null_are_absent(version: str | None) -> None:
+    assert read({**request(), "params": None}, Headers(version=version)).params == {}
+    found = read(request(_meta=None, cursor=None, other=None), Headers(version=version))
+    assert (found.params, found.meta) == ({"other": None}, {})
+
+
+def test_modern_params_of_null_are_refused() -> None:
+    with pytest.raises(MissingEnvelopeError):
+        read_message({**request(), "params": None}, LIST)
+    assert read(request(_meta=META, cursor=None), LIST).params["cursor"] is None
+
+
+@pytest.mark.parametrize("params", [[], [1], "x", 1, 0, False])
 def test_params_that_are_no_object_are_refused(params: Any) -> None:
     message = {**request(), "params": params}
     with pytest.raises(InvalidParamsError) as raised:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from django import forms
 from django.utils import timezone
 from pydantic import AwareDatetime, NaiveDatetime
+from rest_framework import serializers
 
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from tests.calls.test_arguments import errors_of
+from tests.schemas.kinds import CLOCK
 from tests.schemas.structures import Box
 from tests.support.serving import taking
+from tests.support.values import label
 
 NAIVE, AWARE = "2024-07-01T12:00:00", "2024-07-01T12:00:00+05:00"
 
@@ -90,6 +95,48 @@ def test_a_time_that_python_cannot_hold_is_an_argument_error(call: Any, settings
     settings.USE_TZ = False
     answer = call(dt.datetime, "0001-01-01T00:00:00+05:00")
     assert errors_of(answer) == [("/value", "datetime_range")]
+
+
+@dataclass
+class Opening:
+    at: dt.time | None
+
+
+class OpeningForm(forms.Form):
+    at = forms.TimeField()
+
+
+class OpeningSerializer(serializers.Serializer[Any]):
+    at = serializers.TimeField()
+
+
+@pytest.mark.parametrize("sent", ["10:00:00Z", "10:00:00+02:00", "10:00:00.5-03:30"])
+@pytest.mark.parametrize(
+    ("hint", "around"),
+    [
+        (dt.time, "{}"),
+        (dt.time | None, "{}"),
+        (list[dt.time], "[{}]"),
+        (Opening, '{{"at": {}}}'),
+        (OpeningForm, '{{"at": {}}}'),
+        (OpeningSerializer, '{{"at": {}}}'),
+    ],
+    ids=label,
+)
+def test_times_with_an_offset_are_argument_errors(
+    call: Any, hint: Any, around: str, sent: str
+) -> None:
+    answer = call(hint, json.loads(around.format(json.dumps(sent))))
+    assert [kind for _, kind in errors_of(answer)] == ["time_offset"]
+    assert "has an offset from UTC; leave it out" in text_of(answer)
+    assert not isinstance(call(hint, json.loads(around.format('"10:00:00.5"'))), dict)
+
+
+def test_times_of_the_clock_have_no_format(modern: CheckedClient, settings: Any) -> None:
+    serve(settings, taking(Opening))
+    [tool] = modern.list_tools()
+    times = tool["inputSchema"]["properties"]["value"]["properties"]["at"]["anyOf"][0]
+    assert times == {"type": "string", "pattern": CLOCK}
 
 
 def test_a_result_is_written_as_it_is(modern: CheckedClient, settings: Any) -> None:

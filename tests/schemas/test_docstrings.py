@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
+from mcp_bridge import Context
 from mcp_bridge.schemas import Signature
 from tests.support.schemas import description, input_schema
 
@@ -153,3 +154,90 @@ def test_the_signature_says_what_the_docstring_says() -> None:
         "what to look for, in any order",
         "how many",
     ]
+
+
+LISTED = """
+Find articles.
+
+Args:
+    - text: what to look for,
+      in any order
+    - limit (int): how many
+"""
+BULLETS = """
+Find articles.
+
+Args:
+    * `text`: what to look for, in any order
+    * `limit`: how many
+"""
+NUMPY_LIST = """
+Find articles.
+
+Parameters
+----------
+- text : str
+    what to look for, in any order
+- limit : int
+    how many
+"""
+
+
+@pytest.mark.parametrize("style", [LISTED, BULLETS, NUMPY_LIST])
+def test_parameters_may_be_a_list(style: str) -> None:
+    function = documented(style)
+    assert description(function) == "Find articles."
+    assert input_schema(function)["properties"] == {
+        "text": {"description": "what to look for, in any order"},
+        "limit": {"description": "how many", "default": 10},
+    }
+
+
+def test_several_parameters_may_share_a_text() -> None:
+    function = documented("Find.\n\nArgs:\n    text, limit: as they are")
+    assert [each["description"] for each in input_schema(function)["properties"].values()] == [
+        "as they are"
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    "style",
+    [
+        "Find.\n\nArgs:\n    text: what\n    order: by which\n        field",
+        "Find.\n\nArgs:\n    - text: what\n    - order (str): by which field",
+        "Find.\n\n:param text: what\n:param order: by which field",
+        "Find.\n\nParameters\n----------\norder : str\n    by which field\ntext\n    what",
+    ],
+    ids=["Google", "list", "reST", "NumPy"],
+)
+def test_text_of_a_parameter_that_is_gone_is_kept(style: str) -> None:
+    function = documented(style)
+    assert description(function) == "Find.\n\nArgs:\norder: by which field"
+    assert input_schema(function)["properties"]["text"] == {"description": "what"}
+
+
+def test_text_of_other_keywords_is_kept() -> None:
+    def find(text, **options):  # type: ignore[no-untyped-def]
+        """
+        Find.
+
+        Args:
+            text: what
+            **options: sent to the index
+            boost: one of them
+        """
+
+    assert description(find) == "Find.\n\nArgs:\noptions: sent to the index\nboost: one of them"
+
+
+def test_text_of_what_the_server_fills_is_left_out() -> None:
+    def find(context: Context, text: str) -> None:
+        """
+        Find.
+
+        Args:
+            context: who calls
+            text: what
+        """
+
+    assert description(find) == "Find."

@@ -61,9 +61,34 @@ TABLE: list[tuple[str, Any, list[str | None], Any]] = [
     *[
         (f"_meta of {meta}", {**LIST, "method": method, "params": {"_meta": meta}}, at, outcome)
         for method in ("tools/list", "tools/call", "ping")
-        for meta in (None, [1], "x")
+        for meta in ([1], "x")
         for at, outcome in (([None, *LEGACY], (200, -32602, 1)), ([MODERN], (400, -32602, 1)))
     ],
+    *[
+        (f"{method}, {params} of null", {**LIST, "method": method, "params": params}, at, outcome)
+        for method in ("tools/list", "ping")
+        for params in (None, {"_meta": None}, {"cursor": None}, {"_meta": None, "cursor": None})
+        for at, outcome in (([None, *LEGACY], "legacy"), ([MODERN], (400, -32602, 1)))
+    ],
+    ("params of null", {**LIST, "params": None}, [UNKNOWN, BOTH], (400, -32022, 1)),
+    (
+        "initialize with _meta of null",
+        {**INITIALIZE, "params": {**INITIALIZE["params"], "_meta": None}},
+        [None, *LEGACY, MODERN, UNKNOWN],
+        "legacy",
+    ),
+    (
+        "call with _meta of null",
+        {**LIST, "method": "tools/call", "params": {"name": "ping_public", "_meta": None}},
+        [None, *LEGACY],
+        "legacy",
+    ),
+    (
+        "cursor of null in an envelope",
+        {**LIST, "params": {**enveloped()["params"], "cursor": None}},
+        [MODERN],
+        (200, -32602, 1),
+    ),
     (
         "initialize with _meta of a text",
         {**INITIALIZE, "params": {**INITIALIZE["params"], "_meta": "x"}},

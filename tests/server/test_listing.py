@@ -47,7 +47,7 @@ def test_offset_is_understood_as_a_cursor(client: CheckedClient, cursor: str) ->
 @pytest.mark.requirement("pages.invalid")
 @pytest.mark.parametrize(
     "cursor",
-    ["", "?", "LTE", "KzE", "NV8w", "Pg", "PgA", "PiA", "PnAANDk", "é", 3, None, {}, ["Mg"]]
+    ["", "?", "LTE", "KzE", "NV8w", "Pg", "PgA", "PiA", "PnAANDk", "é", 3, {}, ["Mg"]]
     + ["A" * 9999],
 )
 def test_other_cursors_are_refused_and_never_page_one(client: CheckedClient, cursor: Any) -> None:
@@ -55,6 +55,15 @@ def test_other_cursors_are_refused_and_never_page_one(client: CheckedClient, cur
         client.post("tools/list", cursor=cursor)
     assert raised.value.error["code"] == -32602
     assert client.response.status_code == 200
+
+
+def test_cursor_of_null_is_absent_in_legacy_eras_only(client: CheckedClient) -> None:
+    if client.revision.modern:
+        with pytest.raises(MCPError, match="Invalid cursor"):
+            client.post("tools/list", cursor=None)
+    else:
+        listed = client.post("tools/list", cursor=None)["tools"]
+        assert [each["name"] for each in listed] == TOOLS
 
 
 @pytest.mark.parametrize("offset", [len(TOOLS), len(TOOLS) + 1, 999_999_999])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from typing import Any
 
 from jsonschema import Draft202012Validator, FormatChecker
 
 from mcp_bridge.schemas import Inputs, Outputs, Signature
+from mcp_bridge.schemas.validation import keywords
 
 # Without those that only further packages know: what pydantic writes of a time that has no zone is
 # not as RFC 3339 wants it.
@@ -17,6 +19,19 @@ FORMATS.checkers = {
     for name, each in Draft202012Validator.FORMAT_CHECKER.checkers.items()
     if name not in ("date-time", "time")
 }
+
+# As clients assert them: the official one for TypeScript by ajv-formats, from which the pattern of
+# durations is.
+ASSERTED = FormatChecker(formats=())
+ASSERTED.checkers = dict(keywords.FORMATS.checkers)
+_DURATION = re.compile(
+    r"P(?!$)((\d+Y)?(\d+M)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+S)?)?|(\d+W)?)", re.ASCII
+)
+
+
+@ASSERTED.checks("duration")
+def is_duration(value: object) -> bool:
+    return not isinstance(value, str) or _DURATION.fullmatch(value) is not None
 
 
 def input_schema(function: Callable[..., object], *, skip: Collection[str] = ()) -> dict[str, Any]:

@@ -9,7 +9,7 @@ instances and querysets are results by the shape that the return hint declares.
 from __future__ import annotations
 
 from mcp_bridge.schemas.adapters import TRANSIENT, register
-from mcp_bridge.schemas.django.forms import FormAdapter, in_site_time
+from mcp_bridge.schemas.django.forms import FormAdapter, in_site_time, without_offset
 from mcp_bridge.schemas.django.hints import NOT_YET
 from mcp_bridge.schemas.django.models import ChoicesAdapter, Lookup, ModelAdapter
 from mcp_bridge.schemas.django.serializers import SerializerAdapter
@@ -24,3 +24,4 @@ def register_adapters() -> None:
         register(adapter)
     TRANSIENT.update(NOT_YET)
     on_receipt("datetime", in_site_time)
+    on_receipt("time", without_offset)

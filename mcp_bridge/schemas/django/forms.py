@@ -181,3 +181,10 @@ def in_site_time(value: datetime.datetime) -> datetime.datetime:
         text = "is skipped or ambiguous in the time zone {zone}; send it with an offset"
         zone = timezone.get_current_timezone_name()
         raise PydanticCustomError("datetime_zone", text, {"zone": zone}) from exception
+
+
+def without_offset(value: datetime.time) -> datetime.time:
+    """Return a time. Raises pydantic's error for one with an offset, which no database stores."""
+    if value.tzinfo is not None:
+        raise PydanticCustomError("time_offset", "has an offset from UTC; leave it out")
+    return value

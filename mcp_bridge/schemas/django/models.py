@@ -71,6 +71,11 @@ class ModelAdapter(Adapter):
         model, inner = split_annotated(get_args(hint)[0] if several else hint)
         if not _is_model(model):
             return None
+        if model._meta.abstract:
+            raise TypeError(
+                f"{model.__name__} is abstract, and no row is of it: take a model that inherits "
+                "from it"
+            )
         lookups = [each.field for each in (*inner, *metadata) if isinstance(each, Lookup)]
         key, find = _finder(model, lookups[0] if lookups else model._meta.pk.name, several)
         if several:

@@ -13,6 +13,7 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, NotRequired, TypeAlias, get_args, get_origin
 
+from django.conf import settings
 from django.utils.choices import BaseChoiceIterator, flatten_choices
 from pydantic import AfterValidator, Field, PlainSerializer
 from pydantic.fields import FieldInfo
@@ -21,6 +22,7 @@ from rest_framework import ISO_8601, serializers
 from rest_framework.settings import api_settings
 from typing_extensions import TypedDict
 
+from mcp_bridge.schemas import adapters
 from mcp_bridge.schemas.django import hints, lookups, spectacular
 from mcp_bridge.schemas.django.models import key_hint
 from mcp_bridge.schemas.hints import TypeHint, annotate
@@ -40,7 +42,8 @@ _READ: Final[Mapping[type, type]] = {
 _DATES: Final[Mapping[type, tuple[str, str]]] = {
     serializers.DateField: ("date", "DATE_FORMAT"),
     serializers.DateTimeField: ("date-time", "DATETIME_FORMAT"),
-    serializers.TimeField: ("time", "TIME_FORMAT"),
+    # The format "time" demands an offset.
+    serializers.TimeField: ("", "TIME_FORMAT"),
 }
 # The class of the items of lists and dicts that were given no child.
 _UNTYPED: Final = type(serializers.ListField().child)
@@ -126,7 +129,15 @@ def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
 
     Raises TypeError for a field to be written that no JSON value fills.
     """
-    hint = spectacular.override_hint(field, direction) or _structured(field, direction)
+    described = spectacular.override_hint(field, direction)
+    if described is None and direction == "response" and _represents_itself(field):
+        own = type(field)
+        adapters.note(
+            f"the output schema takes any value from {own.__qualname__} ({own.__module__}), "
+            "which has its own to_representation()"
+        )
+        return Any
+    hint = described or _structured(field, direction)
     if direction == "response":
         if hint is None:
             return _read_value(field)
@@ -145,9 +156,16 @@ def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
     return hints.with_bounds(hint, field, None if blank else 1)
 
 
+def _represents_itself(field: Any) -> bool:
+    module: str = type(field).to_representation.__module__
+    return module.partition(".")[0] != "rest_framework"
+
+
 def _nullable_hint(field: Any, direction: spectacular.Direction) -> TypeHint:
     hint = _hint(field, direction)
-    return hint | None if field.allow_null else hint
+    # Django REST framework writes null for whatever is None, but not for an item of many=True.
+    is_read = direction == "response" and not isinstance(field.parent, serializers.ListSerializer)
+    return hint | None if field.allow_null or is_read else hint
 
 
 def _structured(field: Any, direction: spectacular.Direction) -> TypeHint | None:
@@ -253,13 +271,10 @@ def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direc
 
 def _read(field: _Field, options: dict[str, Any]) -> TypeHint:
     """Return the hint of a field that may be read, as a member of a TypedDict."""
-    hint = _hint(field, "response")
-    columns = _columns(field.parent)
-    never_null = field.source in columns and not columns[field.source].null
-    if field.allow_null or (field.read_only and not never_null):
-        hint = hint | None
-    hint = annotate(hint, Field(**options))
-    return hint if field.required or field.read_only else NotRequired[hint]
+    hint = annotate(_nullable_hint(field, "response"), Field(**options))
+    # A path through relations ends where one of them is null.
+    is_sent = (field.required or field.read_only) and "." not in (field.source or "")
+    return hint if is_sent else NotRequired[hint]
 
 
 def _read_value(field: _Field) -> TypeHint:
@@ -273,7 +288,10 @@ def _read_value(field: _Field) -> TypeHint:
         used = getattr(field, "format", getattr(api_settings, setting))
         if used is None:
             return Any
-        return hints.formatted(name) if used.lower() == ISO_8601 else str
+        zone = getattr(field, "timezone", settings.USE_TZ or None)
+        if used.lower() != ISO_8601 or (zone is None and name == "date-time"):
+            return str
+        return hints.formatted(name) if name else str
     if isinstance(field, serializers.UUIDField):
         return hints.formatted("uuid") if field.uuid_format == "hex_verbose" else Any
     if isinstance(field, serializers.DecimalField):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.conf import settings
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation, PathView
 
@@ -81,7 +82,8 @@ class APIDocument(OpenAPISchema):
                 "openapi": self["openapi"],
                 "paths": {path: {method: details}},
                 "components": {"schemas": self.schemas},
-            }
+            },
+            is_naive=not settings.USE_TZ,
         )
         operation = document.operation(method, path)
         mapped = map_operation(document, operation, output_schema=output_schema)

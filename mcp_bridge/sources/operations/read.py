@@ -53,10 +53,11 @@ class Document:
     """
     An OpenAPI document of version 3.0 or 3.1 (or later 3.x), as data; do not change it afterwards.
 
-    ``errors`` are sentences on what in it cannot be read. Raises ValueError for anything else.
+    ``errors`` are sentences on what in it cannot be read. With ``is_naive`` its service writes
+    datetimes without an offset. Raises ValueError for anything else.
     """
 
-    def __init__(self, data: JSONObject) -> None:
+    def __init__(self, data: JSONObject, *, is_naive: bool = False) -> None:
         version = data.get("openapi")
         if not isinstance(version, str) or not re.match(r"3\.\d", version):
             found = data.get("swagger", version)
@@ -66,6 +67,7 @@ class Document:
         self.data = data
         # In OpenAPI 3.0 what stands beside a reference is ignored ("Reference Object").
         self.has_bare_references = version.startswith("3.0")
+        self.is_naive = is_naive
         self.errors: list[str] = []
         # What converts its schemas (schemas.Converter), once there is one.
         self.converter: object = None

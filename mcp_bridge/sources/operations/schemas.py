@@ -41,6 +41,9 @@ from mcp_bridge.sources.operations.read import Document, Unmappable
 # No schema within the bounds stands inside more others.
 _MAX_LEVELS: Final = 40
 _DEFINITIONS: Final = "#/$defs/"
+# Formats that clients assert and answers break, by an offset or a fraction; the first one only
+# where datetimes are naive.
+_UNHELD: Final = ("date-time", "time", "duration")
 
 
 class Side(Enum):
@@ -86,6 +89,7 @@ class Converter:
 
     def __init__(self, document: Document) -> None:
         self.document = document
+        self._unheld = _UNHELD if document.is_naive else _UNHELD[1:]
         self.notes: list[str] = []
         # By side and reference.
         self._converted: dict[tuple[Side, str], JSONSchema] = {}
@@ -158,6 +162,8 @@ class Converter:
         result = {key: each for key, each in result.items() if key != "required" or each}
         self._clean(result)
         translate(schema, result)
+        if side is Side.OUTPUT and result.get("format") in self._unheld:
+            del result["format"]
         parts = schema.get("allOf")
         if isinstance(parts, list) and parts:
             merged = [self._part(each, side, gone, level) for each in parts]

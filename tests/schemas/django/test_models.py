@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import pytest
 from annotated_types import MaxLen
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import AbstractUser, Group, User
 from django.contrib.sessions.models import Session
 from django.db import connection, models
 from django.test.utils import CaptureQueriesContext, isolate_apps
@@ -251,3 +251,26 @@ def test_a_lookup_that_names_no_one_instance_is_refused_at_start(hint: Any, sett
 def test_a_lookup_of_a_field_that_is_not_there_is_refused_at_start(settings: Any) -> None:
     serve(settings, taking(Annotated[User, Lookup("no_such_field")]))
     assert "no_such_field" in messages("mcp_bridge.E006")[0]
+
+
+@dataclass
+class Owned:
+    by: AbstractUser | None
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        AbstractUser,
+        AbstractUser | None,
+        list[AbstractUser],
+        Annotated[AbstractUser, Lookup("username")],
+        dict[str, AbstractUser],
+        Owned,
+    ],
+)
+def test_abstract_models_are_refused_at_start(hint: Any, settings: Any) -> None:
+    serve(settings, taking(hint))
+    [message] = messages("mcp_bridge.E006")
+    assert "'value'" in message
+    assert "AbstractUser is abstract, and no row is of it" in message

@@ -189,9 +189,10 @@ def test_schema_of_a_result_is_the_site_s_own(spectacular: Any, settings: Any) -
     schema = result(PurchaseSerializer, settings)
     properties = schema["properties"]
     assert set(properties) == {"coin", "at", "part", "maybe", "old", "sum", "unknown"}
-    assert (properties["coin"], properties["unknown"]) == (COIN, {"anyOf": [{}, {"type": "null"}]})
+    assert properties["coin"] == {"anyOf": [COIN, {"type": "null"}]}
+    assert properties["unknown"] == {"anyOf": [{}, {"type": "null"}]}
     assert properties["sum"] == nullable({**STRING, "format": "date"})
-    assert set(properties["part"]["properties"]) == {"id", "note"}
+    assert set(properties["part"]["anyOf"][0]["properties"]) == {"id", "note"}
 
 
 def test_schema_of_a_serializer_is_that_of_its_extension(spectacular: Any, settings: Any) -> None:
@@ -222,7 +223,8 @@ def test_a_schema_that_contains_itself_is_reported(spectacular: Any, settings: A
 
 
 def test_a_type_that_only_the_database_knows_is_looked_up(spectacular: Any, settings: Any) -> None:
-    assert result(ReadSerializer, settings)["properties"]["section"]["type"] == "integer"
+    section = result(ReadSerializer, settings)["properties"]["section"]
+    assert section["anyOf"][0]["type"] == "integer"
 
 
 @pytest.mark.parametrize(

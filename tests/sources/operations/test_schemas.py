@@ -45,6 +45,18 @@ unreachable = network.unreachable
             },
         ),
         (
+            {"type": "integer", "enum": [1, 1, 2]},
+            {"type": "integer", "enum": [1, 2]},
+        ),
+        (
+            {"enum": [1, True, "1", 1]},
+            {"enum": [1, True, "1"]},
+        ),
+        (
+            {"type": "string", "nullable": True, "enum": ["a", None, "a", None]},
+            {"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]},
+        ),
+        (
             {"type": "string", "nullable": True, "enum": ["a", None]},
             {"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]},
         ),

@@ -1,0 +1,321 @@
+"""What a function says of its parameters, by decorators, partials, aliases and TypedDicts."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    LiteralString,
+    Never,
+    NoReturn,
+    NotRequired,
+    Required,
+    TypeVar,
+)
+
+import pytest
+from pydantic import AliasChoices, Field
+from typing_extensions import ReadOnly, TypedDict, Unpack
+
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from tests.support.serving import giving, messages, served, taking
+from tests.support.values import label
+
+STRING, INTEGER = {"type": "string"}, {"type": "integer"}
+received: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def emptied() -> None:
+    received.clear()
+
+
+def find(tenant: str, text: str, limit: int = 10) -> str:
+    """Find articles."""
+    received.append((tenant, text, limit))
+    return text
+
+
+def signed(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> None:
+    signature = inspect.signature(function).replace(parameters=parameters)
+    vars(function)["__signature__"] = signature
+
+
+def with_tenant(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function("acme", *args, **kwargs)
+
+    signed(wrapper, list(inspect.signature(function).parameters.values())[1:])
+    return wrapper
+
+
+def with_flag(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*args: Any, loud: bool = False, **kwargs: Any) -> Any:
+        received.append(loud)
+        return function(*args, **kwargs)
+
+    flag = inspect.Parameter("loud", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool)
+    signed(wrapper, [*inspect.signature(function).parameters.values(), flag])
+    return wrapper
+
+
+def by_number(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(text: int, limit: int = 10) -> Any:
+        return function("acme", str(text), limit)
+
+    first, *others = list(inspect.signature(function).parameters.values())[1:]
+    signed(wrapper, [first.replace(annotation=int), *others])
+    return wrapper
+
+
+def logged(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+FREE = {"text": STRING, "limit": {**INTEGER, "default": 10}}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        with_tenant(find),
+        logged(with_tenant(find)),
+        with_tenant(logged(find)),
+        functools.update_wrapper(functools.partial(find, "acme"), find),
+        functools.update_wrapper(functools.partial(find, tenant="acme"), find),
+        logged(functools.update_wrapper(functools.partial(logged(find), "acme"), find)),
+    ],
+)
+def test_bound_arguments_are_no_parameters(
+    function: Any, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, function)
+    [tool] = modern.list_tools()
+    assert tool["inputSchema"]["properties"] == FREE
+    assert tool["inputSchema"]["required"] == ["text"]
+    assert modern.call_tool("find", {"text": "a", "limit": 2})["isError"] is False
+    assert received[-1] == ("acme", "a", 2)
+    assert modern.call_tool("find", {"text": "a", "tenant": "other"})["isError"] is True
+    assert len(received) == 1
+
+
+def test_bound_keywords_are_not_sent_by_other_keywords(
+    modern: CheckedClient, settings: Any
+) -> None:
+    def search(text: str, **options: str) -> str:
+        """Search."""
+        return options["tenant"]
+
+    serve(settings, functools.update_wrapper(functools.partial(search, tenant="acme"), search))
+    answer = modern.call_tool("search", {"text": "a", "tenant": "other"})
+    assert text_of(answer) == "/tenant: is filled by the server; leave it out"
+    assert text_of(modern.call_tool("search", {"text": "a"})) == "acme"
+
+
+def test_parameters_that_a_signature_adds_are_taken(modern: CheckedClient, settings: Any) -> None:
+    serve(settings, with_flag(find))
+    [tool] = modern.list_tools()
+    flag = {"type": "boolean", "default": False}
+    assert tool["inputSchema"]["properties"] == {"tenant": STRING, **FREE, "loud": flag}
+    modern.call_tool("find", {"tenant": "a", "text": "b", "loud": True})
+    assert received == [True, ("a", "b", 10)]
+
+
+def test_types_that_a_signature_changes_are_its_own(modern: CheckedClient, settings: Any) -> None:
+    serve(settings, by_number(find))
+    [tool] = modern.list_tools()
+    assert tool["inputSchema"]["properties"] == {**FREE, "text": INTEGER}
+    modern.call_tool("find", {"text": 5})
+    assert received == [("acme", "5", 10)]
+
+
+class Options(TypedDict, total=False):
+    text: Required[Annotated[str, "what to look for"]]
+    limit: Annotated[int, Field(ge=1)]
+
+
+class Mixed(TypedDict):
+    text: ReadOnly[str]
+    limit: NotRequired[ReadOnly[int]]
+    from_: NotRequired[Annotated[str, Field(alias="from")]]
+
+
+class Nothing(TypedDict):
+    pass
+
+
+T = TypeVar("T")
+
+
+class Row(TypedDict, Generic[T]):
+    item: T
+
+
+def options(name: str, hint: Any) -> Callable[..., Any]:
+    def take(a: int = 0, **options):  # type: ignore[no-untyped-def]
+        """Take options."""
+        received.append(options)
+
+    take.__annotations__[name] = hint
+    return take
+
+
+@pytest.mark.parametrize(
+    ("hint", "properties", "required", "sent", "taken"),
+    [
+        (
+            Options,
+            {
+                "text": {**STRING, "description": "what to look for"},
+                "limit": {**INTEGER, "minimum": 1},
+            },
+            ["text"],
+            {"text": "a"},
+            {"text": "a"},
+        ),
+        (
+            Mixed,
+            {"text": STRING, "limit": INTEGER, "from": STRING},
+            ["text"],
+            {"text": "a", "limit": 2, "from": "b"},
+            {"text": "a", "limit": 2, "from_": "b"},
+        ),
+        (Nothing, {}, [], {}, {}),
+    ],
+)
+def test_unpacked_members_are_parameters(
+    hint: Any,
+    properties: Any,
+    required: list[str],
+    sent: Any,
+    taken: Any,
+    modern: CheckedClient,
+    settings: Any,
+) -> None:
+    serve(settings, options("options", Unpack[hint]))
+    [tool] = modern.list_tools()
+    schema = tool["inputSchema"]
+    assert schema["properties"] == {"a": {**INTEGER, "default": 0}, **properties}
+    assert schema.get("required", []) == required
+    assert schema["additionalProperties"] is False
+    assert modern.call_tool("take", sent)["isError"] is False
+    assert received == [taken]
+    assert modern.call_tool("take", {**sent, "other": 1})["isError"] is True
+    assert all(modern.call_tool("take", {})["isError"] is True for _ in required)
+
+
+@pytest.mark.parametrize("hint", [Unpack[Row[int]], Unpack[tuple[int]]])
+def test_other_unpacked_types_are_refused(hint: Any, settings: Any) -> None:
+    serve(settings, options("options", hint))
+    assert "its parameter **options unpacks what is no TypedDict" in messages("mcp_bridge.E006")[0]
+
+
+@pytest.mark.parametrize(
+    ("hint", "expected"),
+    [
+        (LiteralString, STRING),
+        (list[LiteralString], {"type": "array", "items": STRING}),
+        (LiteralString | None, {"anyOf": [STRING, {"type": "null"}]}),
+        (Annotated[LiteralString, "a word"], {**STRING, "description": "a word"}),
+        (dict[str, LiteralString], {"type": "object", "additionalProperties": STRING}),
+    ],
+    ids=label,
+)
+def test_literal_strings_are_strings(
+    hint: Any, expected: Any, modern: CheckedClient, settings: Any
+) -> None:
+    serve(settings, taking(hint))
+    [tool] = modern.list_tools()
+    assert tool["inputSchema"]["properties"]["value"] == expected
+    assert modern.call_tool("take", {"value": 5})["isError"] is True
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [[int], Never, NoReturn, (int, str), 5, list[[int]], dict[str, [int]], print],  # type: ignore[type-var]
+    ids=repr,
+)
+# As sites run, where warnings are no errors.
+@pytest.mark.filterwarnings("ignore")
+def test_hints_that_are_no_types_are_refused_by_name(hint: Any, settings: Any) -> None:
+    serve(settings, taking(hint))
+    [message] = messages("mcp_bridge.E006")
+    assert "the hint of 'value'" in message
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("hint", [[int], {"a": int}], ids=repr)
+def test_return_hints_that_are_no_types_are_refused(hint: Any, settings: Any) -> None:
+    serve(settings, giving(hint, 1))
+    assert "the return hint" in messages("mcp_bridge.E006")[0]
+
+
+def test_functions_that_never_return_have_no_output_schema(settings: Any) -> None:
+    serve(settings, giving(NoReturn, None))
+    assert served("give").output_schema is None
+
+
+def test_an_alias_is_the_parameters_name(modern: CheckedClient, settings: Any) -> None:
+    def move(
+        from_: Annotated[str, Field(alias="from", description="The old place.")],
+        /,
+        to: Annotated[str, Field(validation_alias="to-place")] = "here",
+        *,
+        class_: Annotated[Literal["a", "b"], Field(alias="class")] = "a",
+    ) -> None:
+        """Move it."""
+        received.append((from_, to, class_))
+
+    serve(settings, move, precheck=lambda to: received.append(to))
+    assert "its precheck takes 'to'" in messages("mcp_bridge.E006")[0]
+
+    def check(
+        to: Annotated[str, Field(alias="to-place")],
+        start: Annotated[str, Field(alias="from")],
+    ) -> None:
+        received.append((to, start))
+
+    serve(settings, move, precheck=check)
+    [tool] = modern.list_tools()
+    assert tool["inputSchema"]["properties"] == {
+        "from": {**STRING, "description": "The old place."},
+        "to-place": {**STRING, "default": "here"},
+        "class": {**STRING, "enum": ["a", "b"], "default": "a"},
+    }
+    assert modern.call_tool("move", {"from": "x", "class": "b"})["isError"] is False
+    assert received == [("here", "x"), ("x", "here", "b")]
+    answer = modern.call_tool("move", {"from_": "x"})
+    assert "/from: is required" in text_of(answer)
+    assert "which takes from, to-place, class" in text_of(answer)
+
+
+@pytest.mark.parametrize(
+    ("alias", "why"),
+    [
+        (Field(validation_alias=AliasChoices("b", "c")), "is no text"),
+        (Field(alias="other"), "the same alias"),
+    ],
+)
+def test_aliases_that_name_no_one_parameter_are_refused(
+    alias: Any, why: str, settings: Any
+) -> None:
+    def take(value, other):  # type: ignore[no-untyped-def]
+        """Take both."""
+
+    take.__annotations__ = {"value": Annotated[int, alias], "other": int}
+    serve(settings, take)
+    assert why in messages("mcp_bridge.E006")[0]
