@@ -29,11 +29,14 @@ def network_of(address: str) -> str:
 
 
 def is_https_or_loopback(url: str) -> bool:
-    """Return whether nobody on the way reads what is sent to an address."""
+    """Return whether nobody on the way reads what is sent to an address, which is a valid one."""
     try:
         parts = urlsplit(url)
-        host = parts.hostname
+        host, port = parts.hostname, parts.port
     except ValueError:
+        return False
+    # An encoded character in the host is read by some as what it stands for, such as "@".
+    if port == 0 or "%" in parts.netloc:
         return False
     return (parts.scheme == "https" and bool(host)) or (
         parts.scheme == "http" and host in _LOOPBACK

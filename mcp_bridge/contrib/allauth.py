@@ -19,7 +19,7 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from mcp_bridge.access.credentials import bearer_token
-from mcp_bridge.access.scopes import supported_scopes
+from mcp_bridge.access.scopes import as_configured, supported_scopes
 from mcp_bridge.calls.addresses import is_https_or_loopback
 from mcp_bridge.conf import conf
 
@@ -95,6 +95,8 @@ class Adapter(DefaultOIDCAdapter):  # type: ignore[misc]
         return urlsplit(url).netloc in self.cimd_hosts
 
     def validate_resource_uris(self, *, uris: list[str], **kwargs: Any) -> None:
+        # In place: allauth stores this list.
+        uris[:] = map(as_configured, uris)
         if any(uri not in conf.resources.values() for uri in uris):
             asked = self.request.GET
             error = InvalidTarget(state=asked.get("state"))

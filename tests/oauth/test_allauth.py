@@ -193,6 +193,14 @@ def test_a_foreign_resource_is_an_invalid_target_for_the_browser_and_for_tokens(
     assert (response.status_code, response.json()["error"]) == (400, "invalid_target")
 
 
+@pytest.mark.parametrize("spelled", ["http://LOCALHOST", "HTTP://localhost", "Http://LocalHost"])
+def test_a_resource_is_known_in_capitals(site: Site, spelled: str) -> None:
+    resource = f"{site.url}/mcp".replace("http://localhost", spelled)
+    assert resource != f"{site.url}/mcp"
+    given = token(site, resource=resource)
+    assert user_of(call(site, given["access_token"]))[0] == "ada"
+
+
 def test_a_person_may_refuse(site: Site) -> None:
     client = registered(site).json()["client_id"]
     found = authorize(site, client, Browser("cancel"))
