@@ -29,18 +29,26 @@ def network_of(address: str) -> str:
 
 
 def is_https_or_loopback(url: str) -> bool:
-    """Return whether nobody on the way reads what is sent to an address, which is a valid one."""
+    """Return whether nobody on the way reads what is sent to an address."""
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
+        host = parts.hostname
     except ValueError:
-        return False
-    # An encoded character in the host is read by some as what it stands for, such as "@".
-    if port == 0 or "%" in parts.netloc:
         return False
     return (parts.scheme == "https" and bool(host)) or (
         parts.scheme == "http" and host in _LOOPBACK
     )
+
+
+def is_redirect_uri(uri: str) -> bool:
+    """Return whether clients may register an address: all read the same host and port in it."""
+    try:
+        parts = urlsplit(uri)
+        has_port = parts.port != 0
+    except ValueError:
+        return False
+    # Some read an encoded character in the host as what it stands for, such as "@".
+    return has_port and not {"@", "%"} & {*parts.netloc} and is_https_or_loopback(uri)
 
 
 def is_global(text: str) -> bool:

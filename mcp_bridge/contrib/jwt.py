@@ -19,6 +19,7 @@ from mcp_bridge.access.credentials import bearer_token
 from mcp_bridge.conf import conf
 from mcp_bridge.contrib.jwks import keys_of
 from mcp_bridge.protocol.logs import get_logger
+from mcp_bridge.protocol.text import storable
 
 logger = get_logger("mcp_bridge.contrib.jwt")
 
@@ -121,7 +122,7 @@ class JWTAuthentication(BaseAuthentication):
         value = claims.get(self.user_claim)
         # Some providers let people write any address into their profile.
         is_proven = self.user_claim != "email" or claims.get("email_verified") is True
-        if not isinstance(value, str) or not value or not is_proven:
+        if not value or value != storable(value) or not is_proven:
             return None
         model = get_user_model()
         name = self.user_field or model.USERNAME_FIELD

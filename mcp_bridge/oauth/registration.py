@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection
 from functools import partial
 from typing import Annotated, Any, ClassVar, Final, Literal, cast
-from urllib.parse import urlsplit
 
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import ValidationError as InvalidModel
@@ -29,7 +28,7 @@ from mcp_bridge.access.throttling import (
     make_throttle,
     retry_after_seconds,
 )
-from mcp_bridge.calls.addresses import is_https_or_loopback
+from mcp_bridge.calls.addresses import is_redirect_uri
 from mcp_bridge.oauth.consent import shown
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut
@@ -134,11 +133,7 @@ class ClientRegistration:
 
     def is_safe(self, uri: str) -> bool:
         """Return whether a code may be sent there."""
-        return uri in self.private_use_uris or (
-            bool(_URI.fullmatch(uri))
-            and is_https_or_loopback(uri)
-            and "@" not in urlsplit(uri).netloc
-        )
+        return uri in self.private_use_uris or bool(_URI.fullmatch(uri)) and is_redirect_uri(uri)
 
 
 def client_registration() -> ClientRegistration:

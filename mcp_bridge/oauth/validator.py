@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from hashlib import sha256
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Q
@@ -25,6 +25,10 @@ from oauthlib.oauth2.rfc6749.utils import scope_to_list
 
 from mcp_bridge.access.scopes import as_configured
 from mcp_bridge.conf import conf
+
+# In the META of a request whose client was authenticated: its id, or "" for one that is not what
+# it says. No header can have that name.
+PROVEN: Final = "mcp_bridge.client"
 
 
 class InvalidTargetError(OAuth2Error):
@@ -62,6 +66,13 @@ class Validator(OAuth2Validator):
             if client_id and "\0" in client_id
             else super()._load_application(client_id, request)
         )
+
+    def authenticate_client(self, request: Request, *args: Any, **kwargs: Any) -> bool:
+        """Return whether the client has proven who it is, in this request or before it."""
+        proven = request.headers.get(PROVEN)
+        if proven is None:
+            return bool(super().authenticate_client(request, *args, **kwargs))
+        return proven != "" and self._load_application(proven, request) is not None
 
     def is_pkce_required(self, client_id: str, request: Request) -> bool:
         """Refuse a challenge that is empty or plain before a user is asked to allow anything."""

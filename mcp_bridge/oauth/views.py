@@ -13,10 +13,10 @@ from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from oauth2_provider import views
-from oauth2_provider.cimd import is_cimd_client_id
 from oauth2_provider.exceptions import FatalClientError, OAuthToolkitError
 from oauth2_provider.models import get_grant_model, get_refresh_token_model
 from oauth2_provider.settings import oauth2_settings
+from oauth2_provider.views.mixins import OAuthLibMixin
 from oauthlib.common import Request as OAuthRequest
 from oauthlib.oauth2.rfc6749.errors import InvalidRequestError, OAuth2Error
 from oauthlib.openid.connect.core.exceptions import ConsentRequired
@@ -25,7 +25,13 @@ from mcp_bridge.access.scopes import as_configured
 from mcp_bridge.conf import conf
 from mcp_bridge.oauth.consent import consent_context, protected
 from mcp_bridge.oauth.registration import is_up_to_date
-from mcp_bridge.oauth.validator import InvalidTargetError, family_of, is_of, no_such_resource
+from mcp_bridge.oauth.validator import (
+    PROVEN,
+    InvalidTargetError,
+    family_of,
+    is_of,
+    no_such_resource,
+)
 
 View = Callable[..., HttpResponse]
 
@@ -37,30 +43,6 @@ _CORS: Final = {
 }
 # How often a transaction is begun that another one has stopped.
 _TRIES: Final = 3
-
-
-@sensitive_variables()
-def one_at_a_time(request: HttpRequest, do: Callable[[], HttpResponse]) -> HttpResponse:
-    """Return what ``do`` returns in a transaction that no other of the same login is beside."""
-    code = request.POST.get("code", "")
-    secret = request.POST.get("refresh_token") or request.POST.get("token", "")
-    grants, tokens = get_grant_model().objects, get_refresh_token_model().objects
-    for attempt in range(_TRIES):
-        family = tokens.filter(is_of(secret)).values_list("token_family", flat=True).first()
-        of_login = tokens.filter(token_family=family or family_of(code)).order_by("pk")
-        oldest = of_login.values_list("pk", flat=True).first()
-        try:
-            with transaction.atomic(using=router.db_for_write(tokens.model)):
-                # Locks by writing: a transaction of SQLite that reads first fails if it writes.
-                now = timezone.now()
-                grants.filter(code=code).update(updated=now)
-                tokens.filter(pk=oldest).update(updated=now)
-                return do()
-        except DatabaseError:
-            # Such as a deadlock with a user who disconnects the client.
-            if attempt == _TRIES - 1:
-                raise
-    raise AssertionError("unreachable")
 
 
 def from_any_origin(view: View) -> View:
@@ -80,6 +62,49 @@ def from_any_origin(view: View) -> View:
         return response
 
     return wrapped
+
+
+class OneAtATime(OAuthLibMixin):
+    """Answer requests with codes and tokens of the same login one after another."""
+
+    @sensitive_variables()
+    def alone(self, request: HttpRequest, do: Callable[[], HttpResponse]) -> HttpResponse:
+        """Return what ``do`` returns, in a transaction that locks the login."""
+        self.authenticate_before(request)
+        code = request.POST.get("code", "")
+        secret = request.POST.get("refresh_token") or request.POST.get("token", "")
+        grants = get_grant_model().objects.filter(code=code)
+        tokens = get_refresh_token_model().objects
+        for attempt in range(_TRIES):
+            family = tokens.filter(is_of(secret)).values_list("token_family", flat=True).first()
+            of_login = tokens.filter(token_family=family or family_of(code)).order_by("pk")
+            oldest = of_login.values_list("pk", flat=True).first()
+            if oldest is None and not grants.exists():
+                # There is nothing to lock: it is refused, or a machine's own.
+                return do()
+            try:
+                with transaction.atomic(using=router.db_for_write(tokens.model)):
+                    # Locks by writing: a transaction of SQLite that reads first fails if it writes.
+                    now = timezone.now()
+                    grants.update(updated=now)
+                    tokens.filter(pk=oldest).update(updated=now)
+                    return do()
+            except DatabaseError:
+                # Such as a deadlock with a user who disconnects the client.
+                if attempt == _TRIES - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def authenticate_before(self, request: HttpRequest) -> None:
+        """Authenticate the client while nothing is locked: it takes a hash, or a document."""
+        core = self.get_oauthlib_core()
+        asked, validator = (
+            OAuthRequest(*core._extract_params(request)),
+            core.server.request_validator,
+        )
+        if validator.client_authentication_required(asked):
+            is_proven = validator.authenticate_client(asked)
+            request.META[PROVEN] = asked.client.client_id if is_proven else ""
 
 
 @method_decorator(protected, name="dispatch")
@@ -143,20 +168,15 @@ class AuthorizationView(views.AuthorizationView):
 
 
 @method_decorator(transaction.non_atomic_requests, name="dispatch")
-class TokenView(views.TokenView):
+class TokenView(OneAtATime, views.TokenView):
     """Exchange a code or a refresh token for an access token."""
 
+    @method_decorator(sensitive_post_parameters())
     def authorization_flow_token_response(
         self, request: HttpRequest, *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        client_id = request.POST.get("client_id")
-        if is_cimd_client_id(client_id):
-            # A document that is out of date is fetched before anything is locked.
-            headers = self.get_oauthlib_core().extract_headers(request)
-            asked = OAuthRequest("", headers=headers)
-            self.get_validator_class()()._load_application(client_id, asked)
         exchange = super().authorization_flow_token_response
-        return one_at_a_time(request, lambda: exchange(request, *args, **kwargs))
+        return self.alone(request, lambda: exchange(request, *args, **kwargs))
 
     # The toolkit keeps less out of reports of errors, and says so after dispatch().
     @method_decorator(sensitive_post_parameters())
@@ -184,13 +204,13 @@ class TokenView(views.TokenView):
 
 @method_decorator(transaction.non_atomic_requests, name="dispatch")
 @method_decorator(sensitive_post_parameters(), name="dispatch")
-class RevokeTokenView(views.RevokeTokenView):
+class RevokeTokenView(OneAtATime, views.RevokeTokenView):
     """Revoke a token (RFC 7009)."""
 
     @sensitive_variables()
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         revoke = super().post
-        return one_at_a_time(request, lambda: revoke(request, *args, **kwargs))
+        return self.alone(request, lambda: revoke(request, *args, **kwargs))
 
 
 class ServerMetadataView(views.OAuthServerMetadataView):

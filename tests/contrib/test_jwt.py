@@ -298,6 +298,12 @@ def test_a_record_names_the_client(issuer: Issuer, name: str) -> None:
     assert ToolCallRecord.objects.get().credential == "desktop"
 
 
+@pytest.mark.parametrize("name", ["\ud800", "\0", "a" * 5000, 5, ["a"], {"a": "\ud800"}])
+def test_a_client_of_any_name_is_on_record(issuer: Issuer, name: Any) -> None:
+    assert called(issuer.token(client_id=name))["user"] == "ada"
+    assert ToolCallRecord.objects.get().outcome == "succeeded"
+
+
 def test_rates_by_credential_count_each_user_of_a_client(issuer: Issuer, settings: Any) -> None:
     settings.MCP_BRIDGE = {
         **settings.MCP_BRIDGE,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.contrib.auth.hashers import MD5PasswordHasher
 from django.db import connection, connections
 from django.db.models import F
 from django.test import Client
+from django.urls import resolve
 from oauth2_provider.models import AccessToken, RefreshToken
 
 from mcp_bridge.models import ToolCallRecord
@@ -336,3 +339,50 @@ def test_tokens_of_one_login_race_without_an_error(race: Race, user: Any) -> Non
     latest = [each.json() for each in answers if each.status_code == 200]
     assert race(lambda: oauth.refresh(old[0]).status_code, 1) == [400]
     assert not any(race(lambda: [opens(each["access_token"]) for each in latest], 1)[0])
+
+
+class Asking(MD5PasswordHasher):
+    """A hasher that notes whether a transaction waits for it."""
+
+    algorithm = "asking"
+    asked: ClassVar[list[bool]] = []
+
+    def verify(self, password: str, encoded: str) -> bool:
+        self.asked.append(connection.in_atomic_block)
+        return super().verify(password, encoded)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("method", ["client_secret_post", "client_secret_basic"])
+@pytest.mark.parametrize("is_right", [True, False])
+def test_no_lock_waits_for_the_secret_of_a_client(
+    user: Any, settings: Any, method: str, is_right: bool
+) -> None:
+    settings.PASSWORD_HASHERS = [f"{__name__}.Asking"]
+    oauth = OAuthClient(user, token_endpoint_auth_method=method)
+    secret = oauth.registered["client_secret"] if is_right else "wrong"
+    if method == "client_secret_basic":
+        credentials = b64encode(f"{oauth.client_id}:{secret}".encode()).decode()
+        oauth.http.defaults["HTTP_AUTHORIZATION"] = f"Basic {credentials}"
+        sent: dict[str, str | None] = {"client_id": None}
+    else:
+        sent = {"client_secret": secret, "client_id": oauth.client_id}
+    code = answered(oauth.decide(oauth.ask()))["code"]
+    Asking.asked.clear()
+    answer = oauth.exchange(code, **sent)
+    if not is_right:
+        assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
+    else:
+        again = oauth.refresh(answer.json()["refresh_token"], **sent)
+        body = {name: each for name, each in sent.items() if each}
+        body["token"] = again.json()["refresh_token"]
+        assert oauth.http.post("/oauth/revoke/", body, secure=True).status_code == 200
+        assert not opens(again.json()["access_token"])
+        assert len(Asking.asked) == 3
+    assert not any(Asking.asked)
+    ToolCallRecord.objects.all().delete()
+
+
+@pytest.mark.parametrize("path", ["/oauth/token/", "/oauth/revoke/"])
+def test_an_exchange_is_in_no_transaction_of_the_request(path: str) -> None:
+    assert resolve(path).func._non_atomic_requests == {"default"}  # type: ignore[attr-defined]
