@@ -71,6 +71,22 @@ def resource_of(request: object) -> str | None:
     return conf.resources.get(getattr(request, TOOLSET, None))
 
 
+def as_configured(resource: str) -> str:
+    """
+    Return a resource as the settings write it; unchanged if they have none like it.
+
+    Scheme and host are compared in lower case (RFC 3986, section 6.2.2.1), all else as it is.
+    """
+    known = {_in_lower_case(each): each for each in conf.resources.values()}
+    return known.get(_in_lower_case(resource), resource)
+
+
+def _in_lower_case(resource: str) -> str:
+    scheme, _, rest = resource.partition("://")
+    host, _, path = rest.partition("/")
+    return f"{scheme.lower()}://{host.lower()}/{path}"
+
+
 def metadata_url(request: object) -> str:
     """
     Return the address of the metadata (RFC 9728) of what a request asks for; "" for none.

@@ -1,4 +1,4 @@
-"""Addresses of other services: where secrets may be sent, and with what may be connected."""
+"""Addresses: the network of a caller, where secrets may be sent, what may be connected to."""
 
 from __future__ import annotations
 
@@ -15,6 +15,19 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 
 
+def network_of(address: str) -> str:
+    """
+    Return what counts as one caller: an IPv4 address, or the /64 of one of IPv6 (RFC 6177).
+
+    An IPv4 address inside IPv6 (``::ffff:192.0.2.1``) is that address; other text is unchanged.
+    """
+    try:
+        number = IPv6Address(address)
+    except ValueError:
+        return address
+    return str(number.ipv4_mapped or IPv6Address(int(number) >> 64 << 64))
+
+
 def is_https_or_loopback(url: str) -> bool:
     """Return whether nobody on the way reads what is sent to an address."""
     try:
@@ -25,6 +38,17 @@ def is_https_or_loopback(url: str) -> bool:
     return (parts.scheme == "https" and bool(host)) or (
         parts.scheme == "http" and host in _LOOPBACK
     )
+
+
+def is_redirect_uri(uri: str) -> bool:
+    """Return whether clients may register an address: all read the same host and port in it."""
+    try:
+        parts = urlsplit(uri)
+        has_port = parts.port != 0
+    except ValueError:
+        return False
+    # Some read an encoded character in the host as what it stands for, such as "@".
+    return has_port and not {"@", "%"} & {*parts.netloc} and is_https_or_loopback(uri)
 
 
 def is_global(text: str) -> bool:

@@ -19,8 +19,8 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from mcp_bridge.access.credentials import bearer_token
-from mcp_bridge.access.scopes import supported_scopes
-from mcp_bridge.calls.addresses import is_https_or_loopback
+from mcp_bridge.access.scopes import as_configured, supported_scopes
+from mcp_bridge.calls.addresses import is_redirect_uri
 from mcp_bridge.conf import conf
 
 GRANT_TYPES = [Client.GrantType.AUTHORIZATION_CODE.value, Client.GrantType.REFRESH_TOKEN.value]
@@ -95,6 +95,8 @@ class Adapter(DefaultOIDCAdapter):  # type: ignore[misc]
         return urlsplit(url).netloc in self.cimd_hosts
 
     def validate_resource_uris(self, *, uris: list[str], **kwargs: Any) -> None:
+        # In place: allauth stores this list.
+        uris[:] = map(as_configured, uris)
         if any(uri not in conf.resources.values() for uri in uris):
             asked = self.request.GET
             error = InvalidTarget(state=asked.get("state"))
@@ -105,7 +107,7 @@ class Adapter(DefaultOIDCAdapter):  # type: ignore[misc]
     def validate_client_registration(self, *, client: Client, **kwargs: Any) -> None:
         """Refuse what no MCP client needs, and let the client ask for the endpoint's scopes."""
         for uri in client.get_redirect_uris():
-            if uri not in self.redirect_uris and not is_https_or_loopback(uri):
+            if uri not in self.redirect_uris and not is_redirect_uri(uri):
                 raise ValidationError(f"{uri} may not be registered.")
         if {*client.get_grant_types()} - {
             *GRANT_TYPES

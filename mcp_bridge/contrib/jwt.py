@@ -19,6 +19,7 @@ from mcp_bridge.access.credentials import bearer_token
 from mcp_bridge.conf import conf
 from mcp_bridge.contrib.jwks import keys_of
 from mcp_bridge.protocol.logs import get_logger
+from mcp_bridge.protocol.text import storable
 
 logger = get_logger("mcp_bridge.contrib.jwt")
 
@@ -104,13 +105,13 @@ class JWTAuthentication(BaseAuthentication):
             user = self.get_user(claims)
             if user is None or not user.is_active:
                 raise jwt.InvalidTokenError("it is of no active user")
+            scopes = frozenset(self.get_scopes(claims))
         except jwt.PyJWTError as error:
             named = unverified["payload"].get("aud")
             logger.info("A token of %s for %.200r was refused: %s", self.issuer, named, error)
             raise JWTRefused from error
         # What the issuer calls the endpoint is here what the endpoint calls itself.
         resource = frozenset({conf.RESOURCE or audience})
-        scopes = frozenset(self.get_scopes(claims))
         return user, AccessToken(claims, self.get_name(claims), resource, scopes)
 
     def authenticate_header(self, request: Request) -> str:
@@ -121,7 +122,7 @@ class JWTAuthentication(BaseAuthentication):
         value = claims.get(self.user_claim)
         # Some providers let people write any address into their profile.
         is_proven = self.user_claim != "email" or claims.get("email_verified") is True
-        if not isinstance(value, str) or not value or not is_proven:
+        if not value or value != storable(value) or not is_proven:
             return None
         model = get_user_model()
         name = self.user_field or model.USERNAME_FIELD
@@ -129,10 +130,17 @@ class JWTAuthentication(BaseAuthentication):
         return found[0] if len(found) == 1 else None
 
     def get_scopes(self, claims: Mapping[str, Any]) -> Collection[str]:
-        """Return the scopes of a token: ``scope``, or else ``scp``, or else ``permissions``."""
+        """
+        Return the scopes of a token: ``scope``, or else ``scp``, or else ``permissions``.
+
+        Raises InvalidTokenError if they are neither a text nor a list of texts.
+        """
         for name in ("scope", "scp", "permissions"):
             if (value := claims.get(name)) is not None:
-                return value.split() if isinstance(value, str) else [*map(str, value)]
+                scopes = value.split() if isinstance(value, str) else value
+                if not isinstance(scopes, list) or not all(isinstance(it, str) for it in scopes):
+                    raise jwt.InvalidTokenError(f"its {name} is no list of scopes")
+                return scopes
         return ()
 
     def get_name(self, claims: Mapping[str, Any]) -> str:

@@ -33,7 +33,7 @@ def settings(
         # How clients make themselves known: a document of their own, or registration.
         "CIMD_ENABLED": True,
         "CIMD_METADATA_FETCHER": "mcp_bridge.oauth.registration.MetadataFetcher",
-        "CIMD_REGISTRATION_PERMISSION_CLASSES": ["oauth2_provider.cimd.AllowAllCIMDPermission"],
+        "CIMD_REGISTRATION_PERMISSION_CLASSES": ["mcp_bridge.oauth.registration.ClientDocument"],
         "DCR_ENABLED": True,
         "DCR_REGISTRATION_PERMISSION_CLASSES": ["mcp_bridge.oauth.registration.ClientRegistration"],
         # Which of these a client may register is for mcp_bridge.oauth.registration to say.

@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from django.contrib.auth.hashers import make_password
 from django.http import HttpRequest, HttpResponseBase
 from django.templatetags.static import static
 from django.views.decorators.cache import never_cache
@@ -106,14 +107,18 @@ def is_vouched_for(application: AbstractApplication) -> bool:
 
 def shown(text: str, length: int = MAX_NAME) -> str:
     """Return the text of a client on one line, cut, without characters that show nothing."""
-    printable = "".join(letter if shows(letter) else " " for letter in text)
+    # First to a size that costs little to clean, whatever was sent.
+    printable = "".join(letter if shows(letter) else " " for letter in text[: 10 * length])
     return cut(" ".join(printable.split()), length)
 
 
-def clean_name(instance: Any, **kwargs: object) -> None:
-    """Make the name of a client that has registered by itself one that administrators can read."""
+def clean_client(instance: Any, **kwargs: object) -> None:
+    """Clean the name of a client that made itself known; make no secret if it needs none."""
     if instance.registration_source != instance.RegistrationSource.MANUAL:
         instance.name = shown(instance.name)
+        if instance._state.adding and instance.client_type == instance.CLIENT_PUBLIC:
+            # A text that no secret matches; hashing one takes half a second.
+            instance.client_secret, instance.hash_client_secret = make_password(None), False
 
 
 def host_of(uri: str) -> str:

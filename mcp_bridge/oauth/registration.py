@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, cast
-from urllib.parse import urlsplit
+from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
+from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import ValidationError as InvalidModel
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher
 from oauth2_provider.models import get_application_model
 from oauth2_provider.settings import oauth2_settings
 from oauth2_provider.views import DynamicClientRegistrationView
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from oauthlib.common import Request as OAuthRequest
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 from rest_framework.request import Request
 from rest_framework.throttling import AnonRateThrottle
 from rest_framework.views import APIView
@@ -26,7 +28,7 @@ from mcp_bridge.access.throttling import (
     make_throttle,
     retry_after_seconds,
 )
-from mcp_bridge.calls.addresses import is_https_or_loopback
+from mcp_bridge.calls.addresses import is_redirect_uri
 from mcp_bridge.oauth.consent import shown
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut
@@ -46,6 +48,22 @@ class RegistrationError(Exception):
         self.code = code
 
 
+# What every client is granted that registers for the first of them.
+GRANTS: Final = ["authorization_code", "refresh_token"]
+
+
+def _granted(granted: list[str], asked: list[str]) -> list[str]:
+    """Return what is granted in the place of what was asked for (RFC 7591, section 3.2.1)."""
+    if granted[0] not in asked:
+        raise ValueError(f"must have {granted[0]}")
+    return granted
+
+
+def without_nulls(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return metadata without members that are null, which are read as absent."""
+    return {name: value for name, value in metadata.items() if value is not None}
+
+
 class ClientMetadata(BaseModel):
     """What a client says of itself (RFC 7591, section 2), as far as it is used."""
 
@@ -53,20 +71,21 @@ class ClientMetadata(BaseModel):
     redirect_uris: Annotated[
         list[Annotated[str, Field(max_length=2000)]], Field(min_length=1, max_length=20)
     ]
-    # Some ask for the device flow beside: what they get is in the answer.
-    grant_types: list[
-        Literal[
-            "authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"
-        ]
-    ] = Field(default=["authorization_code"])
-    response_types: list[Literal["code"]] = Field(default=["code"])
+    # Some ask for more, such as the device flow: what they get is in the answer.
+    grant_types: Annotated[list[str], AfterValidator(partial(_granted, GRANTS))] = GRANTS
+    response_types: Annotated[list[str], AfterValidator(partial(_granted, ["code"]))] = ["code"]
     token_endpoint_auth_method: Literal["none", "client_secret_post", "client_secret_basic"] = (
         "client_secret_basic"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: Any) -> Any:
+        return without_nulls(given) if isinstance(given, dict) else given
+
 
 class RegistrationRateThrottle(AnonRateThrottle):
-    """Count the registrations of an address."""
+    """Count the registrations and the documents of clients that come from a network."""
 
     rate = "300/hour"
 
@@ -103,10 +122,6 @@ class ClientRegistration:
             place = ".".join(map(str, first["loc"])) or "the body"
             code = "redirect_uri" if place.startswith("redirect_uris") else "client_metadata"
             raise RegistrationError(f"invalid_{code}", f"{place}: {first['msg']}") from None
-        if "authorization_code" not in metadata.grant_types:
-            raise RegistrationError(
-                "invalid_client_metadata", "grant_types: must have authorization_code"
-            )
         for number, uri in enumerate(metadata.redirect_uris):
             if not self.is_safe(uri):
                 raise RegistrationError(
@@ -118,11 +133,7 @@ class ClientRegistration:
 
     def is_safe(self, uri: str) -> bool:
         """Return whether a code may be sent there."""
-        return uri in self.private_use_uris or (
-            bool(_URI.fullmatch(uri))
-            and is_https_or_loopback(uri)
-            and "@" not in urlsplit(uri).netloc
-        )
+        return uri in self.private_use_uris or bool(_URI.fullmatch(uri)) and is_redirect_uri(uri)
 
 
 def client_registration() -> ClientRegistration:
@@ -137,9 +148,9 @@ class MetadataFetcher(SafeMetadataFetcher):
 
     def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
         document, max_age = super().fetch(client_id)
-        known = {"token_endpoint_auth_method": "none", **document}
+        document = {"token_endpoint_auth_method": "none", **without_nulls(document)}
         try:
-            metadata = client_registration().read(known)
+            metadata = client_registration().read(document)
         except RegistrationError as exception:
             raise CIMDError(str(exception)) from None
         # Who registers may leave it out (MCP, "Client ID Metadata Documents").
@@ -147,6 +158,35 @@ class MetadataFetcher(SafeMetadataFetcher):
             raise CIMDError("client_name: Field required")
         granted = {"grant_types": ["authorization_code"]}
         return {**document, **metadata.model_dump(), **granted}, max_age
+
+
+class ClientDocument:
+    """Count a client's document as a registration; for CIMD_REGISTRATION_PERMISSION_CLASSES."""
+
+    def has_permission(self, request: OAuthRequest, client_id: str) -> bool:
+        """Return whether the document may be fetched for this request."""
+        return seconds_to_wait(request.headers) is None
+
+
+def is_up_to_date(client_id: str) -> bool:
+    """Return whether a client is known, and no document of it is to be fetched."""
+    model = get_application_model()
+    found = model.objects.filter(client_id=client_id.replace("\0", ""))
+    return found.exclude(cimd_expires_at__lt=timezone.now()).exists()
+
+
+def seconds_to_wait(meta: dict[str, Any]) -> int | None:
+    """Count a registration from the address in a request's META; None if it is allowed."""
+    throttle = make_throttle(client_registration().throttle_class)
+    # As of nobody: a rate of the anonymous does not count who has a session.
+    asked = HttpRequest()
+    asked.META, asked.user = meta, AnonymousUser()
+    # These read of a request what Django's has as well.
+    count = partial(throttle.allow_request, cast("Request", asked), cast("APIView", None))
+    allowed = count_or_none(throttle, count)
+    if count_locally(throttle, count) if allowed is None else allowed:
+        return None
+    return retry_after_seconds(throttle.wait()) or 1
 
 
 class ClientRegistrationView(DynamicClientRegistrationView):
@@ -158,17 +198,12 @@ class ClientRegistrationView(DynamicClientRegistrationView):
 
     @sensitive_variables()
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
-        registration = client_registration()
-        throttle = make_throttle(registration.throttle_class)
-        # These read of a request what Django's has as well.
-        count = partial(throttle.allow_request, cast("Request", request), cast("APIView", self))
-        allowed = count_or_none(throttle, count)
-        if not (count_locally(throttle, count) if allowed is None else allowed):
+        if seconds := seconds_to_wait(request.META):
             response = _error("slow_down", "Too many registrations: try again later.", 429)
-            response["Retry-After"] = retry_after_seconds(throttle.wait()) or 1
+            response["Retry-After"] = seconds
             return response
         try:
-            metadata = registration.read(request.body)
+            metadata = client_registration().read(request.body)
         except RegistrationError as exception:
             return _error(exception.code, str(exception))
         permissions = oauth2_settings.DCR_REGISTRATION_PERMISSION_CLASSES
@@ -185,7 +220,7 @@ class ClientRegistrationView(DynamicClientRegistrationView):
             authorization_grant_type=model.GRANT_AUTHORIZATION_CODE,
             registration_source=model.RegistrationSource.DCR,
         )
-        # Before it is hashed.
+        # Before it is hashed; a public client has none.
         secret = application.client_secret
         try:
             application.full_clean()
@@ -194,7 +229,6 @@ class ClientRegistrationView(DynamicClientRegistrationView):
         application.save()
         answer = {
             **metadata.model_dump(),
-            "grant_types": ["authorization_code", "refresh_token"],
             "client_id": application.client_id,
             "client_id_issued_at": int(application.created.timestamp()),
         }

@@ -1,15 +1,34 @@
-"""What a request for a token must hold to beyond django-oauth-toolkit's own rules."""
+"""Rules for requests for tokens, beyond those of django-oauth-toolkit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
+from hashlib import sha256
+from types import SimpleNamespace
+from typing import Any, Final
+from uuid import UUID
 
-from oauth2_provider.models import AbstractApplication
+from django.db.models import Q
+from django.utils import timezone
+from oauth2_provider.models import (
+    AbstractApplication,
+    get_access_token_model,
+    get_refresh_token_model,
+)
 from oauth2_provider.oauth2_validators import OAuth2Validator
+from oauth2_provider.scopes import get_scopes_backend
+from oauth2_provider.settings import oauth2_settings
 from oauthlib.common import Request
-from oauthlib.oauth2.rfc6749.errors import OAuth2Error
+from oauthlib.oauth2.rfc6749.errors import InvalidRequestError, OAuth2Error
+from oauthlib.oauth2.rfc6749.utils import scope_to_list
 
+from mcp_bridge.access.scopes import as_configured
 from mcp_bridge.conf import conf
+
+# In the META of a request whose client was authenticated: its id, or "" for one that is not what
+# it says. No header can have that name.
+PROVEN: Final = "mcp_bridge.client"
 
 
 class InvalidTargetError(OAuth2Error):
@@ -30,14 +49,163 @@ class Validator(OAuth2Validator):
     A client that made itself known, and names no resource, gets a token for the endpoint: here it
     can want nothing else. One that an administrator has made gets what django-oauth-toolkit gives,
     a token for no resource in particular, which does not open the endpoint.
+
+    A refresh token is replaced at each use. For ``grace`` after its first use it gives further
+    tokens, and the access token before goes on working: clients of several processes, and those
+    that lost an answer, send it again. The toolkit's REFRESH_TOKEN_GRACE_PERIOD_SECONDS needs
+    tokens in plain text, and is left at 0. Later, a replay revokes all that came from the login
+    (RFC 9700, section 4.14.2).
     """
+
+    grace = timedelta(seconds=60)
+
+    def _load_application(self, client_id: str | None, request: Request) -> Any:
+        # PostgreSQL takes no U+0000.
+        return (
+            None
+            if client_id and "\0" in client_id
+            else super()._load_application(client_id, request)
+        )
+
+    def authenticate_client(self, request: Request, *args: Any, **kwargs: Any) -> bool:
+        """Return whether the client has proven who it is, in this request or before it."""
+        proven = request.headers.get(PROVEN)
+        if proven is None:
+            return bool(super().authenticate_client(request, *args, **kwargs))
+        return proven != "" and self._load_application(proven, request) is not None
+
+    def is_pkce_required(self, client_id: str, request: Request) -> bool:
+        """Refuse a challenge that is empty or plain before a user is asked to allow anything."""
+        required = bool(super().is_pkce_required(client_id, request))
+        challenge, is_plain = request.code_challenge, request.code_challenge_method != "S256"
+        is_refused = is_plain and oauth2_settings.COMPLIANT_BCP_RFC9700_PKCE_METHOD
+        if request.response_type and challenge is not None and (is_refused or not challenge):
+            text = "Send a code_challenge, with code_challenge_method=S256."
+            raise InvalidRequestError(text, request=request)
+        return required
+
+    def validate_scopes(
+        self,
+        client_id: str,
+        scopes: Sequence[str],
+        client: Any,
+        request: Request,
+        *args: Any,
+        **kwargs: Any,
+    ) -> bool:
+        """Grant the scopes that there are, or else the default ones (RFC 6749, section 3.3)."""
+        request.scopes = self._known(scopes, request) or self.get_default_scopes(client_id, request)
+        return bool(super().validate_scopes(client_id, request.scopes, client, request))
+
+    def is_within_original_scope(
+        self, request_scopes: Sequence[str], refresh_token: str, request: Request, *args: Any
+    ) -> bool:
+        """Leave unknown scopes out of a refresh, which may not ask for more than was granted."""
+        original = scope_to_list(self.get_original_scopes(refresh_token, request))
+        request.scopes = self._known(request_scopes, request, original) or original
+        return set(request.scopes) <= set(original)
+
+    def _known(
+        self, scopes: Sequence[str], request: Request, also: Sequence[str] = ()
+    ) -> list[str]:
+        backend = get_scopes_backend()
+        known = backend.get_available_scopes(application=request.client, request=request)
+        return [each for each in dict.fromkeys(scopes) if each in known or each in also]
+
+    def validate_code(
+        self, client_id: str, code: str, client: Any, request: Request, *args: Any, **kwargs: Any
+    ) -> bool:
+        """Return whether a code may be exchanged; one that was revokes what it gave."""
+        if super().validate_code(client_id, code, client, request, *args, **kwargs):
+            return bool(request.user.is_active)
+        tokens, family = get_refresh_token_model(), family_of(code)
+        if tokens.objects.filter(token_family=family, application=client).exists():
+            tokens.revoke_family(family)
+        return False
+
+    def validate_refresh_token(
+        self, refresh_token: str, client: Any, request: Request, *args: Any, **kwargs: Any
+    ) -> bool:
+        """Return whether a refresh token is valid, of an active user, or replaced just now."""
+        replaced = (
+            get_refresh_token_model()
+            .objects.filter(
+                token_checksum=checksum_of(refresh_token),
+                application=client,
+                revoked__gt=timezone.now() - self.grace,
+            )
+            .select_related("access_token", "user")
+            .order_by("-revoked")
+            .first()
+        )
+        # One that was revoked for good has given no token, or none that is left.
+        given = get_access_token_model().objects.filter(source_refresh_token=replaced)
+        if replaced is not None and given.exists():
+            request.user, request.refresh_token_instance = replaced.user, replaced
+        elif not super().validate_refresh_token(refresh_token, client, request, *args, **kwargs):
+            return False
+        return bool(request.user.is_active)
+
+    def _save_bearer_token(
+        self, token: dict[str, Any], request: Request, *args: Any, **kwargs: Any
+    ) -> None:
+        used = getattr(request, "refresh_token_instance", None)
+        if used is not None and self.rotate_refresh_token(request):
+            now, tokens = timezone.now(), get_access_token_model().objects
+            if used.revoked is None:
+                # Marked here: where the toolkit does it, it deletes the access token.
+                rows = get_refresh_token_model().objects.filter(pk=used.pk)
+                rows.update(revoked=now, updated=now)
+                until = now + self.grace
+                tokens.filter(pk=used.access_token_id, expires__gt=until).update(expires=until)
+            # An access token that has this source would be given once more, and is not known.
+            tokens.filter(source_refresh_token=used).update(source_refresh_token=None)
+        super()._save_bearer_token(token, request, *args, **kwargs)
+
+    def _create_refresh_token(
+        self, request: Request, refresh_token_code: str, access_token: Any, previous: Any
+    ) -> Any:
+        if previous is None and request.grant_type == "authorization_code":
+            # By which a code that comes again is known.
+            previous = SimpleNamespace(token_family=family_of(request.code))
+        return super()._create_refresh_token(request, refresh_token_code, access_token, previous)
+
+    def revoke_token(
+        self, token: str, token_type_hint: str, request: Request, *args: Any, **kwargs: Any
+    ) -> None:
+        """Revoke a token with all others of its login (RFC 7009, section 2.1)."""
+        model = get_refresh_token_model()
+        found = model.objects.filter(is_of(token), application=request.client)
+        families = {*found.values_list("token_family", flat=True)}
+        super().revoke_token(token, token_type_hint, request, *args, **kwargs)
+        for family in families:
+            model.revoke_family(family)
 
     def _validate_resource_uris(self, request: Request, resources: Sequence[str]) -> None:
         if any(each not in conf.resources.values() for each in resources):
             raise InvalidTargetError(no_such_resource(), request=request)
 
     def _check_and_set_request_resource(self, request: Request) -> None:
+        sent = [value for name, value in request.decoded_body or () if name == "resource"]
+        if any(map(str.strip, sent)):
+            request.resource = [as_configured(each) for each in sent]
         super()._check_and_set_request_resource(request)
         made_here = AbstractApplication.RegistrationSource.MANUAL
         if not request.resource and request.client.registration_source != made_here:
             request.resource = [conf.RESOURCE] if conf.RESOURCE else []
+
+
+def checksum_of(token: str) -> str:
+    """Return the checksum by which django-oauth-toolkit finds a token."""
+    return sha256(token.encode()).hexdigest()
+
+
+def is_of(token: str) -> Q:
+    """Return the condition for the refresh token that is, or that belongs to, a token."""
+    checksum = checksum_of(token)
+    return Q(token_checksum=checksum) | Q(access_token__token_checksum=checksum)
+
+
+def family_of(code: str) -> UUID:
+    """Return the ``token_family`` of all tokens that come from a code."""
+    return UUID(bytes=sha256(code.encode()).digest()[:16])

@@ -7,16 +7,31 @@ from functools import wraps
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.db import DatabaseError, router, transaction
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from oauth2_provider import views
-from oauth2_provider.exceptions import OAuthToolkitError
+from oauth2_provider.exceptions import FatalClientError, OAuthToolkitError
+from oauth2_provider.models import get_grant_model, get_refresh_token_model
 from oauth2_provider.settings import oauth2_settings
+from oauth2_provider.views.mixins import OAuthLibMixin
+from oauthlib.common import Request as OAuthRequest
+from oauthlib.oauth2.rfc6749.errors import InvalidRequestError, OAuth2Error
+from oauthlib.openid.connect.core.exceptions import ConsentRequired
 
+from mcp_bridge.access.scopes import as_configured
 from mcp_bridge.conf import conf
 from mcp_bridge.oauth.consent import consent_context, protected
-from mcp_bridge.oauth.validator import InvalidTargetError, no_such_resource
+from mcp_bridge.oauth.registration import is_up_to_date
+from mcp_bridge.oauth.validator import (
+    PROVEN,
+    InvalidTargetError,
+    family_of,
+    is_of,
+    no_such_resource,
+)
 
 View = Callable[..., HttpResponse]
 
@@ -26,6 +41,8 @@ _CORS: Final = {
     "Access-Control-Allow-Headers": "Authorization, Content-Type, MCP-Protocol-Version",
     "Access-Control-Max-Age": "86400",
 }
+# How often a transaction is begun that another one has stopped.
+_TRIES: Final = 3
 
 
 def from_any_origin(view: View) -> View:
@@ -47,6 +64,49 @@ def from_any_origin(view: View) -> View:
     return wrapped
 
 
+class OneAtATime(OAuthLibMixin):
+    """Answer requests with codes and tokens of the same login one after another."""
+
+    @sensitive_variables()
+    def alone(self, request: HttpRequest, do: Callable[[], HttpResponse]) -> HttpResponse:
+        """Return what ``do`` returns, in a transaction that locks the login."""
+        self.authenticate_before(request)
+        code = request.POST.get("code", "")
+        secret = request.POST.get("refresh_token") or request.POST.get("token", "")
+        grants = get_grant_model().objects.filter(code=code)
+        tokens = get_refresh_token_model().objects
+        for attempt in range(_TRIES):
+            family = tokens.filter(is_of(secret)).values_list("token_family", flat=True).first()
+            of_login = tokens.filter(token_family=family or family_of(code)).order_by("pk")
+            oldest = of_login.values_list("pk", flat=True).first()
+            if oldest is None and not grants.exists():
+                # There is nothing to lock: it is refused, or a machine's own.
+                return do()
+            try:
+                with transaction.atomic(using=router.db_for_write(tokens.model)):
+                    # Locks by writing: a transaction of SQLite that reads first fails if it writes.
+                    now = timezone.now()
+                    grants.update(updated=now)
+                    tokens.filter(pk=oldest).update(updated=now)
+                    return do()
+            except DatabaseError:
+                # Such as a deadlock with a user who disconnects the client.
+                if attempt == _TRIES - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def authenticate_before(self, request: HttpRequest) -> None:
+        """Authenticate the client while nothing is locked: it takes a hash, or a document."""
+        core = self.get_oauthlib_core()
+        asked, validator = (
+            OAuthRequest(*core._extract_params(request)),
+            core.server.request_validator,
+        )
+        if validator.client_authentication_required(asked):
+            is_proven = validator.authenticate_client(asked)
+            request.META[PROVEN] = asked.client.client_id if is_proven else ""
+
+
 @method_decorator(protected, name="dispatch")
 class AuthorizationView(views.AuthorizationView):
     """Ask a user to connect a client; errors carry ``iss`` as well (RFC 9207, section 2)."""
@@ -55,30 +115,42 @@ class AuthorizationView(views.AuthorizationView):
 
     @sensitive_variables()
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        query = request.GET.copy()
+        if "resource" in query:
+            query.setlist("resource", [*map(as_configured, query.getlist("resource"))])
+        # Whether a user is asked again is not the client's to say: any program on the user's
+        # machine can call itself by the name of a public client (RFC 8252, section 8.6).
+        query.pop("approval_prompt", None)
+        request.GET = query  # type: ignore[assignment]
         known = conf.resources.values()
         # Nobody has to log in for a token that will not be issued.
-        if any(each not in known for each in request.GET.getlist("resource")):
-            return self.refuse_resource(request)
+        if any(each not in known for each in query.getlist("resource")):
+            error = InvalidTargetError(no_such_resource())
+            if not is_up_to_date(query.get("client_id", "")):
+                # Nor is a document fetched for it, by which the redirect URI would be known.
+                return self.error_response(FatalClientError(error), None)
+            return self.refuse(error)
         return super().dispatch(request, *args, **kwargs)
 
-    def refuse_resource(self, request: HttpRequest) -> HttpResponse:
-        """Return the error ``invalid_target``, to the client where its redirect URI is its own."""
+    def refuse(self, error: OAuth2Error) -> HttpResponse:
+        """Send an error to the client, or show it if the redirect URI is not the client's own."""
         try:
-            _, credentials = self.validate_authorization_request(request)
+            _, credentials = self.validate_authorization_request(self.request)
         except OAuthToolkitError as exception:
             return self.error_response(exception, None)
-        text = no_such_resource()
-        error = InvalidTargetError(text, state=credentials.get("state"))
+        error.state = credentials.get("state")
         uri = credentials["redirect_uri"]
         return self.error_response(OAuthToolkitError(error, redirect_uri=uri), None)
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        # Whether a user is asked again is not the client's to say: any program on the user's
-        # machine can call itself by the name of a public client (RFC 8252, section 8.6).
-        query = request.GET.copy()
-        query.pop("approval_prompt", None)
-        request.GET = query  # type: ignore[assignment]
-        return super().get(request, *args, **kwargs)
+        prompt = {*request.GET.get("prompt", "").split()}
+        # A page is never shown for "none" (OpenID Connect Core, section 3.1.2.1).
+        if "none" not in prompt:
+            return super().get(request, *args, **kwargs)
+        if len(prompt) > 1:
+            return self.refuse(InvalidRequestError("prompt: none stands alone."))
+        response = super().get(request, *args, **kwargs)
+        return self.refuse(ConsentRequired()) if response.status_code == 200 else response
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         context: dict[str, Any] = super().get_context_data(**kwargs)
@@ -95,8 +167,16 @@ class AuthorizationView(views.AuthorizationView):
         return super().redirect(address, application)
 
 
-class TokenView(views.TokenView):
+@method_decorator(transaction.non_atomic_requests, name="dispatch")
+class TokenView(OneAtATime, views.TokenView):
     """Exchange a code or a refresh token for an access token."""
+
+    @method_decorator(sensitive_post_parameters())
+    def authorization_flow_token_response(
+        self, request: HttpRequest, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        exchange = super().authorization_flow_token_response
+        return self.alone(request, lambda: exchange(request, *args, **kwargs))
 
     # The toolkit keeps less out of reports of errors, and says so after dispatch().
     @method_decorator(sensitive_post_parameters())
@@ -105,20 +185,32 @@ class TokenView(views.TokenView):
 
     @sensitive_variables()
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        response = super().post(request, *args, **kwargs)
+        sent = request.POST
+        is_of_device = sent.get("grant_type", "").endswith(":device_code")
+        if (
+            is_of_device
+            and "device_code" not in sent
+            or any("\0" in each for each in sent.values())
+        ):
+            # The toolkit would raise KeyError, and PostgreSQL an error for U+0000.
+            response: HttpResponse = JsonResponse({"error": "invalid_request"}, status=400)
+        else:
+            response = super().post(request, *args, **kwargs)
         # Some errors come as HTML, with what was sent in them.
         response["Content-Type"] = "application/json"
         response["Cache-Control"] = "no-store"
         return response
 
 
+@method_decorator(transaction.non_atomic_requests, name="dispatch")
 @method_decorator(sensitive_post_parameters(), name="dispatch")
-class RevokeTokenView(views.RevokeTokenView):
+class RevokeTokenView(OneAtATime, views.RevokeTokenView):
     """Revoke a token (RFC 7009)."""
 
     @sensitive_variables()
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return super().post(request, *args, **kwargs)
+        revoke = super().post
+        return self.alone(request, lambda: revoke(request, *args, **kwargs))
 
 
 class ServerMetadataView(views.OAuthServerMetadataView):

@@ -103,6 +103,25 @@ BAD: dict[str, Any] = {
     "bound to a key": lambda it: it.token(
         cnf={"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}
     ),
+    "scope a number": lambda it: it.token(scope=5),
+    "scope 0": lambda it: it.token(scope=0),
+    "scope true": lambda it: it.token(scope=True),
+    "scope an object": lambda it: it.token(scope={"mcp": 1}),
+    "scope a list of numbers": lambda it: it.token(scope=[5]),
+    "scope a list with null": lambda it: it.token(scope=["mcp", None]),
+    "scope a list of lists": lambda it: it.token(scope=[["mcp"]]),
+    "scp a number": lambda it: it.token(scope=None, scp=1.5),
+    "permissions an object": lambda it: it.token(scope=None, permissions={}),
+    "exp infinite": lambda it: it.token(exp=1e999),
+    "nbf infinite": lambda it: it.token(nbf=1e999),
+    "iat infinite": lambda it: it.token(iat=1e999),
+    "exp no number at all": lambda it: it.token(exp=float("nan")),
+    "exp a list": lambda it: it.token(exp=[1]),
+    "nbf an object": lambda it: it.token(nbf={}),
+    "user of no character": lambda it: it.token(sub="\0"),
+    "user of half a character": lambda it: it.token(sub="ada\ud800"),
+    "client of half a character": lambda it: it.token(sub="nobody", client_id="\ud800"),
+    "user a number": lambda it: it.token(sub=5),
     "unknown user": lambda it: it.token(sub="nobody"),
     "no user": lambda it: it.token(sub=None),
     "empty user": lambda it: it.token(sub=""),
@@ -119,6 +138,8 @@ FOREIGN: dict[str, Any] = {
     "one part": lambda it: "x",
     "five parts": lambda it: ".".join([part({"alg": "RSA-OAEP"}), *"abcd"]),
     "deep": lambda it: f"{part(b'[' * 9000)}.{part({})}.AAAA",
+    "payload deep": lambda it: f"{part({'alg': 'RS256'})}.{part(b'[' * 9000)}.AAAA",
+    "a number of 9000 digits": lambda it: f"{part({'alg': 'RS256'})}.{part(b'9' * 9000)}.AAAA",
     "payload no object": lambda it: f"{part({'alg': 'RS256'})}.{part([it.url])}.AAAA",
     "too long": lambda it: it.token(junk="x" * 17000),
     "two tokens": lambda it: f"{it.token()} {it.token()}",
@@ -275,6 +296,12 @@ def test_a_token_without_the_scope_of_a_tool_is_403_and_on_record(
 def test_a_record_names_the_client(issuer: Issuer, name: str) -> None:
     called(issuer.token(**{"client_id": None, name: "desktop"}))
     assert ToolCallRecord.objects.get().credential == "desktop"
+
+
+@pytest.mark.parametrize("name", ["\ud800", "\0", "a" * 5000, 5, ["a"], {"a": "\ud800"}])
+def test_a_client_of_any_name_is_on_record(issuer: Issuer, name: Any) -> None:
+    assert called(issuer.token(client_id=name))["user"] == "ada"
+    assert ToolCallRecord.objects.get().outcome == "succeeded"
 
 
 def test_rates_by_credential_count_each_user_of_a_client(issuer: Issuer, settings: Any) -> None:

@@ -89,9 +89,10 @@ class OAuthClient:
         assert token.status_code == 200, token.content
         return json.loads(token.content)
 
-    def refresh(self, token: str) -> Any:
+    def refresh(self, token: str, **changed: Any) -> Any:
         body = {"grant_type": "refresh_token", "refresh_token": token, "client_id": self.client_id}
-        return self.http.post("/oauth/token/", body, secure=True)
+        sent = {name: value for name, value in {**body, **changed}.items() if value is not None}
+        return self.http.post("/oauth/token/", sent, secure=True)
 
 
 def register(**metadata: Any) -> Any:

@@ -149,6 +149,10 @@ def test_metadata_is_at_both_addresses_and_names_what_clients_need(site: Site) -
         {"redirect_uris": ["cursor://evil/cb"]},
         {"redirect_uris": ["cursor://anysphere.cursor-mcp/oauth/callback"]},
         {"redirect_uris": [CALLBACK, "http://evil.example/cb"]},
+        {"redirect_uris": ["https://good.example:99999/cb"]},
+        {"redirect_uris": ["http://127.0.0.1:80:80/cb"]},
+        {"redirect_uris": ["https://good.example%40evil.example/cb"]},
+        {"redirect_uris": ["https://good.example@evil.example/cb"]},
         {"grant_types": ["client_credentials"]},
         {"grant_types": ["password"]},
         {"response_types": ["token"]},
@@ -191,6 +195,12 @@ def test_a_foreign_resource_is_an_invalid_target_for_the_browser_and_for_tokens(
     sent = {"code": code, "code_verifier": VERIFIER, "redirect_uri": CALLBACK}
     response = exchange(site, client, **sent, resource="https://elsewhere.example/mcp")
     assert (response.status_code, response.json()["error"]) == (400, "invalid_target")
+
+
+@pytest.mark.parametrize("scheme", ["HTTP", "Http"])
+def test_a_resource_is_known_in_capitals(site: Site, scheme: str) -> None:
+    given = token(site, resource=f"{site.url}/mcp".replace("http", scheme))
+    assert user_of(call(site, given["access_token"]))[0] == "ada"
 
 
 def test_a_person_may_refuse(site: Site) -> None:

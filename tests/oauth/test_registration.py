@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import socket
+from datetime import timedelta
 from io import BytesIO
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import urllib3
+from django.contrib.auth.hashers import MD5PasswordHasher
 from django.test import Client
+from django.utils import timezone
 from oauth2_provider.cimd import SafeMetadataFetcher
 from oauth2_provider.models import Application
+from oauth2_provider.oauth2_validators import OAuth2Validator
 
+from mcp_bridge.oauth import consent
 from mcp_bridge.oauth.registration import ClientRegistration, RegistrationRateThrottle
-from tests.oauth.clients import OAuthClient, register
+from tests.oauth.clients import RESOURCE, OAuthClient, answered, register
 from tests.oauth.conftest import OAUTH2_PROVIDER
 
 CODE = ["authorization_code", "refresh_token"]
@@ -95,7 +100,20 @@ REFUSED: dict[str, tuple[str, Any]] = {
     "no list": (URI, {**PUBLIC, "redirect_uris": "https://good.example/cb"}),
     "no text": (URI, of(7)),
     "passwords": (METADATA, of("https://good.example/cb", grant_types=["password"])),
-    "passwords beside": (METADATA, of("https://good.example/cb", grant_types=[*CODE, "password"])),
+    "a port that there is not": (URI, of("https://good.example:99999/cb")),
+    "port 0": (URI, of("https://good.example:0/cb")),
+    "a port of a loopback that there is not": (URI, of("http://127.0.0.1:65536/cb")),
+    "two ports": (URI, of("http://127.0.0.1:80:80/cb")),
+    "two ports of a name": (URI, of("https://good.example:443:443/cb")),
+    "a port that is no number": (URI, of("https://good.example:8a/cb")),
+    "an encoded @": (URI, of("https://good.example%40evil.example/cb")),
+    "an encoded @ of a loopback": (URI, of("http://localhost%40evil.example/cb")),
+    "an encoded slash": (URI, of("https://good.example%2Fevil.example/cb")),
+    "an encoded port": (URI, of("https://good.example%3A443/cb")),
+    "null for redirect URIs": (URI, {**PUBLIC, "redirect_uris": None}),
+    "null among redirect URIs": (URI, of("https://good.example/cb", None)),
+    "null among grants": (METADATA, of("https://good.example/cb", grant_types=[*CODE, None])),
+    "no grants": (METADATA, of("https://good.example/cb", grant_types=[])),
     "machines": (METADATA, of("https://good.example/cb", grant_types=["client_credentials"])),
     "implicit": (METADATA, of("https://good.example/cb", grant_types=["implicit"])),
     "tokens at once": (METADATA, of("https://good.example/cb", response_types=["token"])),
@@ -133,6 +151,104 @@ def test_what_is_not_safe_is_refused_with_the_error_of_rfc_7591(name: str) -> No
     assert (answer.status_code, answer.json()["error"]) == (400, code), answer.content
     assert len(answer.content) < 500
     assert not Application.objects.exists()
+
+
+LEAST = BODIES["the least"]
+OPTIONAL = [
+    *("client_name", "grant_types", "response_types", "token_endpoint_auth_method", "scope"),
+    *("client_uri", "logo_uri", "contacts", "jwks", "software_statement", "client_secret"),
+]
+
+
+@pytest.mark.parametrize("names", [*([name] for name in OPTIONAL), OPTIONAL])
+def test_a_member_that_is_null_is_absent(names: list[str]) -> None:
+    absent = register(**LEAST)
+    answer = register(**LEAST, **dict.fromkeys(names))
+    assert (answer.status_code, absent.status_code) == (201, 201), answer.content
+    given = [
+        {name: value for name, value in each.json().items() if not name.startswith("client_")}
+        for each in (absent, answer)
+    ]
+    assert given[0] == given[1]
+    assert None not in given[1].values()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"grant_types": [*CODE, "password"]},
+        {"grant_types": ["implicit", "authorization_code"]},
+        {"grant_types": ["authorization_code"]},
+        {"grant_types": [*CODE, DEVICE, "client_credentials", "urn:example:unknown"]},
+        {"response_types": ["code", "token"]},
+        {"response_types": ["id_token", "code"], "grant_types": [*CODE, "implicit"]},
+    ],
+)
+def test_what_is_granted_is_answered(more: dict[str, Any], user: Any) -> None:
+    given = register(**of("https://good.example/cb", **more)).json()
+    assert (given["grant_types"], given["response_types"]) == (CODE, ["code"])
+    application = Application.objects.get(client_id=given["client_id"])
+    assert application.authorization_grant_type == "authorization-code"
+    body = {"grant_type": "password", "username": "ada", "password": "x", "scope": "mcp"}
+    refused = Client().post("/oauth/token/", {**body, "client_id": given["client_id"]}, secure=True)
+    assert refused.status_code in (400, 401)
+
+
+class Counted(MD5PasswordHasher):
+    """A hasher that counts what it hashes."""
+
+    algorithm = "counted"
+    hashed: ClassVar[list[str]] = []
+
+    def encode(self, password: str, salt: str) -> str:
+        self.hashed.append(password)
+        return super().encode(password, salt)
+
+
+@pytest.fixture
+def hashed(settings: Any) -> list[str]:
+    """What is hashed as a password or as a secret."""
+    settings.PASSWORD_HASHERS = [f"{__name__}.Counted"]
+    Counted.hashed.clear()
+    return Counted.hashed
+
+
+@pytest.mark.parametrize("name", [each for each in BODIES if each != "the least"])
+def test_no_secret_is_hashed_for_a_public_client(
+    hashed: list[str], user: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    given = register(**BODIES[name]).json()
+    document(monkeypatch, **BODIES[name])
+    client = OAuthClient(user)
+    client.client_id = DOCUMENT
+    assert client.ask(redirect_uri=BODIES[name]["redirect_uris"][-1]).status_code == 200
+    assert hashed == []
+    for client_id in (given["client_id"], DOCUMENT):
+        application = Application.objects.get(client_id=client_id)
+        application.save()
+        assert hashed == []
+        # Nor does any secret hold, as one that is empty would.
+        assert not any(
+            OAuth2Validator()._check_secret(each, application.client_secret) for each in ("", "x")
+        )
+
+
+def test_the_secret_of_a_confidential_client_is_hashed(hashed: list[str]) -> None:
+    given = register(**LEAST).json()
+    assert hashed == [given["client_secret"]]
+
+
+@pytest.mark.parametrize("letter", ["a", " ", "\n", "\u202e", "é", "\0"])
+def test_a_long_name_is_cut_before_it_is_cleaned(
+    letter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[str] = []
+    shows = consent.shows
+    monkeypatch.setattr(consent, "shows", lambda it: looked_at.append(it) or shows(it))
+    given = register(**of("https://good.example/cb", client_name="Good " + letter * 400_000))
+    assert given.json()["client_name"].startswith("Good")
+    assert len(given.json()["client_name"]) <= 81
+    assert len(looked_at) < 10_000
 
 
 @pytest.mark.parametrize("body", ["", "{", "[]", "null", "7", b"\xff"])
@@ -173,12 +289,103 @@ def test_registration_needs_no_user_and_takes_none(user: Any) -> None:
     assert Application.objects.get().user is None
 
 
-def test_who_registers_without_end_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def register_from(address: str, client: Client) -> Any:
+    return client.post(
+        "/oauth/register/",
+        json.dumps(LEAST),
+        content_type="application/json",
+        secure=True,
+        REMOTE_ADDR=address,
+    )
+
+
+NETWORK = [f"2001:db8:0:1::{number:x}" for number in range(1, 5)]
+
+
+@pytest.fixture
+def rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each network register twice an hour."""
     monkeypatch.setattr(RegistrationRateThrottle, "rate", "2/hour")
-    body = of("https://good.example/cb")
-    assert [register(**body).status_code for _ in range(3)] == [201, 201, 429]
-    refused = register(**body)
-    assert 0 < int(refused["Retry-After"]) <= 3600
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [
+        ["192.0.2.1"] * 4,
+        NETWORK,
+        ["192.0.2.1", "::ffff:192.0.2.1", "::ffff:c000:201", "192.0.2.1"],
+        ["2001:db8:0:1:ffff::1", "2001:DB8:0:1::", "2001:db8::1:0:0:0:9", NETWORK[0]],
+    ],
+)
+@pytest.mark.parametrize("session", [False, True])
+def test_who_registers_without_end_has_to_wait(
+    rate: None, user: Any, addresses: list[str], session: bool
+) -> None:
+    client = Client()
+    if session:
+        client.force_login(user)
+    answers = [register_from(address, client) for address in addresses]
+    assert [each.status_code for each in answers] == [201, 201, 429, 429]
+    assert 0 < int(answers[-1]["Retry-After"]) <= 3600
+    assert register_from("2001:db8:0:2::1", client).status_code == 201
+
+
+@pytest.mark.parametrize("session", [False, True])
+@pytest.mark.parametrize("path", ["/oauth/authorize/", "/oauth/token/", "/oauth/revoke/"])
+def test_documents_of_clients_count_as_registrations(
+    rate: None, user: Any, monkeypatch: pytest.MonkeyPatch, session: bool, path: str
+) -> None:
+    client, fetched = Client(), documents(monkeypatch)
+    if session:
+        client.force_login(user)
+    for number, address in enumerate(NETWORK):
+        body = {"client_id": f"{DOCUMENT}?{number}", "prompt": "none", "token": "x"}
+        body |= {"grant_type": "refresh_token", "refresh_token": "x"}
+        send = client.get if path == "/oauth/authorize/" else client.post
+        answer = send(path, body, secure=True, REMOTE_ADDR=address)
+        assert answer.status_code < 500
+    assert fetched == [f"{DOCUMENT}?{number}" for number in range(2)]
+    assert Application.objects.count() == 2
+    assert register_from(NETWORK[0], client).status_code == 429
+
+
+def test_a_known_document_holds_when_the_rate_is_used_up(
+    rate: None, user: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched = documents(monkeypatch)
+    client = OAuthClient(user)
+    client.client_id = DOCUMENT
+    asked = {"redirect_uri": "http://localhost/callback"}
+    assert client.ask(**asked).status_code == 200
+    assert register(**LEAST).status_code == 429
+    # It is asked for again when it is out of date, which the rate does not allow now.
+    Application.objects.update(cimd_expires_at=timezone.now())
+    assert client.ask(**asked).status_code == 200
+    assert fetched == [DOCUMENT]
+
+
+@pytest.mark.parametrize("is_logged_in", [False, True])
+@pytest.mark.parametrize("prompt", [None, "none", "login"])
+def test_a_foreign_resource_fetches_no_document(
+    user: Any, monkeypatch: pytest.MonkeyPatch, is_logged_in: bool, prompt: str | None
+) -> None:
+    fetched = documents(monkeypatch)
+    client = OAuthClient(user if is_logged_in else None)
+    client.client_id = DOCUMENT
+    asked = {"redirect_uri": "http://localhost/callback", "prompt": prompt}
+    foreign = {**asked, "resource": "https://evil.example/mcp"}
+    refused = client.ask(**foreign)
+    assert (refused.status_code, "Location" in refused, fetched) == (400, False, [])
+    assert b"Resources here are" in refused.content
+    # A client that is known is told.
+    other = OAuthClient(user)
+    other.client_id = DOCUMENT
+    other.ask(**asked, resource=RESOURCE)
+    if prompt is None:
+        assert answered(client.ask(**foreign))["error"] == "invalid_target"
+    Application.objects.update(cimd_expires_at=timezone.now() - timedelta(days=1))
+    assert client.ask(**foreign).status_code == 400
+    assert len(fetched) <= 1
 
 
 def test_a_site_can_refuse_registration(settings: Any) -> None:
@@ -223,6 +430,18 @@ def test_a_registered_client_cannot_be_changed_from_outside() -> None:
 
 
 DOCUMENT = "https://client.example/oauth/metadata.json"
+
+
+def documents(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Have a document at every address, and return those that are fetched."""
+    fetched: list[str] = []
+
+    def fetch(self: Any, client_id: str) -> tuple[dict[str, Any], int]:
+        fetched.append(client_id)
+        return {**GOOD, "client_id": client_id, "redirect_uris": ["http://localhost/callback"]}, 300
+
+    monkeypatch.setattr(SafeMetadataFetcher, "fetch", fetch)
+    return fetched
 
 
 def document(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
@@ -286,6 +505,18 @@ def test_a_document_lacks_nothing(user: Any, monkeypatch: pytest.MonkeyPatch, na
     client.client_id = DOCUMENT
     assert client.ask(redirect_uri="http://localhost/callback").status_code == 400
     assert not Application.objects.filter(client_id=DOCUMENT).exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["client_uri", "grant_types", "token_endpoint_auth_method", "client_secret", "scope"]
+)
+def test_a_member_of_a_document_that_is_null_is_absent(
+    user: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    document(monkeypatch, **{name: None})
+    client = OAuthClient(user)
+    client.client_id = DOCUMENT
+    assert client.ask(redirect_uri="http://localhost/callback").status_code == 200
 
 
 JSON = "application/json"
