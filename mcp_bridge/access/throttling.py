@@ -28,6 +28,7 @@ from rest_framework.request import Request
 from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle, SimpleRateThrottle
 
+from mcp_bridge.calls.addresses import network_of
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import Context, Tool
 from mcp_bridge.features.rates import Rate, parse_rate
@@ -90,10 +91,14 @@ class ToolRateThrottle(BaseThrottle):
         return "address", self.get_ident(context.request)
 
     def get_ident(self, request: HttpRequest | Request | None) -> str:
-        """Return the caller's address; X-Forwarded-For counts only where NUM_PROXIES is set."""
+        """
+        Return the network of the caller's address, as ``network_of`` has it.
+
+        X-Forwarded-For counts only if NUM_PROXIES is set.
+        """
         if request is None or api_settings.NUM_PROXIES is None:
-            return str(getattr(request, "META", {}).get("REMOTE_ADDR"))
-        return str(super().get_ident(request))  # type: ignore[arg-type]
+            return network_of(str(getattr(request, "META", {}).get("REMOTE_ADDR")))
+        return network_of(str(super().get_ident(request)))  # type: ignore[arg-type]
 
     def allow_call(self, tool: Tool, context: Context) -> bool | None:
         """Count a call; return whether it may run, or None where it could not be counted."""

@@ -10,7 +10,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv6Address
 from time import monotonic
 from typing import Any, Final
 
@@ -79,12 +78,3 @@ class Refusals:
 
 
 refusals: Final = Refusals()
-
-
-def network(address: str) -> str:
-    """Return an address, or the /64 of one of IPv6, all of which is one client's (RFC 6177)."""
-    try:
-        number = IPv6Address(address)
-    except ValueError:
-        return address
-    return address if number.ipv4_mapped else str(int(number) >> 64)

@@ -20,7 +20,7 @@ from django.db import (
 )
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from mcp_bridge.audit.repeats import network, refusals
+from mcp_bridge.audit.repeats import refusals
 from mcp_bridge.audit.statements import (
     IN_DOUBT,
     Change,
@@ -35,6 +35,7 @@ from mcp_bridge.audit.statements import (
     update,
 )
 from mcp_bridge.audit.writer import KEPT, LIMIT, Writer
+from mcp_bridge.calls.addresses import network_of
 from mcp_bridge.calls.running import is_in_transaction
 from mcp_bridge.conf import conf
 from mcp_bridge.models import ToolCallRecord
@@ -79,7 +80,7 @@ def insert_or_count(record: Row, named: str) -> None:
     ``named`` so.
     """
     who = [record.get(name) for name in ("user_id", "user_name", "credential")]
-    caller = tuple(who) if any(who) else network(record["remote_address"])
+    caller = tuple(who) if any(who) else network_of(record["remote_address"])
     repeats, is_due = refusals.repeated((record["error_code"], named, caller), record)
     if repeats is None:
         insert_later(record)

@@ -1,4 +1,4 @@
-"""Addresses of other services: where secrets may be sent, and with what may be connected."""
+"""Addresses: the network of a caller, where secrets may be sent, what may be connected to."""
 
 from __future__ import annotations
 
@@ -13,6 +13,19 @@ Address: TypeAlias = IPv4Address | IPv6Address
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 # Addresses of IPv4 in the last four bytes (RFC 6052).
 _NAT64: Final = IPv6Network("64:ff9b::/96")
+
+
+def network_of(address: str) -> str:
+    """
+    Return what counts as one caller: an IPv4 address, or the /64 of one of IPv6 (RFC 6177).
+
+    An IPv4 address inside IPv6 (``::ffff:192.0.2.1``) is that address; other text is unchanged.
+    """
+    try:
+        number = IPv6Address(address)
+    except ValueError:
+        return address
+    return str(number.ipv4_mapped or IPv6Address(int(number) >> 64 << 64))
 
 
 def is_https_or_loopback(url: str) -> bool:

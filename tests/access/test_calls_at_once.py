@@ -15,6 +15,7 @@ from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol.content import CallToolResult
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.checked import CheckedClient
+from tests.access.test_throttling import NETWORKS
 from tests.support import lane
 from tests.support.asgi import Departing, posted
 from tests.support.values import dumps
@@ -66,6 +67,25 @@ def test_one_caller_has_so_many_calls_at_once(kind: str, revision: str, limit: A
     # Those that were running have ended.
     assert client.call_tool("again", {"names": names[:2]})["isError"] is False
     assert len(REFUSED) == 1
+
+
+@pytest.mark.parametrize(("addresses", "other"), NETWORKS.values(), ids=NETWORKS)
+def test_calls_at_once_count_by_network(addresses: list[str], other: str, limit: Any) -> None:
+    def nested(left: list[str]) -> int:
+        """Call this tool from inside, from each of these addresses; tell how many calls ran."""
+        if not left:
+            return 0
+        client = MCPClient()
+        client.http.defaults["REMOTE_ADDR"] = left[0]
+        try:
+            result = client.call_tool("nested", {"left": left[1:]})
+        except MCPError:
+            return 0
+        return 1 + int(result["structuredContent"]["result"])
+
+    limit(nested, MAX_CONCURRENT_CALLS=1)
+    assert nested(addresses[:1] + addresses[-1:]) == 1
+    assert nested([addresses[0], other]) == 2
 
 
 def test_a_client_of_any_revision_reads_the_status(revision: str, user: Any, limit: Any) -> None:

@@ -222,6 +222,35 @@ def test_without_a_user_the_credential_counts_then_the_address(
     assert allowed(client) == 3
 
 
+# Addresses of one client, each list beside another client's.
+NETWORKS = {
+    "64": (["2001:db8:0:1::1", "2001:DB8:0:1:ffff:ffff:ffff:ffff"], "2001:db8:0:2::1"),
+    "spelt out": (["2001:0db8:0000:0001::9", "2001:db8:0:1:0:0:1.2.3.4"], "2001:db8::1"),
+    "mapped": (["198.51.100.7", "::ffff:198.51.100.7", "::FFFF:c633:6407"], "198.51.100.8"),
+    "mapped alone": (["::ffff:198.51.100.7", "0:0:0:0:0:ffff:c633:6407"], "::ffff:198.51.100.8"),
+    "link": (["fe80::1%eth0", "fe80::2%eth0"], "fe80:0:0:1::1%eth0"),
+    "loopback": (["::1", "::2"], "127.0.0.1"),
+    "no address": (["unix:", "unix:"], ""),
+}
+
+
+@pytest.mark.parametrize(("addresses", "other"), NETWORKS.values(), ids=NETWORKS)
+@pytest.mark.parametrize("forwarded", [False, True], ids=["direct", "proxy"])
+def test_addresses_of_one_network_share_a_rate(
+    addresses: list[str], other: str, forwarded: bool, limit: Callable[..., None], settings: Any
+) -> None:
+    limit({"tools": "5/hour"}, public=True)
+    settings.REST_FRAMEWORK = {"NUM_PROXIES": 1 if forwarded else None}
+    client = MCPClient()
+
+    def calls_from(address: str) -> int:
+        client.http.defaults["HTTP_X_FORWARDED_FOR" if forwarded else "REMOTE_ADDR"] = address
+        return allowed(client)
+
+    assert [calls_from(address) for address in addresses] == [5] + [0] * (len(addresses) - 1)
+    assert calls_from(other) == 5
+
+
 def test_calls_of_an_unseen_tool_are_not_counted(
     modern: CheckedClient, user: Any, limit: Callable[..., None]
 ) -> None:

@@ -287,6 +287,21 @@ def test_no_header_changes_the_address(
     assert refused_after(client) == 0
 
 
+@pytest.mark.parametrize(("addresses", "other"), tools.NETWORKS.values(), ids=tools.NETWORKS)
+def test_requests_of_one_network_share_a_rate(
+    addresses: list[str], other: str, limit: Callable[..., None], settings: Any
+) -> None:
+    limit({"anon": "3/min"}, THROTTLE_CLASSES=[f"{DRF}.AnonRateThrottle"], public=True)
+    client = MCPClient()
+
+    def requests_from(address: str) -> int:
+        client.http.defaults["REMOTE_ADDR"] = address
+        return refused_after(client)
+
+    assert [requests_from(each) for each in addresses] == [3] + [0] * (len(addresses) - 1)
+    assert requests_from(other) == 3
+
+
 class Hurried(UserRateThrottle):
     """A class of the site's own, with a rate and a period of its own."""
 
