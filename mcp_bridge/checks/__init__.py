@@ -33,6 +33,7 @@ System checks of the setting MCP_BRIDGE, of tools and what else is marked, and o
     W072  a view with a body that nobody describes
     W073  an action with its set's body       W074  an @extend_schema that does nothing
     W075  what a schema cannot say            W076  a view that can be no candidate
+    W077  a class that reads the credential
 
     W090  a candidate on, and gone            W091  a candidate under a name that is taken
     W092  a candidate on, and no tool now     W093  candidates that cannot be listed

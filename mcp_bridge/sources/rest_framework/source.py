@@ -19,7 +19,7 @@ from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.sources.base import Source, first_line, mend_import
 from mcp_bridge.sources.marked import is_exposed
 from mcp_bridge.sources.messages import IllegalName, illegal_name, no_description, not_yet
-from mcp_bridge.sources.rest_framework.access import access_rule
+from mcp_bridge.sources.rest_framework.access import access_rule, reading_credentials
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint, endpoints
 from mcp_bridge.sources.rest_framework.routes import routes
 from mcp_bridge.sources.rest_framework.selection import (
@@ -186,7 +186,8 @@ class RESTFrameworkSource(Source):
             else:
                 if each.is_named or not description.operation.get("deprecated"):
                     described.append((each, description))
-        tools = []
+        tools: list[Tool] = []
+        readers: dict[str, list[str]] = {}
         documents = builder.documents([description for _, description in described])
         for (each, description), document in zip(described, documents, strict=True):
             try:
@@ -202,6 +203,18 @@ class RESTFrameworkSource(Source):
             if not str(made.tool.description).strip():
                 self.messages.append(no_description(f"{name} ({each.endpoint})"))
             self.messages += made.warnings
+            for reader in reading_credentials(each.endpoint, each.options):
+                readers.setdefault(reader, []).append(name)
+        self.messages += [
+            checks.Warning(
+                f"The permission class {reader} of {len(names)} tools, such as {names[0]}, reads "
+                "request.auth: a credential with scopes shows it these alone, and is refused if "
+                "it reads more.",
+                hint="Give the tools scopes=[...], which stand for what else the class reads.",
+                id="mcp_bridge.W077",
+            )
+            for reader, names in readers.items()
+        ]
         lost = [str(each.endpoint) for each, description in described if description.is_lost]
         if lost:
             self.messages.append(
