@@ -204,7 +204,8 @@ class ToolCall:
     ``repaired`` are JSON pointers to arguments that came as strings of JSON (COERCE_STRINGIFIED).
     ``sent`` are the arguments as JSON values, as they came. ``binding`` tells the call from others
     where a person confirms it (``access.binding``), ``confirmed_at`` is when one has agreed to it,
-    and ``approval`` in which row of the approval queue, if it was there.
+    and ``approval`` in which row of the approval queue, if it was there. ``round`` is 1, plus one
+    for each time that the client has answered.
     """
 
     tool: Tool
@@ -215,6 +216,7 @@ class ToolCall:
     binding: str = ""
     confirmed_at: datetime | None = None
     approval: Any = None
+    round: int = 1
 
     @property
     def confirmed(self) -> bool:
