@@ -140,6 +140,10 @@ class Tool:
     icons: tuple[Mapping[str, Any], ...] = ()
     meta: Mapping[str, Any] | None = None
     access: AccessRule = AccessRule()
+    # The conditions of the code for a caller, in words or by dotted names: "staff".
+    conditions: tuple[str, ...] = ()
+    # Where its calls go, unless to a function: "DELETE /drafts/{id} at https://service.example".
+    target: str = ""
     # The names in x-mcp-header, and the path of the argument that each mirrors.
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Whether to check its arguments runs no code of the site's own and asks no database.

@@ -17,6 +17,7 @@ from rest_framework.views import APIView
 
 from mcp_bridge.calls.credentials import scopes_of
 from mcp_bridge.features import AccessRule, Context, ToolOptions
+from mcp_bridge.features.texts import dotted_name
 from mcp_bridge.sources.in_process.credentials import stand_in
 from mcp_bridge.sources.in_process.requests import InProcessRequest
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
@@ -32,6 +33,7 @@ _OF_TOKENS: Final = ("TokenHasScope", "TokenHasReadWriteScope", "TokenHasResourc
 _OR_TOKEN: Final = "IsAuthenticatedOrTokenHasScope"
 # Attributes of a request that say how it was authenticated, which no tool's request has.
 _AUTHENTICATOR: Final = frozenset(("successful_authenticator", "_authenticator", "authenticators"))
+_OF_VIEWS: Final = ("rest_framework.views", "adrf.views")
 # Packages whose classes are known.
 _KNOWN: Final = ("builtins", "rest_framework", "adrf", "oauth2_provider")
 _REFUSED: Final = (
@@ -132,16 +134,40 @@ def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
                 raise ValueError(text) from error
 
 
-def _leaves(endpoint: Endpoint) -> Iterator[tuple[Any, bool]]:
-    """Yield the permissions of a view, and whether each is part of an alternative."""
+def conditions(endpoint: Endpoint, options: ToolOptions) -> tuple[str, ...]:
+    """Return who may call a view, in words: its permissions, and the scopes that they ask for."""
+    kind = endpoint.route.kind
+    own = [getattr(kind, name) for name in ("get_permissions", "check_permissions")]
+    return (
+        *map(_words, _permissions(endpoint)),
+        *(f"scope {each}" for each in _view_scopes(endpoint, options)),
+        *(dotted_name(each) for each in own if each.__module__ not in _OF_VIEWS),
+    )
+
+
+def _words(permission: Any) -> str:
+    kind, parts = type(permission), vars(permission)
+    if kind is permissions.NOT:
+        return f"~{_words(parts['op1'])}"
+    if kind in (permissions.AND, permissions.OR):
+        sign = "&" if kind is permissions.AND else "|"
+        return f"({_words(parts['op1'])} {sign} {_words(parts['op2'])})"
+    return "staff" if kind is permissions.IsAdminUser else dotted_name(kind)
+
+
+def _permissions(endpoint: Endpoint) -> list[Any]:
+    """Return the permissions of a view, or those of its class if they depend on a call."""
     try:
-        found = make_view(endpoint, _empty_request(endpoint)).get_permissions()
+        return list(make_view(endpoint, _empty_request(endpoint)).get_permissions())
     except Exception:
-        # It reads arguments of a call.
         kind = endpoint.route.kind
         given = endpoint.route.initkwargs.get("permission_classes", kind.permission_classes)
-        found = [each() for each in given]
-    pending = [(each, False) for each in found]
+        return [each() for each in given]
+
+
+def _leaves(endpoint: Endpoint) -> Iterator[tuple[Any, bool]]:
+    """Yield the single permissions of a view, and whether each is part of an alternative."""
+    pending = [(each, False) for each in _permissions(endpoint)]
     while pending:
         each, is_alternative = pending.pop(0)
         parts = [vars(each)[name] for name in ("op1", "op2") if name in vars(each)]
@@ -239,7 +265,7 @@ def _compiled(endpoint: Endpoint) -> _Needs | None:
     kind = route.kind
     for method in (kind.get_permissions, kind.check_permissions):
         # adrf's do the same with classes that are coroutine functions, none of which is known here.
-        if method.__module__ not in ("rest_framework.views", "adrf.views"):
+        if method.__module__ not in _OF_VIEWS:
             return None
     needs = _Needs()
     for each in route.initkwargs.get("permission_classes", kind.permission_classes):
