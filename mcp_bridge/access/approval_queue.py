@@ -184,6 +184,7 @@ def _get_or_create(call: ToolCall, arguments: str) -> tuple[PendingCall, bool]:
         "fingerprint": fingerprint(canonical_definition(call.tool)),
         "arguments": arguments,
         "user": call.context.user,
+        "issuer_id": getattr(call.context.auth, "issued_by_id", None),
         "client": cut(repr(client)[1:-1], 120) if isinstance(client, str) else "",
     }
     return _rows().get_or_create(key=call.binding, defaults=values)

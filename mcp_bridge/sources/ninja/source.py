@@ -250,7 +250,7 @@ class NinjaSource(Source):
         return AccessRule.of(options.public, options.permissions, predicate, None, options.scopes)
 
     def _conditions(self, operation: Operation) -> tuple[str, ...]:
-        words = {SessionAuthSuperUser: "superuser", SessionAuthIsStaff: "staff"}
+        words: dict[Any, str] = {SessionAuthSuperUser: "superuser", SessionAuthIsStaff: "staff"}
         asked = [*operation.auth_callbacks, *filter(None, [self._auth])]
         return tuple(words.get(type(each)) or dotted_name(each) for each in asked)
 
