@@ -169,6 +169,11 @@ def _admit(call: ToolCall, answers: Answers | None) -> ToolCall:
     except ProtocolError:
         count(call)
         raise
+    except CallRefused:
+        # An answer belongs to a question, which was counted.
+        if answers is None:
+            count(call)
+        raise
     if confirm and not call.confirmed:
         _count(call)
         raise CallRefused(ask_person(call), ErrorCode.UNCONFIRMED)
