@@ -89,7 +89,8 @@ class CallRefused(Exception):
     A call is answered with ``result`` without its tool being run.
 
     Its record has the ``error_code`` (calls.outcomes.ErrorCode), the log's ``reference``, and the
-    key of the ``pending_call`` that waits for a person, or that one has refused.
+    key of the ``pending_call`` that waits for a person, or that one has refused. Refusals of one
+    caller that are ``repeated`` share a record.
     """
 
     def __init__(
@@ -99,12 +100,14 @@ class CallRefused(Exception):
         reference: str = "",
         *,
         pending_call: object = None,
+        repeated: bool = False,
     ) -> None:
         super().__init__(f"The call was refused: {error_code}.")
         self.result = result
         self.error_code = error_code
         self.reference = reference
         self.pending_call = pending_call
+        self.repeated = repeated
 
 
 class UnsendableResult(Exception):

@@ -74,7 +74,7 @@ def too_long(call: ToolCall) -> CallRefused:
         f"{_needs(call)}, and these arguments have more than the {MAX_ARGUMENTS} characters "
         "that a person is asked to read. Do it in parts."
     )
-    return CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED)
+    return CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED, repeated=True)
 
 
 def _needs(call: ToolCall) -> str:
@@ -171,8 +171,8 @@ def _row_of(call: ToolCall) -> PendingCall | None:
             f"Nothing was run: a person has refused this call of {call.tool.name}.{reason} Do not "
             "repeat it unless the user wants it."
         )
-        result = CallToolResult.error(text)
-        raise CallRefused(result, ErrorCode.UNCONFIRMED, pending_call=row.pk)
+        result, code = CallToolResult.error(text), ErrorCode.UNCONFIRMED
+        raise CallRefused(result, code, pending_call=row.pk, repeated=True)
     return next((each for each in found if each.key == call.binding), None)
 
 
@@ -184,6 +184,7 @@ def _get_or_create(call: ToolCall, arguments: str) -> tuple[PendingCall, bool]:
         "fingerprint": fingerprint(canonical_definition(call.tool)),
         "arguments": arguments,
         "user": call.context.user,
+        "issuer_id": getattr(call.context.auth, "issued_by_id", None),
         "client": cut(repr(client)[1:-1], 120) if isinstance(client, str) else "",
     }
     return _rows().get_or_create(key=call.binding, defaults=values)

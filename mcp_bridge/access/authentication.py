@@ -15,9 +15,9 @@ from rest_framework.request import ForcedAuthentication, Request
 from rest_framework.throttling import BaseThrottle
 
 from mcp_bridge.access import throttling
-from mcp_bridge.access.credentials import audience_of
 from mcp_bridge.access.scopes import bearer_challenge, resource_of
 from mcp_bridge.access.throttling import ToolRateThrottle, retry_advice, retry_after_seconds
+from mcp_bridge.calls.credentials import audience_of
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.protocol import (
     Batch,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -33,7 +33,7 @@ from mcp_bridge.access.binding import bound
 from mcp_bridge.access.rendering import is_longer
 from mcp_bridge.calls.outcomes import ErrorCode
 from mcp_bridge.conf import conf
-from mcp_bridge.exceptions import CallRefused, InputRequired
+from mcp_bridge.exceptions import CallRefused, InputRequired, ToolError
 from mcp_bridge.features import ToolCall
 from mcp_bridge.models import UsedState
 from mcp_bridge.protocol import (
@@ -50,6 +50,8 @@ __all__ = ["CONFIRM", "RequestState", "ask_client", "ask_person", "give_back", "
 
 # The key of the question whether a call may run.
 CONFIRM: Final = "confirm"
+# The requests of one call: the first, and those with answers.
+MAX_ROUNDS: Final = 10
 # Longer arguments are not put into a client's form, where nobody would read them.
 MAX_FORM: Final = 4_000
 _SALT: Final = "mcp_bridge.confirmation"
@@ -72,15 +74,19 @@ class RequestState:
     state: object
     confirming: bool
     confirmed_at: float | None
+    round: int = 1
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
 
 
-def resume(call: ToolCall, answers: Answers | None) -> ToolCall:
+def resume(
+    call: ToolCall, answers: Answers | None, count: Callable[[ToolCall], object]
+) -> ToolCall:
     """
     Return the call with what its client has answered; ``confirmed`` where a person has agreed.
 
-    Raises CallRefused where a person has not agreed, and InvalidParamsError for a state that is not
-    one of this call.
+    ``count`` counts answers but the first as calls, and raises CallRefused over the rate: the same
+    answer may be sent again later. Raises CallRefused where a person has not agreed, and
+    InvalidParamsError for a state that is not one of this call.
     """
     agreed: Mapping[str, object] | None = None
     if answers is not None:
@@ -88,6 +94,8 @@ def resume(call: ToolCall, answers: Answers | None) -> ToolCall:
         responses = {key: answers.responses[key] for key in state.asked if key in answers.responses}
         for key, response in responses.items():
             check_response(key, state.asked[key], response)
+        if state.round > 1:
+            count(call)
         # Written before anything runs because of the answer.
         rows = UsedState._default_manager.using(router.db_for_write(UsedState))
         try:
@@ -103,7 +111,8 @@ def resume(call: ToolCall, answers: Answers | None) -> ToolCall:
         context = replace(
             call.context, input_responses={**state.answers, **responses}, tool_state=state.state
         )
-        call = replace(call, context=context, confirmed_at=agreed_at)
+        round = state.round + 1
+        call = replace(call, context=context, confirmed_at=agreed_at, round=round)
     if call.confirmed or not call.tool.options.confirm:
         return call
     if is_longer(call.sent, MAX_ARGUMENTS):
@@ -161,14 +170,20 @@ def ask_client(call: ToolCall, required: InputRequired) -> InputRequiredResult:
     """
     Return the question that a tool asks its client.
 
-    Raises MissingRequiredClientCapabilityError for what the client has not declared, and TypeError
-    for a question that is not JSON, or a form that no client may be sent (check_form).
+    Raises MissingRequiredClientCapabilityError for what the client has not declared, ToolError in
+    the last of MAX_ROUNDS, and TypeError for a question that is not JSON, or a form that no client
+    may be sent (check_form).
     """
     context, requests = call.context, required.requests
     known = context.client.capabilities if context.revision.input_required else {}
     missing = [each.capability for each in requests.values() if not each.is_declared(known)]
     if missing or not context.revision.input_required:
         raise context.missing_capabilities(*dict.fromkeys(missing or ["elicitation"]))
+    if call.round >= MAX_ROUNDS:
+        raise ToolError(
+            f"Nothing was done: {call.tool.name} asked in each of {MAX_ROUNDS} rounds, the most of "
+            "one call. Call it anew with answers that it can take."
+        )
     for each in requests.values():
         if isinstance(each, FormElicitRequest):
             check_form(each.schema)
@@ -193,6 +208,7 @@ def _question(
         state=tool_state,
         confirming=confirming,
         confirmed_at=None if agreed_at is None else agreed_at.timestamp(),
+        round=call.round,
     )
     return InputRequiredResult(requests, signing.dumps(asdict(state), salt=_SALT, compress=True))
 

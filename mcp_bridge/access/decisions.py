@@ -27,8 +27,14 @@ MAX_REASON: Final = 2_000
 
 def obstacle_to(pending: PendingCall, user: AbstractBaseUser | None = None) -> str:
     """Return why the user, or anybody, cannot approve a call; empty where it can be approved."""
-    if conf.FOUR_EYES and user is not None and pending.user_id == user.pk:
-        return gettext("You cannot approve it: it is your own call, and another person has to.")
+    if conf.FOUR_EYES and user is not None:
+        if pending.user_id == user.pk:
+            return gettext("You cannot approve it: it is your own call, and another person has to.")
+        if pending.issuer_id == user.pk:
+            return gettext(
+                "You cannot approve it: it was called with a token that you issued, and another "
+                "person has to."
+            )
     tool = registry.snapshot.tools.get(pending.tool)
     if tool is None:
         status = registry.statuses.get(pending.tool, ToolStatus.GONE)
@@ -50,7 +56,9 @@ def approvable(user: AbstractBaseUser | None = None) -> Q:
     This is what "waits for a decision" means wherever calls are counted or listed.
     """
     waits = Q(status=Status.WAITING, fingerprint__in=_fingerprints())
-    return waits & ~Q(user=user.pk) if conf.FOUR_EYES and user is not None else waits
+    if not conf.FOUR_EYES or user is None:
+        return waits
+    return waits & ~Q(user=user.pk) & ~Q(issuer=user.pk)
 
 
 def set_aside() -> Q:

@@ -72,7 +72,7 @@ def _addresses(pending: PendingCall) -> Iterator[str]:
 
 def _may_decide(user: Any, pending: PendingCall) -> bool:
     """Return whether a user may approve and refuse the call in the admin."""
-    if conf.FOUR_EYES and user.pk == pending.user_id:
+    if conf.FOUR_EYES and user.pk in (pending.user_id, pending.issuer_id):
         return False
     is_staff = user.is_active and getattr(user, "is_staff", True)
     return is_staff and not any(lacking(user, [DECIDE]))

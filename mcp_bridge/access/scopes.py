@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from django.db import router
 
-from mcp_bridge.access.credentials import scopes_of
+from mcp_bridge.calls.credentials import scopes_of
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context, Tool
 from mcp_bridge.models import Scope

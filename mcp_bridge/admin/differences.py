@@ -30,6 +30,7 @@ _MEMBERS: Final[Mapping[str, Promise]] = {
     "annotations.idempotentHint": _("hint: repeatable"),
     "annotations.openWorldHint": _("hint: reaches outside"),
     "annotations.readOnlyHint": _("hint: reads"),
+    "conditions": _("conditions of the code for a caller"),
     "confirm": _("a person has to agree to each call"),
     "description": _("description"),
     "icons": _("icons"),
@@ -37,7 +38,11 @@ _MEMBERS: Final[Mapping[str, Promise]] = {
     "name": _("name"),
     "outputSchema": _("result"),
     "permissions": _("permissions that a caller needs"),
+    "precheck": _("check of each call before it runs"),
     "public": _("open to everybody, signed in or not"),
+    "scopes": _("scopes that a credential needs"),
+    "target": _("where calls go"),
+    "throttle": _("how often a caller may call it"),
     "title": _("title"),
 }
 _KEYWORDS: Final[Mapping[str, Promise]] = {
@@ -135,18 +140,16 @@ def _changes(old: str, new: str) -> list[Change]:
         before = {name: {"properties": {}} if "properties" in now[name] else {} for name in parted}
     found = []
     for each in differences(json.dumps(before), new):
-        # Scopes are not enforced, so that nobody decides about them.
-        if each.names[0] != "scopes":
-            # Both have the object in which they differ, and one may lack the member.
-            *above, name = each.names
-            sides = [
-                _described(value, each.names, document.get(each.names[0]))
-                if name in reduce(getitem, above, document)
-                else (None, None)
-                for document, value in ((before, each.old), (now, each.new))
-            ]
-            words, raw = (_compare(*texts) for texts in zip(*sides, strict=True))
-            found.append(Change(_describe_path(each.names), each.path, *words, raw))
+        # Both have the object in which they differ, and one may lack the member.
+        *above, name = each.names
+        sides = [
+            _described(value, each.names, document.get(each.names[0]))
+            if name in reduce(getitem, above, document)
+            else (None, None)
+            for document, value in ((before, each.old), (now, each.new))
+        ]
+        words, raw = (_compare(*texts) for texts in zip(*sides, strict=True))
+        found.append(Change(_describe_path(each.names), each.path, *words, raw))
     return found
 
 

@@ -10,6 +10,7 @@ but for the setting AUDIT["REQUIRED"].
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -192,10 +193,13 @@ def refuse(
                 # What says this says nothing of arguments, and may be said again and again.
                 quotable = None if error_code in _REPEATED else arguments
                 record |= _error(said, quotable, name, tool)
-            if error_code in _REPEATED:
+            if error_code in _REPEATED or getattr(error, "repeated", False):
                 # A stranger can make up a new name for each call.
                 named = "" if is_made_up else name
-                rows.insert_or_count(record, named)
+                is_bounded = error_code == ErrorCode.THROTTLED or _is_stranger(context)
+                told = "" if is_bounded else record.get("arguments", "")
+                digest = hashlib.sha256(told.encode()).digest()
+                rows.insert_or_count(record, (named, record.get("pending_call_id"), digest))
             else:
                 rows.insert_later(record)
     if tool_call_refused.receivers:
@@ -218,7 +222,7 @@ def request_refused(error: ProtocolError, request: HttpRequest) -> None:
         record = _record(Outcome.REFUSED, name, None, context, None)
         if record is not None:
             # Which revision is spoken is in the message, and the name may be made up.
-            rows.insert_or_count({**record, "error_code": error.refusal, "revision": ""}, "")
+            rows.insert_or_count({**record, "error_code": error.refusal, "revision": ""})
     if tool_call_refused.receivers:
         known = {"tool": None, "context": None, "request": request}
         tool_call_refused.send_robust(Tool, error_code=error.refusal, name=name, **known)

@@ -4,7 +4,7 @@ Writing of records: at once on the caller's connection, or by the thread of ``wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import lru_cache, partial
 from itertools import chain
@@ -72,16 +72,16 @@ def insert_later(item: Item) -> None:
     _write(item)
 
 
-def insert_or_count(record: Row, named: str) -> None:
+def insert_or_count(record: Row, about: Hashable = None) -> None:
     """
     Write the record of a refusal, or count it on the row of the first of this minute.
 
     The first is one of the same user, credential or address, with the same error code, that was
-    ``named`` so.
+    ``about`` the same.
     """
     who = [record.get(name) for name in ("user_id", "user_name", "credential")]
     caller = tuple(who) if any(who) else network_of(record["remote_address"])
-    repeats, is_due = refusals.repeated((record["error_code"], named, caller), record)
+    repeats, is_due = refusals.repeated((record["error_code"], about, caller), record)
     if repeats is None:
         insert_later(record)
     elif is_due:

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from django.core.exceptions import ValidationError
+from django.core.signing import BadSignature, Signer
 from django.db import DatabaseError, OperationalError, connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
@@ -35,6 +36,9 @@ _SAME: Final = ("started_at", "remote_address", "tool")
 _ALIKE: Final = (*_SAME, "error_code")
 # No column: of a record that the database may have, the sessions that died before they said so.
 IN_DOUBT: Final = "in_doubt"
+# The member of a logged record that is its signature, and the salt of that.
+SIGNATURE: Final = "signature"
+_SALT: Final = "mcp_bridge.audit.lost"
 # How often a session that was given up is looked for. After a restart of the server its number may
 # be another one's, which is not waited for any longer.
 _MOST_LOOKS: Final = 60
@@ -125,21 +129,33 @@ Change: TypeAlias = Ending | Repetition
 
 
 def as_json(item: Row | Change) -> str:
-    """Return what was to be written as one line of ASCII, which ``from_json`` reads."""
+    """Return a record or a change as one line of ASCII, signed, which ``from_json`` reads."""
     row = item if isinstance(item, dict) else item.as_row()
-    return json.dumps({name: each for name, each in row.items() if name != IN_DOUBT}, default=str)
+    return signed({name: each for name, each in row.items() if name != IN_DOUBT})
+
+
+def signed(row: Mapping[str, Any]) -> str:
+    """Return an object of JSON with its signature as the last member."""
+    text = json.dumps(row, default=str)
+    signature = Signer(salt=_SALT).signature(text)
+    return json.dumps({**json.loads(text), SIGNATURE: signature})
 
 
 def from_json(line: str) -> Row | Change:
     """
-    Return what a line says that ``as_json`` has made, with whatever a log has put before it.
+    Return the record or change in a line of ``as_json``; a log may have put text before it.
 
-    It may be in the table already. Raises ValueError where the line has no record.
+    It may be in the table already. Raises ValueError for a line without one that was signed with
+    SECRET_KEY or a key of SECRET_KEY_FALLBACKS: other lines of a log hold the text of strangers.
     """
     try:
         row = json.loads(line[line.index("{") :])
+        signature = row.pop(SIGNATURE, None)
+        Signer(salt=_SALT).unsign(f"{json.dumps(row)}:{signature}")
     except RecursionError as error:
         raise ValueError("it is no JSON that anybody reads") from error
+    except BadSignature as error:
+        raise ValueError("this site has not signed it") from error
     key, tool = row.pop("id", None), row.get("tool")
     is_whole = key is not None or row.keys() >= {*_SAME}
     if not isinstance(tool, str) or not is_whole or not row.keys() <= COLUMNS.keys():

@@ -18,9 +18,9 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from mcp_bridge.access.credentials import bearer_token
 from mcp_bridge.access.scopes import as_configured, supported_scopes
 from mcp_bridge.calls.addresses import is_redirect_uri
+from mcp_bridge.calls.credentials import bearer_token
 from mcp_bridge.conf import conf
 
 GRANT_TYPES = [Client.GrantType.AUTHORIZATION_CODE.value, Client.GrantType.REFRESH_TOKEN.value]

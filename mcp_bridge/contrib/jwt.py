@@ -15,7 +15,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from mcp_bridge.access.credentials import bearer_token
+from mcp_bridge.calls.credentials import bearer_token
 from mcp_bridge.conf import conf
 from mcp_bridge.contrib.jwks import keys_of
 from mcp_bridge.protocol.logs import get_logger

@@ -1,8 +1,9 @@
-"""Texts of a definition of which a part may change while the process runs."""
+"""Texts of a definition: those that may change while the process runs, and names of code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from mcp_bridge.protocol.text import storable
@@ -33,3 +34,11 @@ def with_current_texts(value: Any) -> Any:
     if isinstance(value, list):
         return [with_current_texts(each) for each in value]
     return storable(value.read()) if isinstance(value, CurrentText) else value
+
+
+def dotted_name(value: Any) -> str:
+    """Return the dotted name of a function or a class; for another object that of its class."""
+    while isinstance(value, partial):
+        value = value.func
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"

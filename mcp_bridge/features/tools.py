@@ -140,6 +140,10 @@ class Tool:
     icons: tuple[Mapping[str, Any], ...] = ()
     meta: Mapping[str, Any] | None = None
     access: AccessRule = AccessRule()
+    # The conditions of the code for a caller, in words or by dotted names: "staff".
+    conditions: tuple[str, ...] = ()
+    # Where its calls go, unless to a function: "DELETE /drafts/{id} at https://service.example".
+    target: str = ""
     # The names in x-mcp-header, and the path of the argument that each mirrors.
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Whether to check its arguments runs no code of the site's own and asks no database.
@@ -204,7 +208,8 @@ class ToolCall:
     ``repaired`` are JSON pointers to arguments that came as strings of JSON (COERCE_STRINGIFIED).
     ``sent`` are the arguments as JSON values, as they came. ``binding`` tells the call from others
     where a person confirms it (``access.binding``), ``confirmed_at`` is when one has agreed to it,
-    and ``approval`` in which row of the approval queue, if it was there.
+    and ``approval`` in which row of the approval queue, if it was there. ``round`` is 1, plus one
+    for each time that the client has answered.
     """
 
     tool: Tool
@@ -215,6 +220,7 @@ class ToolCall:
     binding: str = ""
     confirmed_at: datetime | None = None
     approval: Any = None
+    round: int = 1
 
     @property
     def confirmed(self) -> bool:

@@ -109,6 +109,8 @@ class PendingCall(models.Model):
     fingerprint = models.CharField(max_length=64, editable=False)
     arguments = models.TextField(_("arguments"))
     user = optional_user(_("asked by"))
+    # Of the credential with which it was called, if that is another user.
+    issuer = optional_user(_("token issued by"), db_constraint=False)
     client = models.CharField(_("client"), max_length=128, blank=True)
     status = models.CharField(
         _("status"), max_length=8, choices=Status.choices, default=Status.WAITING, db_index=True

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.utils import translation
 
 from mcp_bridge.features import Tool
+from mcp_bridge.features.texts import dotted_name
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
 
@@ -33,7 +34,7 @@ class Difference:
 
 @lru_cache(maxsize=1024)
 def canonical_definition(tool: Tool) -> str:
-    """Return the tool's definition and what the code demands of a caller, as JSON text."""
+    """Return what is approved, as JSON text: the definition, who may call, where a call goes."""
     # Every process writes the same in any request.
     with translation.override(settings.LANGUAGE_CODE):
         definition = tool.definition(LATEST)
@@ -43,6 +44,14 @@ def canonical_definition(tool: Tool) -> str:
         "scopes": sorted(tool.options.scopes),
         "confirm": tool.options.confirm,
     }
+    options = tool.options
+    more = {
+        "conditions": list(tool.conditions),
+        "precheck": dotted_name(options.precheck) if options.precheck else "",
+        "target": tool.target,
+        "throttle": options.throttle,
+    }
+    definition |= {name: value for name, value in more.items() if value}
     # Read again, so that every key is a string: others cannot be sorted with strings.
     return json.dumps(json.loads(encode(definition)), sort_keys=True)
 

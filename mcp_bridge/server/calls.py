@@ -20,7 +20,7 @@ from mcp_bridge.calls.errors import (
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.calls.places import alternate, in_thread, unless_cancelled
 from mcp_bridge.calls.running import arun, mark_repaired, run, run_precheck
-from mcp_bridge.exceptions import CallRefused, InputRequired, InvalidArguments
+from mcp_bridge.exceptions import CallRefused, InputRequired, InvalidArguments, ToolError
 from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.protocol import (
     Answers,
@@ -150,7 +150,7 @@ def _refused(
 def _admit(call: ToolCall, answers: Answers | None) -> ToolCall:
     """Return the call checked, counted and confirmed. Raises CallRefused and ProtocolError."""
     confirm = call.tool.options.confirm
-    # A question and its answer count once, and so do a call that waited and its repetition.
+    # A question and its first answer count once, and so do a call that waited and its repetition.
     is_resumable = confirm or answers is not None
     if not is_resumable:
         _count(call)
@@ -163,10 +163,22 @@ def _admit(call: ToolCall, answers: Answers | None) -> ToolCall:
     except (CallRefused, ProtocolError):
         _count(call)
         raise
+    counted: list[ToolCall] = []
+
+    def count(call: ToolCall) -> None:
+        if not counted:
+            counted.append(call)
+            _count(call)
+
     try:
-        call = resume(call, answers)
+        call = resume(call, answers, count)
     except ProtocolError:
-        _count(call)
+        count(call)
+        raise
+    except CallRefused:
+        # An answer belongs to a question, which was counted.
+        if answers is None:
+            count(call)
         raise
     if confirm and not call.confirmed:
         _count(call)
@@ -242,6 +254,8 @@ def _handle_exception(
 
             try:
                 question = ask_client(call, raised)
+            except ToolError as refused:
+                handled = handle_error(call, refused)
             except (TypeError, ValueError) as cause:
                 handled = log_error(call, "asked what cannot be sent", cause)
             else:

@@ -19,6 +19,7 @@ from mcp_bridge.calls.arguments import typed_checker
 from mcp_bridge.calls.results import encoder
 from mcp_bridge.conf import conf
 from mcp_bridge.features import AccessRule, Candidate, Context, Tool, ToolCall, ToolOptions
+from mcp_bridge.features.texts import dotted_name
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.schemas import (
@@ -61,6 +62,8 @@ class MarkedFunction:
     filled: str | None = None
     unread: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    # Of the tool.
+    conditions: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -193,7 +196,7 @@ class MarkedFunction:
             access=self.access,
             members=member_names(self.function, skip=self._skip),
             source=location(function),
-            function=_path(function),
+            function=dotted_name(function),
         )
 
     @property
@@ -227,12 +230,13 @@ class MarkedFunction:
             convert_error=self.convert_error,
             precheck=self._precheck(signature),
             access=self.access,
+            conditions=self.conditions,
             headers=header_parameters(given or inputs.schema),
             may_elicit=bool(signature.context),
             # Django has no public way to read the mark of transaction.non_atomic_requests.
             non_atomic=frozenset(getattr(self.function, "_non_atomic_requests", ())),
             source=location(function),
-            function=_path(function),
+            function=dotted_name(function),
             code=getattr(function, "__code__", None),
             options=options,
         )
@@ -290,11 +294,6 @@ def withhold(source: Source, where: str, reason: Exception | str, module: str) -
             module,
         )
     )
-
-
-def _path(function: Callable[..., object]) -> str:
-    name = getattr(function, "__qualname__", type(function).__qualname__)
-    return f"{function.__module__}.{name}"
 
 
 def location(function: Callable[..., object]) -> str:

@@ -24,12 +24,14 @@ from modernrpc import Protocol, RpcRequestContext
 from modernrpc.constants import NOT_SET
 from modernrpc.core import ProcedureWrapper
 from modernrpc.exceptions import AuthenticationError, RPCException, RPCInternalError
+from modernrpc.helpers import ensure_sequence
 from modernrpc.server import RpcNamespace, RpcServer
 
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import Candidate, Context, Tool, ToolCall, ToolOptions
 from mcp_bridge.features.marks import options_by_namespace, options_of
+from mcp_bridge.features.texts import dotted_name
 from mcp_bridge.protocol import ProtocolError
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.sources.base import Source, first_line, mend_import
@@ -159,6 +161,8 @@ class Procedure(MarkedFunction):
         super().__init__(name, wrapper.func_or_coro, options, predicate)
         self.server = server
         self.wrapper = wrapper
+        if predicate is not None:
+            self.conditions = tuple(map(dotted_name, ensure_sequence(wrapper.auth)))
         self.filled = wrapper.context_target or None
 
     def _is_permitted(self, context: Context) -> object:

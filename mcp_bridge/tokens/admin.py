@@ -108,6 +108,7 @@ class TokenAdmin(PagesAdmin):
         "opened_tools",
         "hint",
         "created_at",
+        "issuer",
         "revoked_at",
         "last_used_at",
     ]
@@ -245,6 +246,7 @@ class TokenAdmin(PagesAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
         if not change:
             obj.user = form.cleaned_data.get("user", request.user)
+            obj.issued_by = request.user
             # For response_add alone: no field, and no message, which would travel in a cookie.
             obj.secret = obj.make_secret()
             super().save_model(request, obj, form, change)
@@ -300,6 +302,10 @@ class TokenAdmin(PagesAdmin):
     def is_valid(self, token: Token) -> bool:
         return token.is_valid
 
+    @admin.display(description=_("issued by"))
+    def issuer(self, token: Token) -> str:
+        return "—" if token.issuer is None else token.issuer.get_username()
+
     @admin.display(description=_("scopes"))
     def granted_scopes(self, token: Token) -> str:
         return limit(token.scope, supported_scopes())
@@ -311,7 +317,7 @@ class TokenAdmin(PagesAdmin):
     @admin.display(description=_("revoke"))
     def revocation(self, token: Any) -> str | None:
         if token.revoked_at is not None:
-            return gettext("revoked")
+            return gettext("outgrown") if token.outgrown else gettext("revoked")
         if not token.may_be_revoked:
             return None
         name = "admin:mcp_bridge_tokens_token_revoke"

@@ -9,3 +9,8 @@ class TokensConfig(AppConfig):
     label = "mcp_bridge_tokens"
     verbose_name = _("MCP: tokens")
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from mcp_bridge.tokens.outgrown import connect
+
+        connect()

@@ -60,16 +60,24 @@ class TokenManager(models.Manager["Token"]):
         expires_at: datetime | None = None,
         scopes: Iterable[str] | None = None,
         tools: Iterable[str] | None = None,
+        issued_by: AbstractBaseUser | None = None,
     ) -> tuple[Token, str]:
         """
         Make a token for a user, and return it with its secret.
+
+        ``issued_by`` is the person who reads the secret, or None for the site itself.
 
         ``scopes`` and ``tools`` are names, to which it is limited: to none of them by an empty
         list, and not at all by None.
         """
         scope, named = (None if each is None else " ".join(each) for each in (scopes, tools))
         token = self.model(
-            user_id=user.pk, name=name, expires_at=expires_at, scope=scope, tools=named
+            user_id=user.pk,
+            name=name,
+            expires_at=expires_at,
+            scope=scope,
+            tools=named,
+            issued_by_id=None if issued_by is None else issued_by.pk,
         )
         secret = token.make_secret()
         token.save(force_insert=True, using=self._db)
@@ -129,6 +137,18 @@ class Token(models.Model):
         blank=True,
         help_text=_("With none chosen, the token opens all tools that its user may call."),
     )
+    # Kept if that user is deleted, who may still have the secret.
+    issued_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.DO_NOTHING,
+        related_name="+",
+        verbose_name=_("issued by"),
+        null=True,
+        db_constraint=False,
+        editable=False,
+    )
+    # Revoked since its user has gained what its issuer lacks (mcp_bridge.tokens.outgrown).
+    outgrown = models.BooleanField(_("outgrown"), default=False, db_default=False, editable=False)
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True, editable=False)
     last_used_at = models.DateTimeField(_("last used"), null=True, blank=True, editable=False)
 
@@ -157,6 +177,12 @@ class Token(models.Model):
         expired = self.expires_at is not None and self.expires_at <= timezone.now()
         return self.revoked_at is None and not expired
 
+    @property
+    def issuer(self) -> AbstractBaseUser | None:
+        """The user who issued it; None for the site, or if that user was deleted."""
+        users: Any = Token._meta.get_field("issued_by").related_model
+        return users._base_manager.filter(pk=self.issued_by_id).first()  # type: ignore[no-any-return]
+
     @cached_property
     def allowed_tools(self) -> frozenset[str] | None:
         """The names of the tools that the token opens; None for all that its user may call."""
@@ -173,7 +199,7 @@ class Token(models.Model):
         """Make the token invalid from now on; revoking it again changes nothing."""
         if self.revoked_at is None:
             self.revoked_at = timezone.now()
-            self.save(update_fields=["revoked_at"])
+            self.save(update_fields=["revoked_at", "outgrown"])
 
     def mark_used(self) -> None:
         """

@@ -26,6 +26,8 @@ from mcp_bridge.tokens.models import PROPOSED, Token
 
 # The days after which a token may expire.
 DAYS: Final = (7, 30, PROPOSED, 365)
+# The days for which the page says that a token has ended since its user gained rights.
+TOLD: Final = 30
 # The valid tokens that a user may have who issues them alone.
 MOST: Final = 50
 
@@ -62,6 +64,11 @@ class OwnTokensView(LoginRequiredMixin, TemplateView):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         context = {
             "tokens": self.valid_tokens(),
+            "outgrown": Token.objects.filter(
+                user=self.request.user.pk,
+                outgrown=True,
+                revoked_at__gt=timezone.now() - timedelta(days=TOLD),
+            ),
             "form": TokenForm(auto_id="mcp-%s"),
             "connection": Connection(endpoint_url(self.request), TOKEN),
             "site_name": conf.server_title,
@@ -89,6 +96,7 @@ class OwnTokensView(LoginRequiredMixin, TemplateView):
             return self.render_to_response(self.get_context_data(form=form), status=400)
         token, secret = Token.objects.issue(
             user=cast("User", self.request.user),
+            issued_by=cast("User", self.request.user),
             name=form.cleaned_data["name"],
             expires_at=timezone.now() + timedelta(days=form.cleaned_data["days"]),
         )

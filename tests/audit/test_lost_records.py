@@ -10,15 +10,19 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.core.signing import Signer
 from django.db import DatabaseError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import OperationalError
+from django.test import Client
 from pydantic import SecretStr
 
 from mcp_bridge.audit.rows import flush
+from mcp_bridge.audit.statements import signed
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.testing import MCPError
 from mcp_bridge.testing.checked import CheckedClient
@@ -131,6 +135,91 @@ def test_lost_refusals_come_back_with_their_number(
     assert sum(ToolCallRecord.objects.values_list("times", flat=True)) == 2
 
 
+WHEN = "2026-07-28T12:00:00.000001+00:00"
+FORGED: dict[str, Any] = {
+    "insert": {"started_at": WHEN, "remote_address": "", "tool": "wipe", "user_name": "ada"},
+    "rewrite": {"id": "ROW", "tool": "look", "user_name": "eve", "outcome": "failed"},
+    "signature of another kind": {"id": "ROW", "tool": "look", "signature": 5},
+    "made up": {"id": "ROW", "tool": "look", "signature": "A" * 43},
+    "other salt": {"id": "ROW", "tool": "look", "signature": "SIGNED"},
+    "empty": {"id": "ROW", "tool": "look", "user_name": "eve", "signature": ""},
+}
+
+
+@pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
+def test_lines_that_strangers_have_logged_restore_nothing(
+    forged: dict[str, Any],
+    user: Any,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    serve(settings, look)
+    CheckedClient(user=user).call_tool("look")
+    before = ToolCallRecord.objects.values().get()
+    forged = {name: before["id"] if each == "ROW" else each for name, each in forged.items()}
+    if forged.get("signature") == "SIGNED":
+        forged["signature"] = Signer().signature(json.dumps({**forged, "signature": None}))
+    Client().get("/" + quote(json.dumps(forged)))
+    logged = [each.getMessage() for each in caplog.records if each.name == "django.request"]
+    assert json.dumps(forged) in "".join(logged)
+    said = restore("\n".join(logged), monkeypatch)
+    assert said == "0 records restored; 1 lines have none that this site signed.\n"
+    assert ToolCallRecord.objects.values().get() == before
+
+
+def lost_line(
+    settings: Any, client: CheckedClient, caplog: pytest.LogCaptureFixture, verb: str
+) -> str:
+    """The line of a call whose record was lost."""
+    settings.MCP_BRIDGE = {"AUDIT": {"WRITE": "now"}}
+    serve(settings, look)
+    with connection.execute_wrapper(refuse(verb, TABLE)):
+        client.call_tool("look")
+    (line,) = lines(caplog)
+    return line
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"ada"', '"eve"'),
+        ('"look"', '"wipe"'),
+        ('"succeeded"', '"failed"'),
+        ('{"', '{"more": 1, "'),
+        ('{"', '{"reference": "x", "'),
+        ('{"', '{"user_name": "eve", "'),
+    ],
+)
+def test_a_changed_line_restores_nothing(
+    old: str,
+    new: str,
+    modern: CheckedClient,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line = lost_line(settings, modern, caplog, "INSERT")
+    changed = line.replace(old, new, 1)
+    assert changed != line
+    assert restore(changed, monkeypatch).startswith("0 records restored; 1 ")
+    assert not ToolCallRecord.objects.exists()
+
+
+def test_lines_of_an_earlier_secret_key_are_restored(
+    modern: CheckedClient,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line = lost_line(settings, modern, caplog, "INSERT")
+    earlier, settings.SECRET_KEY = settings.SECRET_KEY, "another"
+    assert restore(line, monkeypatch).startswith("0 records restored; 1 ")
+    settings.SECRET_KEY_FALLBACKS = [earlier]
+    assert restore(line, monkeypatch).startswith("1 records restored; 0 ")
+    assert record().tool == "look"
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -147,12 +236,17 @@ def test_lost_refusals_come_back_with_their_number(
 def test_a_line_without_a_record_is_left_out(
     line: str, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert restore(f"{line}\n", monkeypatch) == "0 records restored; 1 lines have none.\n"
+    if line.endswith("}"):
+        line = signed(json.loads(line))
+    assert restore(f"{line}\n", monkeypatch).startswith("0 records restored; 1 lines have none ")
     assert not ToolCallRecord.objects.exists()
 
 
-def test_a_record_that_cannot_be_restored_is_named(db: None, tmp_path: Path) -> None:
-    (tmp_path / "log").write_text('\n{"id": 7, "tool": "look", "outcome": "failed"}\n')
+def test_a_record_that_cannot_be_restored_is_named(
+    modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    (tmp_path / "log").write_text(f"\n{lost_line(settings, modern, caplog, 'UPDATE')}")
+    record().delete()
     errors = io.StringIO()
     with pytest.raises(CommandError, match="1 records could not be written"):
         call_command("mcp_audit", "restore", str(tmp_path / "log"), stderr=errors)

@@ -20,6 +20,7 @@ from mcp_bridge import Context, ToolError, mcp_tool
 from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.elicitation import elicit
 from mcp_bridge.models import PendingCall, ToolCallRecord, UsedState
+from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry.fingerprints import canonical_definition
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.schemas.django import Lookup
@@ -267,13 +268,16 @@ def test_a_precheck_that_takes_what_the_tool_does_not_leaves_the_tool_out(settin
     assert list(registry.discovered.tools) == []
 
 
-def test_it_is_no_part_of_the_definition(settings: Any) -> None:
-    definitions = set()
+def test_it_is_approved_and_not_sent(settings: Any) -> None:
+    definitions, sent = set(), []
     for precheck in (None, is_member):
         serve(settings, edit, precheck=precheck)
         registry.forget()
-        definitions.add(canonical_definition(registry.discovered.tools["edit"]))
-    assert len(definitions) == 1
+        tool = registry.discovered.tools["edit"]
+        definitions.add(canonical_definition(tool))
+        sent.append(tool.definition(LATEST))
+    assert len(definitions) == 2
+    assert sent[0] == sent[1]
 
 
 @pytest.mark.parametrize("precheck", ["is_member", 5, []])

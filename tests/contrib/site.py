@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_bridge import Context
-from mcp_bridge.access.credentials import audience_of, scopes_of
+from mcp_bridge.calls.credentials import audience_of, scopes_of
 from mcp_bridge.contrib.jwt import JWTAuthentication
 from mcp_bridge.testing import MCPError
 from mcp_bridge.testing.checked import CheckedClient

@@ -49,7 +49,7 @@ globals().update(json.loads(os.environ.get("SITE_SETTINGS", "{}")))
 RPC = """
 from modernrpc import RpcServer
 from mcp_bridge import mcp_tool
-from mcp_bridge.access.credentials import audience_of, scopes_of
+from mcp_bridge.calls.credentials import audience_of, scopes_of
 from mcp_bridge.models import ToolCallRecord
 
 server = RpcServer()

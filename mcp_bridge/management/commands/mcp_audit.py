@@ -69,7 +69,9 @@ class Command(TablesCommand):
                 failed += 1
             except ValueError:
                 others += 1
-        self.stdout.write(f"{count} records restored; {others} lines have none.")
+        self.stdout.write(
+            f"{count} records restored; {others} lines have none that this site signed."
+        )
         if failed:
             raise CommandError(
                 f"{failed} records could not be written. What is there is not written twice: "

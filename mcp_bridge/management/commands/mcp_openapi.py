@@ -263,9 +263,10 @@ def _security(document: Document) -> Iterator[str]:
 
 
 def _lines(mapped: MappedOperation) -> list[str]:
-    """Return what a client sees of a tool, in lines."""
+    """Return where calls of a tool go, and its definition, in lines."""
     schema = json.dumps(mapped.input_schema, indent=1, ensure_ascii=False)
-    return [f"{line}\n" for line in (*mapped.description.splitlines(), *schema.splitlines())]
+    lines = (str(mapped.operation), *mapped.description.splitlines(), *schema.splitlines())
+    return [f"{line}\n" for line in lines]
 
 
 def _outcome(check: bool) -> str:

@@ -241,6 +241,7 @@ class GRPCSource(Source):
             encode=result_encoder(descriptors, descriptor.output_type),
             convert_error=convert_error,
             access=AccessRule.of(options.public, options.permissions, None, None, options.scopes),
+            target=f"/{service.full_name}/{descriptor.name} at {self.target}",
             # It writes into none, and no transaction may wait for another machine.
             non_atomic=frozenset(settings.DATABASES),
             source=f"{service.file.name}:{comment.line}" if comment.line else self.path.name,

@@ -22,6 +22,7 @@ from ninja.security.session import SessionAuth, SessionAuthIsStaff, SessionAuthS
 
 from mcp_bridge.features import AccessRule, Candidate, Context, Tool, ToolCall, ToolOptions
 from mcp_bridge.features.marks import options_in, options_of
+from mcp_bridge.features.texts import dotted_name
 from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.sources.base import Source, first_line
 from mcp_bridge.sources.in_process.calls import ViewCaller
@@ -196,6 +197,8 @@ class NinjaSource(Source):
             invoke=self._caller(endpoint, mapped).invoke,
             hints=mapped.annotations,
             access=self._access(endpoint.operation, options),
+            conditions=self._conditions(endpoint.operation),
+            target=f"{endpoint.method} {endpoint.route.template}",
             non_atomic=frozenset(getattr(function, "_non_atomic_requests", ())),
             # A view may ask by request.mcp_context.
             may_elicit=True,
@@ -255,6 +258,11 @@ class NinjaSource(Source):
         elif kinds == {SessionAuthIsStaff}:
             predicate = _is_staff
         return AccessRule.of(options.public, options.permissions, predicate, None, options.scopes)
+
+    def _conditions(self, operation: Operation) -> tuple[str, ...]:
+        words: dict[Any, str] = {SessionAuthSuperUser: "superuser", SessionAuthIsStaff: "staff"}
+        asked = [*operation.auth_callbacks, *filter(None, [self._auth])]
+        return tuple(words.get(type(each)) or dotted_name(each) for each in asked)
 
     def _caller(self, endpoint: Endpoint, mapped: MappedOperation) -> ViewCaller:
         operation = endpoint.operation

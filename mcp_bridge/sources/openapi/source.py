@@ -178,6 +178,7 @@ class OpenAPISource(Source):
                 invoke=partial(service.call, mapped),
                 hints=hints,
                 access=AccessRule.of(*needs),
+                target=f"{operation} at {self.options['server']}",
                 # Nothing is written here, and no transaction is to wait for another service.
                 non_atomic=frozenset(connections),
                 source=source,

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType
 from typing import Any, Final
 
+from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError, InterfaceError
 from rest_framework import exceptions, permissions
 from rest_framework.views import APIView
 
+from mcp_bridge.calls.credentials import scopes_of
 from mcp_bridge.features import AccessRule, Context, ToolOptions
+from mcp_bridge.features.texts import dotted_name
+from mcp_bridge.sources.in_process.credentials import stand_in
 from mcp_bridge.sources.in_process.requests import InProcessRequest
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
 from mcp_bridge.sources.rest_framework.versions import version_of
@@ -20,6 +27,15 @@ _BY_MODEL: Final = (
     permissions.DjangoModelPermissions,
     permissions.DjangoModelPermissionsOrAnonReadOnly,
 )
+# Where the permission classes of django-oauth-toolkit are defined, and the two that compile.
+_TOOLKIT: Final = "oauth2_provider.contrib.rest_framework.permissions"
+_OF_TOKENS: Final = ("TokenHasScope", "TokenHasReadWriteScope", "TokenHasResourceScope")
+_OR_TOKEN: Final = "IsAuthenticatedOrTokenHasScope"
+# Attributes of a request that say how it was authenticated, which no tool's request has.
+_AUTHENTICATOR: Final = frozenset(("successful_authenticator", "_authenticator", "authenticators"))
+_OF_VIEWS: Final = ("rest_framework.views", "adrf.views")
+# Packages whose classes are known.
+_KNOWN: Final = ("builtins", "rest_framework", "adrf", "oauth2_provider")
 _REFUSED: Final = (
     exceptions.NotAuthenticated,
     exceptions.AuthenticationFailed,
@@ -34,6 +50,7 @@ class _Needs:
 
     user: bool = False
     staff: bool = False
+    token: bool = False
     permissions: tuple[str, ...] = ()
 
 
@@ -42,22 +59,155 @@ def access_rule(endpoint: Endpoint, options: ToolOptions, *, probe: bool) -> Acc
     Return who may see a tool: whom the mark and the view's permission classes let in.
 
     Classes of Django REST framework become a user, staff or permissions, which cost a list nothing;
-    any others are asked with an empty request. The view decides at the call in any case.
+    any others are asked with an empty request. The view decides at the call in any case. Classes of
+    django-oauth-toolkit add their scopes.
+
+    Raises ValueError for a class whose scopes are not known, or one that asks how the caller was
+    authenticated, unless the mark has scopes.
     """
+    scopes = tuple(dict.fromkeys((*options.scopes, *_view_scopes(endpoint, options))))
     needs = _compiled(endpoint)
     predicate: Callable[[Context], object] | None = None
     if needs is None:
-        needs, predicate = _Needs(), _Probe(endpoint).lets_in if probe else None
+        lets_in = _Probe(endpoint, guarded=not options.scopes).lets_in
+        needs, predicate = _Needs(), lets_in if probe else None
     elif needs.staff:
-        predicate = is_staff
-    public = options.public and not (needs.user or needs.staff or needs.permissions)
+        predicate = _is_staff_with_token if needs.token else is_staff
+    elif needs.token:
+        predicate = has_scopes
+    public = options.public and not (needs.user or needs.staff or needs.permissions or scopes)
     needed = tuple(dict.fromkeys((*options.permissions, *needs.permissions)))
-    return AccessRule.of(public, needed, predicate, None, options.scopes)
+    return AccessRule.of(public, needed, predicate, None, scopes)
 
 
 def is_staff(context: Context) -> bool:
     """Return whether DRF's IsAdminUser lets the caller in."""
     return bool(context.user.is_staff)
+
+
+def has_scopes(context: Context) -> bool:
+    """Return whether the caller has a credential with scopes, as TokenHasScope wants one."""
+    return scopes_of(context.auth) is not None
+
+
+def _is_staff_with_token(context: Context) -> bool:
+    return is_staff(context) and has_scopes(context)
+
+
+def reading_credentials(endpoint: Endpoint, options: ToolOptions) -> list[str]:
+    """Return the names of the site's permission classes that may read more than scopes."""
+    if options.scopes:
+        return []
+    kinds: dict[Any, None] = {type(each): None for each, _ in _leaves(endpoint)}
+    return [kind.__qualname__ for kind in kinds if not {"auth", "_auth"}.isdisjoint(_reads(kind))]
+
+
+def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
+    """Yield the scopes that classes of django-oauth-toolkit ask for. Raises ValueError."""
+    for each, is_alternative in _leaves(endpoint):
+        kind: Any = type(each)
+        names = _reads(kind)
+        if names & _AUTHENTICATOR or names >= {"auth", "type"}:
+            if not options.scopes:
+                raise ValueError(
+                    f"its permission class {kind.__qualname__} asks how the caller was "
+                    "authenticated, which a tool cannot answer: give the tool scopes="
+                )
+            continue
+        # The others in an alternative read them of ``request.auth``.
+        judge = _toolkit_class(kind)
+        if judge is None or is_alternative and judge.__name__ != _OR_TOKEN:
+            continue
+        try:
+            view = make_view(endpoint, _empty_request(endpoint))
+            if judge.__name__ == _OR_TOKEN:
+                each = judge.has_permission.__globals__["TokenHasScope"]()
+            if hasattr(each, "get_scopes"):
+                yield from each.get_scopes(view.request, view)
+            else:
+                found = each.get_required_alternate_scopes(view.request, view)
+                alternatives = found.get(endpoint.method, ())
+                yield from alternatives[0] if len(alternatives) == 1 else ()
+        except Exception as error:
+            if not options.scopes:
+                text = f"the scopes of {kind.__qualname__} are not known: {error}"
+                raise ValueError(text) from error
+
+
+def conditions(endpoint: Endpoint, options: ToolOptions) -> tuple[str, ...]:
+    """Return who may call a view, in words: its permissions, and the scopes that they ask for."""
+    kind = endpoint.route.kind
+    own = [getattr(kind, name) for name in ("get_permissions", "check_permissions")]
+    return (
+        *map(_words, _permissions(endpoint)),
+        *(f"scope {each}" for each in _view_scopes(endpoint, options)),
+        *(dotted_name(each) for each in own if each.__module__ not in _OF_VIEWS),
+    )
+
+
+def _words(permission: Any) -> str:
+    kind, parts = type(permission), vars(permission)
+    if kind is permissions.NOT:
+        return f"~{_words(parts['op1'])}"
+    if kind in (permissions.AND, permissions.OR):
+        sign = "&" if kind is permissions.AND else "|"
+        return f"({_words(parts['op1'])} {sign} {_words(parts['op2'])})"
+    return "staff" if kind is permissions.IsAdminUser else dotted_name(kind)
+
+
+def _permissions(endpoint: Endpoint) -> list[Any]:
+    """Return the permissions of a view, or those of its class if they depend on a call."""
+    try:
+        return list(make_view(endpoint, _empty_request(endpoint)).get_permissions())
+    except Exception:
+        kind = endpoint.route.kind
+        given = endpoint.route.initkwargs.get("permission_classes", kind.permission_classes)
+        return [each() for each in given]
+
+
+def _leaves(endpoint: Endpoint) -> Iterator[tuple[Any, bool]]:
+    """Yield the single permissions of a view, and whether each is part of an alternative."""
+    pending = [(each, False) for each in _permissions(endpoint)]
+    while pending:
+        each, is_alternative = pending.pop(0)
+        parts = [vars(each)[name] for name in ("op1", "op2") if name in vars(each)]
+        if parts:
+            is_alternative |= not isinstance(each, permissions.AND)
+            pending += [(part, is_alternative) for part in parts]
+        else:
+            yield each, is_alternative
+
+
+def _empty_request(endpoint: Endpoint) -> InProcessRequest:
+    nobody = Context(user=AnonymousUser())
+    return InProcessRequest(nobody, endpoint.method, endpoint.route.template)
+
+
+def _toolkit_class(kind: Any) -> Any:
+    """Return the class of django-oauth-toolkit whose decision a permission class has, or None."""
+    definer = next((base for base in kind.__mro__ if "has_permission" in vars(base)), kind)
+    return definer if definer.__module__ == _TOOLKIT else None
+
+
+@lru_cache(maxsize=1024)
+def _reads(kind: Any) -> frozenset[str]:
+    """Return the names in the code of a permission class of the site's, and of its functions."""
+    found: set[str] = set()
+    own = [base for base in kind.__mro__ if base.__module__.partition(".")[0] not in _KNOWN]
+    pending: list[Any] = [each for base in own for each in vars(base).values()]
+    seen: set[int] = set()
+    while pending:
+        each = pending.pop()
+        each = inspect.unwrap(getattr(each, "fget", None) or getattr(each, "__func__", each))
+        code = each if isinstance(each, CodeType) else getattr(each, "__code__", None)
+        if code is None or id(code) in seen:
+            continue
+        seen.add(id(code))
+        found.update(code.co_names, (text for text in code.co_consts if isinstance(text, str)))
+        pending += [part for part in code.co_consts if isinstance(part, CodeType)]
+        known = getattr(each, "__globals__", {})
+        pending += [known[name] for name in code.co_names if inspect.isfunction(known.get(name))]
+    return frozenset(found)
 
 
 def authenticates(endpoint: Endpoint) -> bool | None:
@@ -93,13 +243,19 @@ def may_authenticate(endpoint: Endpoint, request: InProcessRequest) -> bool:
     return known
 
 
-def log_in(endpoint: Endpoint, request: InProcessRequest) -> None:
-    """Have a view take the caller for authenticated, where it looks at who calls."""
+def log_in(endpoint: Endpoint, request: InProcessRequest, *, guarded: bool) -> None:
+    """
+    Have a view take the caller for authenticated, if it looks at who calls.
+
+    ``guarded`` is False for a tool whose mark has scopes: these stand for all that the view reads
+    of a credential besides.
+    """
     user: Any = request.mcp_context.user
     if user is not None and user.is_authenticated and may_authenticate(endpoint, request):
-        # As DRF's force_authenticate() does it. There is no request.auth: what is the site's own
-        # there may be deleted by a view that logs out, and the caller's must not be.
+        # As DRF's force_authenticate() does it. request.auth is not the caller's credential, which
+        # a view that logs out would delete.
         vars(request)["_force_auth_user"] = user
+        vars(request)["_force_auth_token"] = stand_in(request.mcp_context.auth, guarded=guarded)
 
 
 def _compiled(endpoint: Endpoint) -> _Needs | None:
@@ -108,7 +264,7 @@ def _compiled(endpoint: Endpoint) -> _Needs | None:
     kind = route.kind
     for method in (kind.get_permissions, kind.check_permissions):
         # adrf's do the same with classes that are coroutine functions, none of which is known here.
-        if method.__module__ not in ("rest_framework.views", "adrf.views"):
+        if method.__module__ not in _OF_VIEWS:
             return None
     classes = route.initkwargs.get("permission_classes", kind.permission_classes)
     if not isinstance(classes, list | tuple):
@@ -135,6 +291,8 @@ def _compiled(endpoint: Endpoint) -> _Needs | None:
             asked = each().get_required_permissions(endpoint.method, endpoint.model)
             needs.user = needs.user or each.authenticated_users_only or bool(asked)
             needs.permissions += tuple(asked)
+        elif each.__module__ == _TOOLKIT and each.__name__ in (*_OF_TOKENS, _OR_TOKEN):
+            needs.user, needs.token = True, needs.token or each.__name__ != _OR_TOKEN
         else:
             return None
     return needs
@@ -143,8 +301,8 @@ def _compiled(endpoint: Endpoint) -> _Needs | None:
 class _Probe:
     """Asks the permission classes of a view with a request that has no arguments and no body."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+    def __init__(self, endpoint: Endpoint, *, guarded: bool) -> None:
+        self._endpoint, self._guarded = endpoint, guarded
         self._version = version_of(endpoint, None)
 
     def lets_in(self, context: Context) -> bool:
@@ -152,7 +310,7 @@ class _Probe:
         endpoint = self._endpoint
         request = InProcessRequest(context, endpoint.method, endpoint.route.template)
         request.resolver_match = endpoint.route.match()
-        log_in(endpoint, request)
+        log_in(endpoint, request, guarded=self._guarded)
         try:
             view = make_view(endpoint, request)
             view.request.version = None if self._version is None else self._version.value

@@ -14,7 +14,7 @@ from mcp_bridge.sources.base import first_line
 from mcp_bridge.sources.mapped import operation_tool
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
-from mcp_bridge.sources.rest_framework.access import access_rule
+from mcp_bridge.sources.rest_framework.access import access_rule, conditions
 from mcp_bridge.sources.rest_framework.bytecode import reads_body
 from mcp_bridge.sources.rest_framework.calls import view_caller
 from mcp_bridge.sources.rest_framework.schemas import (
@@ -96,6 +96,8 @@ class Builder:
             invoke=caller.invoke,
             hints=hints_of(endpoint),
             access=access_rule(endpoint, options, probe=self._options.get("probe", True)),
+            conditions=conditions(endpoint, options),
+            target=f"{endpoint.method} {endpoint.route.template}",
             # Django has no public way to read the mark of transaction.non_atomic_requests.
             non_atomic=frozenset(getattr(endpoint.route.callback, "_non_atomic_requests", ())),
             # A view may ask by request.mcp_context.

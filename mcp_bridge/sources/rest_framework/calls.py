@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 from mcp_bridge.sources.in_process.calls import ACCEPT, ViewCaller
+from mcp_bridge.sources.in_process.requests import InProcessRequest
 from mcp_bridge.sources.operations.mapping import MappedOperation
 from mcp_bridge.sources.rest_framework.access import log_in
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
@@ -34,9 +36,14 @@ def view_caller(
         method=endpoint.method,
         mapped=mapped,
         urlconf=urlconf,
-        prepare=lambda request: log_in(endpoint, request),
+        prepare=partial(_prepare, endpoint),
         fixed=fixed,
         query=query,
         accept=accept,
         callbacks=callbacks,
     )
+
+
+def _prepare(endpoint: Endpoint, request: InProcessRequest) -> None:
+    call = request.mcp_call
+    log_in(endpoint, request, guarded=call is None or not call.tool.options.scopes)

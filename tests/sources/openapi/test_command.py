@@ -159,6 +159,22 @@ def test_it_shows_what_has_changed(run: Run, service: Path, pinned: Path) -> Non
     assert "+ weather_delete" in told
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("/places/{place}:", "/accounts/{place}:"),
+        ("    get:\n      operationId: weather", "    put:\n      operationId: weather"),
+    ],
+)
+def test_it_shows_another_method_or_path(old: str, new: str, run: Run, service: Path) -> None:
+    run("--from", service)
+    service.write_text(service.read_text().replace(old, new))
+    told = run("--from", service)
+    assert "~ weather_get\n" in told
+    assert "    -GET /places/{place}\n" in told
+    assert ("    +GET /accounts/{place}\n" in told) or ("    +PUT /places/{place}\n" in told)
+
+
 def test_a_build_fails_where_the_pinned_file_is_not_as_it_has_to_be(
     run: Run, service: Path, pinned: Path
 ) -> None:

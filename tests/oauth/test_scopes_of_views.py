@@ -1,0 +1,243 @@
+"""Scopes of a credential in views of this process: never more than the view allows over HTTP."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.test import Client
+from django.urls import path
+from django.utils import timezone
+from oauth2_provider.contrib.rest_framework import (
+    IsAuthenticatedOrTokenHasScope,
+    OAuth2Authentication,
+    TokenHasReadWriteScope,
+    TokenHasResourceScope,
+    TokenHasScope,
+    TokenMatchesOASRequirements,
+)
+from oauth2_provider.models import AccessToken
+from rest_framework.authentication import SessionAuthentication
+from rest_framework.permissions import BasePermission, IsAdminUser, IsAuthenticated
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from mcp_bridge import mcp_tool
+from mcp_bridge.registry.registry import registry
+from mcp_bridge.testing import MCPClient, MCPError
+from mcp_bridge.testing.serving import route
+from mcp_bridge.tokens.models import Token
+from tests.oauth.conftest import MCP_BRIDGE, RESOURCE
+
+SOURCE = "mcp_bridge.sources.rest_framework.RESTFrameworkSource"
+OURS = "mcp_bridge.tokens.authentication.TokenAuthentication"
+
+
+class ByAttribute(BasePermission):
+    def has_permission(self, request: Any, view: Any) -> bool:
+        return request.auth is None or "news:write" in request.auth.scope.split()
+
+
+class ByApplication(BasePermission):
+    def has_permission(self, request: Any, view: Any) -> bool:
+        return request.auth is None or request.auth.application is None
+
+
+class ByKind(BasePermission):
+    """Takes whatever is no token of OAuth for a session."""
+
+    def has_permission(self, request: Any, view: Any) -> bool:
+        token = request.auth
+        return not isinstance(token, AccessToken) or token.is_valid(["news:write"])
+
+
+class ByDefault(BasePermission):
+    def has_permission(self, request: Any, view: Any) -> bool:
+        return not getattr(request.auth, "is_limited", False)
+
+
+class ByAuthenticator(BasePermission):
+    def has_permission(self, request: Any, view: Any) -> bool:
+        if isinstance(request.successful_authenticator, OAuth2Authentication):
+            return bool(request.auth.is_valid(["news:write"]))
+        return bool(request.user.is_authenticated)
+
+
+def is_of_oauth(request: Any) -> bool:
+    return isinstance(request.successful_authenticator, OAuth2Authentication)
+
+
+class ByHelper(BasePermission):
+    def has_permission(self, request: Any, view: Any) -> bool:
+        return not is_of_oauth(request) or request.auth.is_valid(["news:write"])
+
+
+class ByType(BasePermission):
+    def has_permission(self, request: Any, view: Any) -> bool:
+        return type(request.auth) is not AccessToken or request.auth.is_valid(["news:write"])
+
+
+def serve_view(settings: Any, permissions: list[Any], scopes: Any = None, **members: Any) -> None:
+    """Serve POST /groups/, which makes a group, as the tool "groups"."""
+
+    def post(self: Any, request: Any) -> Response:
+        """Make a group."""
+        Group.objects.create(name="made")
+        return Response({"made": True})
+
+    options: dict[str, Any] = {} if scopes is None else {"scopes": scopes}
+    members |= {
+        "authentication_classes": [OAuth2Authentication, SessionAuthentication],
+        "permission_classes": permissions,
+        "post": mcp_tool(**options)(post),
+    }
+    kind = type("Groups", (APIView,), members)
+    settings.MCP_BRIDGE = {
+        **MCP_BRIDGE,
+        "AUTHENTICATION_CLASSES": [*MCP_BRIDGE["AUTHENTICATION_CLASSES"], OURS],
+        "SOURCES": {"drf": {"BACKEND": SOURCE}},
+    }
+    route(settings, path("groups/", kind.as_view(), name="groups"))
+
+
+def token_of(user: Any, scope: str) -> str:
+    expires = timezone.now() + timedelta(hours=1)
+    AccessToken.objects.create(
+        user=user,
+        token=f"t {scope}".replace(" ", "-"),
+        scope=scope,
+        expires=expires,
+        resource=[RESOURCE],
+    )
+    return f"t {scope}".replace(" ", "-")
+
+
+def writes_by_tool(token: str | None = None, **who: Any) -> bool:
+    """Call the tool; whether it has run."""
+    Group.objects.all().delete()
+    client = MCPClient(token=token, **who)
+    try:
+        client.call_tool("groups", {})
+    except MCPError:
+        # Such as 403 insufficient_scope, or an unknown tool.
+        assert client.response.status_code < 500
+    return Group.objects.exists()
+
+
+def writes_by_http(user: Any, scope: str | None) -> bool:
+    """Send the request over HTTP as the user of a token for nothing in particular."""
+    Group.objects.all().delete()
+    client, headers = Client(), {}
+    if scope is None:
+        client.force_login(user)
+    else:
+        AccessToken.objects.create(
+            user=user, token="plain", scope=scope, expires=timezone.now() + timedelta(hours=1)
+        )
+        headers["Authorization"] = "Bearer plain"
+    client.post("/groups/", headers=headers)
+    AccessToken.objects.filter(token="plain").delete()
+    return Group.objects.exists()
+
+
+WRITE = {"required_scopes": ["news:write"]}
+TOOLKIT: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "or token": ([IsAuthenticatedOrTokenHasScope], WRITE),
+    "token": ([TokenHasScope], WRITE),
+    "both": ([IsAuthenticated, TokenHasScope], WRITE),
+    "method": ([TokenHasReadWriteScope], {"required_scopes": ["news:write"]}),
+    "resource": ([TokenHasResourceScope], {"required_scopes": ["news"]}),
+    "alternatives": (
+        [TokenMatchesOASRequirements],
+        {"required_alternate_scopes": {"POST": [["news:write"], ["all"]]}},
+    ),
+    "and": ([IsAuthenticated & IsAuthenticatedOrTokenHasScope], WRITE),
+    "or": ([IsAdminUser | IsAuthenticatedOrTokenHasScope], WRITE),
+    "or admin": ([IsAdminUser | TokenHasScope], WRITE),
+    "own": ([ByAttribute], {}),
+    "kind": ([ByKind], {}),
+    "application": ([ByApplication], {}),
+    "default": ([ByDefault], {}),
+}
+SCOPES = ["news:read", "news:write", "news:write write", "mcp", "all"]
+
+
+@pytest.mark.parametrize(("permissions", "members"), TOOLKIT.values(), ids=TOOLKIT)
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_tool_opens_no_more_than_its_view(
+    permissions: list[Any],
+    members: dict[str, Any],
+    scope: str,
+    settings: Any,
+    user: Any,
+) -> None:
+    serve_view(settings, permissions, **members)
+    is_open = writes_by_http(user, scope)
+    is_run = writes_by_tool(token_of(user, scope))
+    assert is_open or not is_run
+    if permissions[0] not in (ByKind, ByApplication, ByDefault):
+        assert is_run == is_open
+
+
+@pytest.mark.parametrize(("permissions", "members"), TOOLKIT.values(), ids=TOOLKIT)
+def test_a_user_without_scopes_is_as_one_of_a_session(
+    permissions: list[Any], members: dict[str, Any], settings: Any, user: Any
+) -> None:
+    serve_view(settings, permissions, **members)
+    is_open = writes_by_http(user, None)
+    token, secret = Token.objects.issue(user=user, name="all")
+    assert writes_by_tool(secret) == writes_by_tool(user=user) == is_open
+
+
+@pytest.mark.parametrize("name", [name for name in TOOLKIT if name != "default"])
+def test_a_limited_token_of_this_app_is_held_to_its_scopes(
+    name: str, settings: Any, user: Any
+) -> None:
+    permissions, members = TOOLKIT[name]
+    serve_view(settings, permissions, **members)
+    token, secret = Token.objects.issue(user=user, name="part", scopes=["news:read"])
+    assert writes_by_tool(secret) is False
+
+
+@pytest.mark.parametrize("kind", [IsAuthenticatedOrTokenHasScope, TokenHasScope])
+def test_a_client_is_told_which_scopes_a_view_needs(kind: Any, settings: Any, user: Any) -> None:
+    serve_view(settings, [kind], scopes="mcp", **WRITE)
+    client = MCPClient(token=token_of(user, "news:read"))
+    with pytest.raises(MCPError):
+        client.call_tool("groups", {})
+    assert client.response.status_code == 403
+    assert 'scope="mcp news:write"' in client.response["WWW-Authenticate"]
+
+
+@pytest.mark.parametrize("kind", [ByAuthenticator, ByHelper, ByType])
+def test_a_view_that_asks_for_the_authenticator_needs_scopes(
+    kind: Any, settings: Any, user: Any
+) -> None:
+    serve_view(settings, [kind])
+    assert registry.discovered.tools == {}
+    (message,) = (each for each in registry.discovered.messages if each.id == "mcp_bridge.E070")
+    assert kind.__name__ in message.msg
+    assert "scopes=" in message.msg
+    serve_view(settings, [kind], scopes="news:write")
+    assert writes_by_tool(token_of(user, "news:read")) is False
+    assert writes_by_tool(token_of(user, "news:write")) is True
+
+
+@pytest.mark.parametrize("kind", [ByApplication, ByKind, ByDefault])
+def test_scopes_of_a_mark_stand_for_what_else_is_read(kind: Any, settings: Any, user: Any) -> None:
+    serve_view(settings, [kind])
+    told = [each for each in registry.discovered.messages if each.id == "mcp_bridge.W077"]
+    assert kind.__name__ in told[0].msg
+    serve_view(settings, [kind], scopes="news:write")
+    assert not [each for each in registry.discovered.messages if each.id == "mcp_bridge.W077"]
+    assert writes_by_tool(token_of(user, "news:read")) is False
+    assert writes_by_tool(token_of(user, "news:write")) is (kind is not ByApplication)
+
+
+def test_scopes_that_a_view_does_not_name_are_an_error(settings: Any, user: Any) -> None:
+    serve_view(settings, [TokenHasScope])
+    assert registry.discovered.tools == {}
+    (message,) = (each for each in registry.discovered.messages if each.id == "mcp_bridge.E070")
+    assert "required_scopes" in message.msg
