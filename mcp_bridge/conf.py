@@ -110,14 +110,19 @@ class Audit:
     UNAUTHENTICATED: bool = True
 
 
+# The sources of every site, unless SOURCES has None for one.
+DEFAULT_SOURCES: Final[Mapping[str, JSONObject]] = {
+    "functions": {"BACKEND": "mcp_bridge.sources.functions.FunctionSource"},
+    "rpc": {},
+}
+
+
 class Conf:
     """The keys of MCP_BRIDGE, their types and defaults."""
 
     SERVER_INFO: JSONObject = _key({})
     INSTRUCTIONS: str | None = _key(None)
-    SOURCES: Mapping[str, JSONObject] = _key(
-        {"functions": {"BACKEND": "mcp_bridge.sources.functions.FunctionSource"}, "rpc": {}}
-    )
+    SOURCES: Mapping[str, JSONObject | None] = _key({})
     EXPOSE: Literal["marked", "all"] = _key("marked")
     TOOLSETS: Mapping[ToolsetName, Annotated[ToolsetOptions, BeforeValidator(toolset_options)]] = (
         _key({})
@@ -169,6 +174,17 @@ class Conf:
     def server_title(self) -> str:
         """What people read as the name of the server."""
         return str(self.server_info.get("title") or self.server_info["name"])
+
+    @cached_property
+    def sources(self) -> Mapping[str, JSONObject]:
+        """The default sources and those of SOURCES, but for those that are None there."""
+        given = self.SOURCES if isinstance(self.SOURCES, Mapping) else {}
+        entries = {**DEFAULT_SOURCES, **given}
+        for alias in DEFAULT_SOURCES.keys() & given.keys():
+            # OPTIONS alone change no BACKEND.
+            if isinstance(entry := given[alias], Mapping):
+                entries[alias] = {**DEFAULT_SOURCES[alias], **entry}
+        return {alias: entry for alias, entry in entries.items() if entry is not None}
 
     @cached_property
     def toolsets(self) -> Mapping[str, ToolsetOptions]:

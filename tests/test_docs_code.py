@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -95,6 +97,33 @@ def test_every_block_is_of_its_kind() -> None:
                 compile(each["text"], page, "exec")
             elif each["kind"] == "json":
                 json.loads(each["text"])
+
+
+SETTINGS_BLOCKS = [
+    (page, each["text"])
+    for page, text in PAGES.items()
+    for each in BLOCK.finditer(text)
+    if each["kind"] == "python" and re.search("^MCP_BRIDGE ", each["text"], re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    SETTINGS_BLOCKS,
+    ids=[f"{page} {n}" for n, (page, _) in enumerate(SETTINGS_BLOCKS)],
+)
+def test_block_of_settings_stands_by_itself(
+    page: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A package that is not installed here.
+    cors = ModuleType("corsheaders.defaults")
+    vars(cors)["default_headers"] = ("accept",)
+    monkeypatch.setitem(sys.modules, "corsheaders.defaults", cors)
+    monkeypatch.setitem(sys.modules, "corsheaders", ModuleType("corsheaders"))
+    # What startproject writes.
+    names: dict[str, Any] = {"BASE_DIR": ROOT, "INSTALLED_APPS": [], "MIDDLEWARE": []}
+    names |= {"__name__": "settings", "__file__": str(ROOT / "settings.py")}
+    exec(compile(text, page, "exec", dont_inherit=True), names)
 
 
 def test_every_link_leads_somewhere() -> None:

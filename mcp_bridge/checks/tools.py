@@ -115,7 +115,7 @@ def _toolsets(tools: Snapshot) -> Iterator[checks.CheckMessage]:
     # Candidates too, which nobody may have switched on yet.
     aliases = {name: offered.alias for name, offered in tools.candidates.items()}
     aliases |= {tool.name: tool.source_alias for tool in tools}
-    known = [*aliases, *(f"source:{alias}" for alias in conf.SOURCES)]
+    known = [*aliases, *(f"source:{alias}" for alias in conf.sources)]
     for name, options in conf.toolsets.items():
         for pattern in unmatched(options, aliases.items()):
             meant = did_you_mean(pattern, known)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from traceback import extract_tb
 from typing import Any, ClassVar
 
-from django.conf import settings
 from django.core import checks
 
 from mcp_bridge.conf import conf
@@ -85,7 +84,7 @@ class Source(ABC):
         if finding is None:
             return []
         why, hint = finding
-        default = "" if "SOURCES" in getattr(settings, "MCP_BRIDGE", {}) else " (the default)"
+        default = "" if self.alias in conf.SOURCES else " (the default)"
         return [
             checks.Warning(
                 f"MCP_BRIDGE['SOURCES'][{self.alias!r}]{default} has no tools: {why}.",
