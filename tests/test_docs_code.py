@@ -113,7 +113,7 @@ SETTINGS_BLOCKS = [
     ids=[f"{page} {n}" for n, (page, _) in enumerate(SETTINGS_BLOCKS)],
 )
 def test_block_of_settings_stands_by_itself(
-    page: str, text: str, monkeypatch: pytest.MonkeyPatch
+    page: str, text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     # A package that is not installed here.
     cors = ModuleType("corsheaders.defaults")
@@ -121,8 +121,9 @@ def test_block_of_settings_stands_by_itself(
     monkeypatch.setitem(sys.modules, "corsheaders.defaults", cors)
     monkeypatch.setitem(sys.modules, "corsheaders", ModuleType("corsheaders"))
     # What startproject writes.
-    names: dict[str, Any] = {"BASE_DIR": ROOT, "INSTALLED_APPS": [], "MIDDLEWARE": []}
-    names |= {"__name__": "settings", "__file__": str(ROOT / "settings.py")}
+    (tmp_path / "oidc.pem").touch()
+    names: dict[str, Any] = {"BASE_DIR": tmp_path, "INSTALLED_APPS": [], "MIDDLEWARE": []}
+    names |= {"__name__": "settings", "__file__": str(tmp_path / "settings.py")}
     exec(compile(text, page, "exec", dont_inherit=True), names)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from traceback import extract_tb
 from typing import Final, NamedTuple
 
 from django.core import checks
@@ -15,7 +14,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.registry.candidates import Candidates, Offered, choose
 from mcp_bridge.schemas import forget_hints
-from mcp_bridge.sources.base import NotYet, Source, first_line, mend_import
+from mcp_bridge.sources.base import NotYet, Source, first_line, mend_import, own_line
 
 # The source of an entry of SOURCES that names none.
 _BACKEND: Final = "mcp_bridge.sources.modernrpc.ModernRPCSource"
@@ -131,12 +130,11 @@ def _unread(alias: str, exception: Exception) -> checks.CheckMessage:
             hint="Run manage.py migrate: a process that runs already tries again by itself.",
             id="mcp_bridge.W018",
         )
-    last = extract_tb(exception.__traceback__)[-1]
+    line = own_line(exception)
+    place = f"It was raised at {line}: mend what is wrong there" if line else "Look at its OPTIONS"
     return checks.Error(
         f"{where} has no tools, since reading them failed: {type(exception).__name__}: "
         f"{first_line(exception)}.",
-        hint=mend_import(exception)
-        or f"It was raised at {last.filename}:{last.lineno}: mend "
-        "what is wrong there, or take the source out of SOURCES.",
+        hint=mend_import(exception) or f"{place}, or take the source out of SOURCES.",
         id="mcp_bridge.E011",
     )

@@ -15,10 +15,12 @@ from django.core.cache import cache
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 from django.db.migrations.recorder import MigrationRecorder
+from django.http.request import validate_host
 from django.utils.module_loading import import_string
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.settings import api_settings
 
+from mcp_bridge.access.policy import served_host
 from mcp_bridge.asgi import MCPApplication
 from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, endpoints, reachable
 from mcp_bridge.conf import conf
@@ -52,10 +54,15 @@ def system_checks() -> Findings:
 
 def hosts() -> Findings:
     """ALLOWED_HOSTS, without which every request is refused."""
-    if not settings.ALLOWED_HOSTS and not settings.DEBUG:
+    allowed = settings.ALLOWED_HOSTS
+    if not allowed and settings.DEBUG:
+        return
+    if not validate_host(served_host(), allowed):
+        how = "has no host that a request could name" if allowed else "is empty"
         yield error(
-            "ALLOWED_HOSTS is empty: every request is refused with an HTML page of status 400.",
-            "Name there the hosts in the addresses that clients use.",
+            f"ALLOWED_HOSTS {how}: every request is refused with an HTML page of status 400.",
+            "Name there the hosts in the addresses that clients use; an IPv6 address stands in "
+            "brackets: [::1].",
         )
 
 
