@@ -14,7 +14,9 @@ from typing import Annotated, Any, Final, Literal, Required, TypeAlias, TypeVar,
 from urllib.parse import urlsplit
 
 from annotated_types import Ge, MinLen
+from django.apps import apps
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.dispatch import receiver
 from django.utils.functional import Promise
@@ -29,6 +31,9 @@ from mcp_bridge.features.secrets import SENSITIVE, plain
 from mcp_bridge.protocol import BatchLimits, JSONObject
 
 T = TypeVar("T")
+
+# Where hints and messages send people.
+DOCUMENTATION: Final = "https://github.com/django-mcp-bridge/django-mcp-bridge/blob/main/docs/"
 
 
 def _key(default: T) -> T:
@@ -231,6 +236,14 @@ class Conf:
 
 
 conf = Conf()
+
+
+def require_app(name: str) -> None:
+    """Raise ImproperlyConfigured if an app is not installed: what its models raise says less."""
+    if not apps.is_installed(name):
+        raise ImproperlyConfigured(
+            f'{name} is not in INSTALLED_APPS: add "{name}" and run `manage.py migrate`.'
+        )
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ from django.core import checks
 from django.db import DatabaseError
 from django.utils.module_loading import import_string
 
-from mcp_bridge.conf import conf
+from mcp_bridge.conf import DOCUMENTATION, conf
 from mcp_bridge.features import Tool
 from mcp_bridge.registry.candidates import Candidates, Offered, choose
 from mcp_bridge.schemas import forget_hints
@@ -59,8 +59,8 @@ def read_sources() -> Found:
                 checks.Error(
                     f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(exception)}.",
                     hint='An entry is {"BACKEND": dotted path, "OPTIONS": {...}}, with the path of '
-                    "a subclass of mcp_bridge.sources.base.Source; docs/sources/ has the options "
-                    "of each. Without BACKEND it is of django-modern-rpc.",
+                    "a subclass of mcp_bridge.sources.base.Source; without BACKEND it is of "
+                    f"django-modern-rpc. The options of each: {DOCUMENTATION}sources/README.md.",
                     id="mcp_bridge.E003",
                 )
             )

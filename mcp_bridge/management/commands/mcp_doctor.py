@@ -23,7 +23,7 @@ from rest_framework.settings import api_settings
 from mcp_bridge.access.policy import served_host
 from mcp_bridge.asgi import MCPApplication
 from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, endpoints, reachable
-from mcp_bridge.conf import conf
+from mcp_bridge.conf import DOCUMENTATION, conf
 from mcp_bridge.management.base import TablesCommand, named_user
 from mcp_bridge.management.endpoint import Endpoint, Unreachable
 from mcp_bridge.management.probes import PROBES, Finding, Findings, error, info, ok, warning
@@ -41,7 +41,7 @@ def system_checks() -> Findings:
     kept = [
         each
         # With databases, those of the tools wait until migrations are done.
-        for each in checks.run_checks(databases=list(connections))
+        for each in checks.run_checks(include_deployment_checks=True, databases=list(connections))
         if not each.is_silenced()
         and (str(each.id).startswith("mcp_bridge.") or each.level >= checks.ERROR)
     ]
@@ -187,7 +187,8 @@ def proxies() -> Findings:
     if is_behind and api_settings.NUM_PROXIES is None and registry.snapshot.has_public:
         yield info(
             "Anonymous callers are counted by their address, which behind a proxy is the proxy's.",
-            "Give REST_FRAMEWORK['NUM_PROXIES'] the number of proxies (docs/throttling.md).",
+            "Give REST_FRAMEWORK['NUM_PROXIES'] the number of proxies "
+            f"({DOCUMENTATION}throttling.md).",
         )
     if settings.SECURE_SSL_REDIRECT and not header:
         yield info(
@@ -221,14 +222,15 @@ def workers() -> Findings:
                 f"{alias!r} keeps connections (CONN_MAX_AGE is {given['CONN_MAX_AGE']}). Under "
                 "ASGI Django has a thread for each request, and uses none of them again.",
                 "Set it to 0, and pool connections in the database's driver; or serve the endpoint "
-                "by the direct lane, which uses them again (docs/direct-lane.md).",
+                f"by the direct lane, which uses them again ({DOCUMENTATION}direct-lane.md).",
             )
         elif given["CONN_MAX_AGE"] == 0 and lane and not given["OPTIONS"].get("pool"):
             yield info(
                 f"{alias!r} has a new connection for each request, and the direct lane could keep "
                 "them (CONN_MAX_AGE is 0).",
                 "Set it above 0 where the process serves little but the endpoint, and the "
-                "database's limit of connections by the requests at once (docs/direct-lane.md).",
+                "database's limit of connections by the requests at once "
+                f"({DOCUMENTATION}direct-lane.md).",
             )
 
 
@@ -249,7 +251,7 @@ def caches() -> Findings:
             f"Tools have rates, and the default cache is {kind.rpartition('.')[2]}: each worker "
             "counts for itself, or none does, so that a caller has a rate several times over.",
             "Give CACHES['default'] a cache that all workers share, such as Redis "
-            "(docs/throttling.md). With a single worker, LocMemCache is right.",
+            f"({DOCUMENTATION}throttling.md). With a single worker, LocMemCache is right.",
         )
     try:
         cache.set("mcp_bridge.doctor", 1, timeout=1)
