@@ -11,7 +11,14 @@ from urllib.parse import urlsplit
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import DisallowedHost, ImproperlyConfigured
 from django.db import connections
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    HttpResponseNotAllowed,
+    JsonResponse,
+)
 from django.utils.decorators import method_decorator
 from django.views import View
 
@@ -21,7 +28,7 @@ from mcp_bridge.access.authentication import (
     check_in_batch,
     throttle,
 )
-from mcp_bridge.access.scopes import TOOLSET, resource_metadata
+from mcp_bridge.access.scopes import TOOLSET, metadata_url, resource_metadata
 from mcp_bridge.audit import recorder
 from mcp_bridge.calls.errors import reraise
 from mcp_bridge.calls.places import alternate_in_slot, in_thread
@@ -154,8 +161,10 @@ class MCPView(BridgeView):
     """
     The MCP endpoint under WSGI: one POST, one JSON answer.
 
-    Every other verb is 405 (MCP, "Streamable HTTP"). Every answer to a POST is JSON, whatever the
-    bytes. Override ``get_server()`` or ``get_context()`` for an endpoint of your own.
+    Every other verb is 405 (MCP, "Streamable HTTP"), with a sentence for people: a client that was
+    refused tries the GET of the old transport, and shows the answer to that. Every answer to a POST
+    is JSON, whatever the bytes. Override ``get_server()`` or ``get_context()`` for an endpoint of
+    your own.
     """
 
     http_method_names = ["post"]
@@ -182,6 +191,29 @@ class MCPView(BridgeView):
                 batches=conf.batch_limits,
             )
         )
+
+    def http_method_not_allowed(
+        self, request: HttpRequest, *args: Any, **kwargs: Any
+    ) -> HttpResponseNotAllowed:
+        response: Any = super().http_method_not_allowed(request, *args, **kwargs)
+        if self.toolset is not None:
+            setattr(request, TOOLSET, self.toolset)
+        where = metadata_url(request)
+        how = (
+            f"has to log in, as {where} says."
+            if where
+            else "has to send a credential in the header Authorization, such as: Bearer TOKEN."
+        )
+        text = f"This MCP endpoint takes POST alone. A client that was refused with 401 {how}\n"
+
+        def told(response: HttpResponseNotAllowed) -> HttpResponseNotAllowed:
+            response["Content-Type"], response.content = "text/plain; charset=utf-8", text.encode()
+            return response
+
+        async def later() -> HttpResponseNotAllowed:
+            return told(await response)
+
+        return later() if self.view_is_async else told(response)  # type: ignore[return-value]
 
     def open(
         self, request: HttpRequest, server: MCPServer | None = None

@@ -18,7 +18,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import OperationalError
 from pydantic import SecretStr
 
+from mcp_bridge.audit import rows
+from mcp_bridge.audit.repeats import refusals
 from mcp_bridge.audit.rows import flush
+from mcp_bridge.audit.statements import Repetition
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.testing import MCPError
 from mcp_bridge.testing.checked import CheckedClient
@@ -129,6 +132,32 @@ def test_lost_refusals_come_back_with_their_number(
     assert json.loads(line[line.index("{") :])["times"] == 1
     restore(line, monkeypatch)
     assert sum(ToolCallRecord.objects.values_list("times", flat=True)) == 2
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 50])
+def test_refusals_lost_while_being_written_keep_their_number(
+    number: int, modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    serve(settings, look)
+    with pytest.raises(MCPError):
+        modern.call_tool("nothing")
+    ((key, repeats),) = refusals._known.items()
+    for _ in range(number):
+        refusals.repeated(key, repeats.last)
+
+    def end(run: Callable[..., Any], sql: str, *args: Any) -> Any:
+        if sql.startswith("UPDATE"):
+            # As a process does that ends in the midst of it.
+            rows._lose([Repetition(repeats)])
+        return run(sql, *args)
+
+    with connection.execute_wrapper(end):
+        rows.insert_later(Repetition(repeats))
+    assert record().times == 1 + number
+    # Another one that waits has nothing more to write.
+    rows._lose([Repetition(repeats)])
+    told = [json.loads(line[line.index("{") :])["times"] for line in lines(caplog)]
+    assert told == [number]
 
 
 @pytest.mark.parametrize(
