@@ -171,7 +171,10 @@ def check_records(
     options = connections[alias].settings_dict["OPTIONS"]
     commands = re.sub(r"\s", "", str(options.get("init_command") or "")).lower()
     missing = []
-    if not begins_with_lock(connections[alias]):
+    # With a tool that acts, W013 says it.
+    if not begins_with_lock(connections[alias]) and all(
+        tool.is_read_only for tool in registry.discovered
+    ):
         missing.append('"transaction_mode": "IMMEDIATE"')
     if not all(re.search(each, commands) for each in _UNHURRIED):
         missing.append('"init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"')

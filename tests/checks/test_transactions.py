@@ -116,14 +116,28 @@ IMMEDIATE = {"transaction_mode": "IMMEDIATE"}
     ],
 )
 def test_w015_a_file_of_sqlite_that_waits_for_the_disk(
-    database: dict[str, Any], missing: list[str], monkeypatch: pytest.MonkeyPatch
+    database: dict[str, Any],
+    missing: list[str],
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    serve(settings, write, read_only=True)
     monkeypatch.setattr(tools, "connections", ConnectionHandler({"default": database}))
     messages = tools.check_records()
     assert [each.id for each in messages] == ["mcp_bridge.W015"] * bool(missing)
     for message in messages:
         hint = str(message.hint)
         assert [each for each in ("transaction_mode", "init_command") if each in hint] == missing
+
+
+def test_one_check_names_the_mode_of_transactions(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(settings, write)
+    monkeypatch.setattr(tools, "connections", ConnectionHandler({"default": SQLITE}))
+    messages = checks.run_checks(tags=["mcp_bridge"], include_deployment_checks=True)
+    hints = [str(each.hint) for each in messages if "transaction_mode" in str(each.hint)]
+    assert len(hints) == 1
 
 
 def test_w015_is_of_deployments_that_keep_records(

@@ -38,13 +38,12 @@ _PRIVATE_CACHES: Final = ("locmem.LocMemCache", "dummy.DummyCache")
 
 def system_checks() -> Findings:
     """The system checks of this package, and the errors of others, which stop every command."""
-    kept = [
-        each
-        # With databases, those of the tools wait until migrations are done.
-        for each in checks.run_checks(include_deployment_checks=True, databases=list(connections))
-        if not each.is_silenced()
-        and (str(each.id).startswith("mcp_bridge.") or each.level >= checks.ERROR)
-    ]
+    # With databases, those of the tools wait until migrations are done.
+    run = partial(checks.run_checks, databases=list(connections))
+    ours = run(tags=["mcp_bridge"], include_deployment_checks=True)
+    errors = (each for each in run() if each.level >= checks.ERROR)
+    found = {(each.id, each.msg): each for each in (*ours, *errors)}
+    kept = [each for each in found.values() if not each.is_silenced()]
     for each in kept:
         level = error if each.level >= checks.ERROR else warning
         yield level(f"{each.id}: {each.msg}", str(each.hint or "Every command stops at it."))
