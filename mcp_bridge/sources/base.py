@@ -124,9 +124,8 @@ def own_line(exception: Exception, within: str = "") -> str | None:
 
 
 def _is_own(path: Path) -> bool:
-    is_library = any(
-        map(path.is_relative_to, (get_path("stdlib"), Path(mcp_bridge.__file__).parent))
-    )
+    libraries = get_path("stdlib"), str(Path(mcp_bridge.__file__).parent)
+    is_library = any(path.is_relative_to(each) for each in libraries)
     return path.is_file() and not is_library and _PACKAGES.isdisjoint(path.parts)
 
 
