@@ -8,11 +8,17 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from django.apps import apps
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import DisallowedHost, ImproperlyConfigured
 from django.db import connections
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    HttpResponseNotAllowed,
+    JsonResponse,
+)
 from django.utils.decorators import method_decorator
 from django.views import View
 
@@ -22,7 +28,7 @@ from mcp_bridge.access.authentication import (
     check_in_batch,
     throttle,
 )
-from mcp_bridge.access.scopes import TOOLSET, resource_metadata
+from mcp_bridge.access.scopes import TOOLSET, metadata_url, resource_metadata
 from mcp_bridge.audit import recorder
 from mcp_bridge.calls.errors import reraise
 from mcp_bridge.calls.places import alternate_in_slot, in_thread
@@ -73,17 +79,12 @@ class BridgeView(View):
         """
         Return the view.
 
-        Raises ImproperlyConfigured where the app is not installed, or TOOLSETS has no ``toolset``.
+        Raises ImproperlyConfigured if TOOLSETS has no ``toolset``.
         """
         named = initkwargs.get("toolset")
         if named is not None and named not in conf.toolsets:
             raise ImproperlyConfigured(
                 f"as_view(toolset={named!r}): MCP_BRIDGE['TOOLSETS'] has no toolset of that name."
-            )
-        # Without it there are no checks, and no tables for records and administrators' settings.
-        if not apps.is_installed("mcp_bridge"):
-            raise ImproperlyConfigured(
-                "mcp_bridge is not in INSTALLED_APPS: add it and run `manage.py migrate`."
             )
         view = super().as_view(**initkwargs)
         # What the decorators of these names set; as decorators they would cost every request.
@@ -160,8 +161,10 @@ class MCPView(BridgeView):
     """
     The MCP endpoint under WSGI: one POST, one JSON answer.
 
-    Every other verb is 405 (MCP, "Streamable HTTP"). Every answer to a POST is JSON, whatever the
-    bytes. Override ``get_server()`` or ``get_context()`` for an endpoint of your own.
+    Every other verb is 405 (MCP, "Streamable HTTP"), with a sentence for people: a client that was
+    refused tries the GET of the old transport, and shows the answer to that. Every answer to a POST
+    is JSON, whatever the bytes. Override ``get_server()`` or ``get_context()`` for an endpoint of
+    your own.
     """
 
     http_method_names = ["post"]
@@ -188,6 +191,29 @@ class MCPView(BridgeView):
                 batches=conf.batch_limits,
             )
         )
+
+    def http_method_not_allowed(
+        self, request: HttpRequest, *args: Any, **kwargs: Any
+    ) -> HttpResponseNotAllowed:
+        response: Any = super().http_method_not_allowed(request, *args, **kwargs)
+        if self.toolset is not None:
+            setattr(request, TOOLSET, self.toolset)
+        where = metadata_url(request)
+        how = (
+            f"has to log in, as {where} says."
+            if where
+            else "has to send a credential in the header Authorization, such as: Bearer TOKEN."
+        )
+        text = f"This MCP endpoint takes POST alone. A client that was refused with 401 {how}\n"
+
+        def told(response: HttpResponseNotAllowed) -> HttpResponseNotAllowed:
+            response["Content-Type"], response.content = "text/plain; charset=utf-8", text.encode()
+            return response
+
+        async def later() -> HttpResponseNotAllowed:
+            return told(await response)
+
+        return later() if self.view_is_async else told(response)  # type: ignore[return-value]
 
     def open(
         self, request: HttpRequest, server: MCPServer | None = None

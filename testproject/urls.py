@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from django.contrib import admin
 from django.urls import include, path
+from django.views.generic import TemplateView
 
 from testproject.newsroom.api import router
 from testproject.newsroom.moderation import api as moderation
 from testproject.newsroom.procedures import server
 
 pages = [
+    path("", TemplateView.as_view(template_name="newsroom/index.html"), name="index"),
     path("admin/", admin.site.urls),
     path("moderation/", moderation.urls),
     path("api/", include(router.urls)),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
@@ -25,9 +26,10 @@ class Repeats:
 
     first: Mapping[str, Any]
     until: float
-    # The record of the last one, and how many there were that are not written yet.
+    # The record of the last one, how many are not written yet, and how many are being written.
     last: Mapping[str, Any]
     times: int = 0
+    taken: int = 0
     is_queued: bool = False
 
 
@@ -60,16 +62,20 @@ class Refusals:
             known.last, known.times = record, known.times + 1
             return known, is_due
 
-    def take(self, repeats: Repeats) -> int:
-        """Return how many are to be written, which are no longer."""
+    @contextmanager
+    def written(self, repeats: Repeats) -> Iterator[int]:
+        """Yield how many are to be written; those of a block that raises are written later."""
         with self._lock:
             times, repeats.times, repeats.is_queued = repeats.times, 0, False
-            return times
-
-    def put_back(self, repeats: Repeats, times: int) -> None:
-        """Have them written later after all."""
-        with self._lock:
-            repeats.times += times
+            repeats.taken += times
+        is_written = False
+        try:
+            yield times
+            is_written = True
+        finally:
+            with self._lock:
+                repeats.taken -= times
+                repeats.times += 0 if is_written else times
 
     def clear(self) -> None:
         """Forget all; who is refused next is the first."""

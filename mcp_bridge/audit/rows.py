@@ -264,6 +264,9 @@ def _doubt(items: Sequence[Item], connection: BaseDatabaseWrapper) -> None:
 
 
 def _log_loss(item: Item, error: Exception) -> None:
+    if not isinstance(item, dict) and not item.as_row():
+        # Another one has written them.
+        return
     tool = item["tool"] if isinstance(item, dict) else item.tool
     logger.error("The record of a call of %r is lost: it was not written", tool, exc_info=error)
     lost.error(as_json(item))

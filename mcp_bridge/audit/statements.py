@@ -104,10 +104,9 @@ class Repetition:
     def write(self, using: str) -> None:
         """Add them to the row of the first; where that is gone, the last has a new one."""
         repeats = self.repeats
-        times = refusals.take(repeats)
-        if not times:
-            return
-        try:
+        with refusals.written(repeats) as times:
+            if not times:
+                return
             with connections[using].cursor() as cursor:
                 sql = _where(_count_sql(using), using, _ALIKE)
                 cursor.execute(sql, [times, *_values_of(repeats.first, using, _ALIKE)])
@@ -115,13 +114,11 @@ class Repetition:
             if not is_found:
                 insert_all([{**repeats.last, "times": times}], using)
                 repeats.first = repeats.last
-        except Exception:
-            refusals.put_back(repeats, times)
-            raise
 
     def as_row(self) -> Mapping[str, Any]:
-        """Return them as one row, as they are logged where they are lost."""
-        return {**self.repeats.last, "times": self.repeats.times}
+        """Return them as one row, as they are logged if they are lost; empty if none is left."""
+        times = self.repeats.times + self.repeats.taken
+        return {**self.repeats.last, "times": times} if times else {}
 
 
 # A change of a row.

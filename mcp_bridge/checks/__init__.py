@@ -31,6 +31,7 @@ stops no command.
     W033  conditions of marks that /rpc does not keep
     W034  a mark on what is not registered    W035  a Context that callers of /rpc write
     W036  marked methods of an unmarked class W037  a result that no schema describes
+    W038  an endpoint below i18n_patterns()   W039  marks that no source reads
     W095  a toolset that names no tool
 
     E070  a view that cannot be a tool        E071  a URLconf that cannot be read

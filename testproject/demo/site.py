@@ -20,6 +20,7 @@ from django.core.wsgi import get_wsgi_application
 from django.db import connection
 from django.test.utils import override_settings
 
+from mcp_bridge.audit.rows import flush
 from mcp_bridge.tokens.models import Token
 from testproject.authorization import authorization
 from testproject.newsroom.archive import with_archive
@@ -40,6 +41,8 @@ def fresh_newsroom() -> Iterator[None]:
         try:
             yield
         finally:
+            # The last calls may still be put on record.
+            flush()
             connection.close()
 
 

@@ -21,8 +21,11 @@ from django.db.utils import OperationalError
 from django.test import Client
 from pydantic import SecretStr
 
+from mcp_bridge.audit import rows
+from mcp_bridge.audit.repeats import refusals
 from mcp_bridge.audit.rows import flush
 from mcp_bridge.audit.statements import signed
+from mcp_bridge.audit.statements import Repetition
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.testing import MCPError
 from mcp_bridge.testing.checked import CheckedClient
@@ -218,6 +221,30 @@ def test_lines_of_an_earlier_secret_key_are_restored(
     settings.SECRET_KEY_FALLBACKS = [earlier]
     assert restore(line, monkeypatch).startswith("1 records restored; 0 ")
     assert record().tool == "look"
+@pytest.mark.parametrize("number", [1, 2, 3, 50])
+def test_refusals_lost_while_being_written_keep_their_number(
+    number: int, modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    serve(settings, look)
+    with pytest.raises(MCPError):
+        modern.call_tool("nothing")
+    ((key, repeats),) = refusals._known.items()
+    for _ in range(number):
+        refusals.repeated(key, repeats.last)
+
+    def end(run: Callable[..., Any], sql: str, *args: Any) -> Any:
+        if sql.startswith("UPDATE"):
+            # As a process does that ends in the midst of it.
+            rows._lose([Repetition(repeats)])
+        return run(sql, *args)
+
+    with connection.execute_wrapper(end):
+        rows.insert_later(Repetition(repeats))
+    assert record().times == 1 + number
+    # Another one that waits has nothing more to write.
+    rows._lose([Repetition(repeats)])
+    told = [json.loads(line[line.index("{") :])["times"] for line in lines(caplog)]
+    assert told == [number]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import Permission
+from django.core import checks
 from django.core.asgi import get_asgi_application
 from django.core.management import CommandError, call_command
 from django.db import connection
@@ -38,8 +39,11 @@ class Doctor:
 
     def __init__(self, *arguments: str) -> None:
         out = io.StringIO()
+        # The tests' site has OAuth installed, and does not use it.
+        silenced = [*settings.SILENCED_SYSTEM_CHECKS, "mcp_bridge.W040"]
         try:
-            call_command("mcp_doctor", "--json", *arguments, stdout=out)
+            with override_settings(SILENCED_SYSTEM_CHECKS=silenced):
+                call_command("mcp_doctor", "--json", *arguments, stdout=out)
             self.failed = False
         except CommandError as error:
             self.failed = error.returncode == 1
@@ -104,6 +108,18 @@ def test_errors_of_the_system_checks_are_errors(settings: Any) -> None:
     assert doctor.failed
     settings.MCP_BRIDGE = {}
     assert Doctor().found("ok", "checks", "find nothing")
+
+
+def deployment(**kwargs: Any) -> list[checks.CheckMessage]:
+    """What another app says of deployments alone."""
+    return [checks.Error("Not for production.", id="other.E001")]
+
+
+def test_errors_of_others_at_deployment_are_no_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    registered = {*checks.registry.registry.deployment_checks, deployment}
+    deployment.tags = ["other"]  # type: ignore[attr-defined]
+    monkeypatch.setattr(checks.registry.registry, "deployment_checks", registered)
+    assert not Doctor().failed
 
 
 def test_what_a_command_would_stop_at_is_a_finding(settings: Any) -> None:

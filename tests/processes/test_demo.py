@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import Request
 
 import pytest
 
@@ -106,3 +109,22 @@ def test_the_demo_is_stopped_in_the_midst_of_its_session(tmp_path: Path) -> None
     with serving(tmp_path) as demo:
         until(demo, "As reader, ")
         end(demo, signal.SIGINT, tmp_path)
+
+
+@pytest.mark.parametrize("wait", [0, 0.05, 0.2])
+@pytest.mark.parametrize("refused", [False, True])
+def test_the_demo_ends_with_the_last_call_on_record(
+    refused: bool, wait: float, tmp_path: Path
+) -> None:
+    with serving(tmp_path) as demo:
+        lines = until(demo, "Serving ")
+        (secret,) = {line.split()[-1] for line in lines if line.startswith("  editor  ")}
+        name = "no_such_tool" if refused else "sections_list"
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name}}
+        headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
+        url, body = lines[-1].split()[1], json.dumps(message).encode()
+        for _ in range(3):
+            with urllib.request.urlopen(Request(url, body, headers), timeout=10) as answer:
+                assert ("error" in json.loads(answer.read())) is refused
+        time.sleep(wait)
+        assert "is lost" not in "".join(end(demo, signal.SIGINT, tmp_path))

@@ -136,7 +136,8 @@ def test_bad_input_is_refused_alike(sender: CheckedClient, body: bytes, quiet: N
 @pytest.mark.parametrize("verb", ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "X"])
 def test_other_verb_is_not_allowed(verb: str, path: str, quiet: None) -> None:
     response = Door(None).generic(verb, path)
-    assert (response.status_code, response.headers["Allow"], response.content) == (405, "POST", b"")
+    assert (response.status_code, response.headers["Allow"]) == (405, "POST")
+    assert b" takes POST alone." in response.content or verb == "HEAD"
 
 
 @pytest.mark.parametrize(

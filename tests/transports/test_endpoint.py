@@ -14,6 +14,7 @@ from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from tests.support import wire
 from tests.support.revisions import ERAS
+from tests.support.toolsets import serve_toolsets
 from tests.support.values import dumps
 from tests.support.wire import accepted, answered, caller, compact, good, headers, message, refused
 
@@ -40,9 +41,42 @@ def test_other_verb_is_not_allowed(verb: str, path: str, quiet: None) -> None:
     body = b"" if verb == "TRACE" else good(caller()).encode()
     sent = {"Accept": "text/event-stream", "Origin": "http://testserver"}
     response = Client().generic(verb.replace("post", "POSTS"), path, body, JSON, headers=sent)
-    assert (response.status_code, response.headers["Allow"], response.content) == (405, "POST", b"")
+    assert (response.status_code, response.headers["Allow"]) == (405, "POST")
+    assert b" takes POST alone." in response.content or verb == "HEAD"
     assert "Location" not in response.headers
     assert not any(name.startswith("Access-Control") for name in response.headers)
+
+
+LOGIN = {
+    "RESOURCE": "https://example.com/mcp",
+    "AUTHORIZATION_SERVERS": ["https://example.com"],
+    "TOOLSETS": {"reading": ["*"]},
+}
+METADATA = "https://example.com/.well-known/oauth-protected-resource/mcp"
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize(
+    ("options", "path", "how"),
+    [
+        ({}, "/mcp", "in the header Authorization, such as: Bearer TOKEN."),
+        ({}, "/mcp/", "in the header Authorization, such as: Bearer TOKEN."),
+        ({"RESOURCE": "https://example.com/mcp"}, "/mcp", "Bearer TOKEN."),
+        (LOGIN, "/mcp", f"has to log in, as {METADATA} says."),
+        (LOGIN, "/mcp/reading", f"has to log in, as {METADATA}/reading says."),
+    ],
+)
+def test_get_of_the_old_transport_tells_how_to_log_in(
+    options: Any, path: str, how: str, asynchronous: bool, settings: Any
+) -> None:
+    settings.MCP_BRIDGE = options
+    serve_toolsets(settings, options.get("TOOLSETS", {}), asynchronous=asynchronous)
+    response = Client().get(path, headers={"Accept": "text/event-stream"})
+    assert (response.status_code, response.headers["Allow"]) == (405, "POST")
+    assert response.headers["Content-Type"] == "text/plain; charset=utf-8"
+    told = response.content.decode()
+    assert told.startswith("This MCP endpoint takes POST alone. ")
+    assert told.endswith(f"{how}\n")
 
 
 @pytest.mark.requirement("http.one-endpoint")
