@@ -95,9 +95,13 @@ def typed_checker(
     return check
 
 
-def plain_checker(schema: JSONSchema) -> Callable[[JSONObject], dict[str, object]]:
+def plain_checker(
+    schema: JSONSchema, *, asserts_formats: bool = True
+) -> Callable[[JSONObject], dict[str, object]]:
     """
     Return a checker that enforces a JSON Schema (2020-12) which a source has made, and no hints.
+
+    Formats are enforced if ``asserts_formats``; else whatever is called judges them.
 
     It returns the arguments as they are, or raises InvalidArguments. The first call prepares it, so
     that tools which nobody calls cost nothing; it takes the schema to be valid and within the
@@ -108,7 +112,9 @@ def plain_checker(schema: JSONSchema) -> Callable[[JSONObject], dict[str, object
     def validator() -> SchemaValidator:
         from mcp_bridge.schemas.validation.validator import SchemaValidator
 
-        return SchemaValidator(schema, "input_schema", is_generated=True)
+        return SchemaValidator(
+            schema, "input_schema", is_generated=True, asserts_formats=asserts_formats
+        )
 
     def check(arguments: JSONObject) -> dict[str, object]:
         # What cannot be written, as half a surrogate pair, its own checks refuse by its place.

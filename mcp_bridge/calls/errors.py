@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import asdict
 from traceback import walk_tb
 from typing import Final, NamedTuple, NoReturn
 
@@ -12,10 +13,10 @@ from django.http import Http404
 from django.utils.module_loading import import_string
 from rest_framework.exceptions import APIException
 
-from mcp_bridge.calls.outcomes import ErrorCode
+from mcp_bridge.calls.outcomes import ERRORS_KEY, ErrorCode
 from mcp_bridge.calls.running import mark_repaired
 from mcp_bridge.conf import conf
-from mcp_bridge.exceptions import ToolError, UnsendableResult
+from mcp_bridge.exceptions import InvalidArguments, ToolError, UnsendableResult
 from mcp_bridge.features import ToolCall
 from mcp_bridge.protocol import CallToolResult, ProtocolError, UnavailableError
 from mcp_bridge.protocol.logs import get_logger
@@ -65,6 +66,8 @@ def handle_error(call: ToolCall, exception: Exception) -> HandledError:
         left = call.context.bytes_left
         most = conf.MAX_RESULT_BYTES if left is None else left
         result = CallToolResult.error(text)
+        if isinstance(exception, InvalidArguments) and text == str(exception):
+            result = invalid_result(exception)
         if len(result.to_json(call.context.revision)) > most:
             # JSON writes a character in up to 6 bytes.
             result = CallToolResult.error(cut(text, most // 8))
@@ -73,6 +76,12 @@ def handle_error(call: ToolCall, exception: Exception) -> HandledError:
         what = "could not use the site's database"
         return log_error(call, what, exception, ErrorCode.UNAVAILABLE)
     return log_error(call, "failed", exception)
+
+
+def invalid_result(refused: InvalidArguments) -> CallToolResult:
+    """Return the result of a call whose arguments are invalid, with each error in its ``_meta``."""
+    errors = [asdict(error) for error in refused.errors]
+    return CallToolResult.error(str(refused), {ERRORS_KEY: errors})
 
 
 def log_error(

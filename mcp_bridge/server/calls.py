@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from mcp_bridge.access.scopes import check_scopes
 from mcp_bridge.access.throttling import may_throttle, throttled
 from mcp_bridge.audit import recorder
-from mcp_bridge.calls.errors import handle_error, is_database_unavailable, log_error, reraise
-from mcp_bridge.calls.outcomes import ERRORS_KEY, ErrorCode, Outcome
+from mcp_bridge.calls.errors import (
+    handle_error,
+    invalid_result,
+    is_database_unavailable,
+    log_error,
+    reraise,
+)
+from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.calls.places import alternate, in_thread, unless_cancelled
 from mcp_bridge.calls.running import arun, mark_repaired, run, run_precheck
 from mcp_bridge.exceptions import CallRefused, InputRequired, InvalidArguments
@@ -197,9 +203,8 @@ def _checked(call: ToolCall) -> ToolCall:
         if tool.precheck is not None:
             run_precheck(call, tool.precheck)
     except InvalidArguments as refused:
-        errors = [asdict(error) for error in refused.errors]
-        result = CallToolResult.error(str(refused), {ERRORS_KEY: errors})
-        result = mark_repaired(replace(call, repaired=refused.repaired), result)
+        call = replace(call, repaired=refused.repaired)
+        result = mark_repaired(call, invalid_result(refused))
         raise CallRefused(result, ErrorCode.INVALID) from refused
     except Exception as exception:
         raise CallRefused(*handle_error(call, exception)) from exception

@@ -45,7 +45,8 @@ def operation_tool(
         annotations={**({} if options.read_only else hints), **options.annotations},
         icons=options.icons,
         meta={**(mapped.meta or {}), **(options.meta or {})} or None,
-        check=plain_checker(schema),
+        # Services take more than a format says, such as times without seconds or an offset.
+        check=plain_checker(schema, asserts_formats=options.input_schema is not None),
         invoke=invoke,
         encode=_same if promised is None else encoder(Outputs(CallToolResult), promised),
         precheck=_precheck(options, schema),

@@ -272,6 +272,7 @@ FORMATS: Final = FormatChecker(formats=())
 _add_format("date-time", _is_date_time)
 _add_format("time", lambda text: _is_date_time(f"2000-01-01T{text}"))
 _add_format("uri", _is_uri)
+NO_FORMATS: Final = FormatChecker(formats=())
 FORMATS.checkers = {**Draft202012Validator.FORMAT_CHECKER.checkers, **FORMATS.checkers}
 
 _KEYWORDS: Final[dict[str, Keyword]] = {

@@ -85,7 +85,7 @@ class InstanceError(NamedTuple):
 
 class SchemaValidator:
     """
-    A JSON Schema (2020-12), ready to be enforced; ``format`` is asserted.
+    A JSON Schema (2020-12), ready to be enforced; ``format`` is asserted if ``asserts_formats``.
 
     Raises ValueError, with a sentence that begins with ``name``, for a schema that is not valid,
     of another dialect, larger than the bounds, or refers to schemas that it does not hold itself.
@@ -93,7 +93,14 @@ class SchemaValidator:
     ask, and here it would take most of the time.
     """
 
-    def __init__(self, schema: JSONSchema, name: str, *, is_generated: bool = False) -> None:
+    def __init__(
+        self,
+        schema: JSONSchema,
+        name: str,
+        *,
+        is_generated: bool = False,
+        asserts_formats: bool = True,
+    ) -> None:
         self.name = name
         self._has_logged = False
         try:
@@ -111,7 +118,9 @@ class SchemaValidator:
         # By the id of a subschema, which the validator that is kept for it holds.
         self._validators: dict[int, Any] = {}
         self._validator = keywords.Bounded(
-            plain, registry=Registry(), format_checker=keywords.FORMATS
+            plain,
+            registry=Registry(),
+            format_checker=keywords.FORMATS if asserts_formats else keywords.NO_FORMATS,
         )
 
     def errors(self, instance: object) -> list[InstanceError]:

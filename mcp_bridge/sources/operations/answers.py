@@ -117,7 +117,7 @@ def read_error(answer: Answer, mapped: MappedOperation) -> ToolError:
             data = None
     if answer.status in (400, 422):
         errors = list(_argument_errors(data, mapped))
-        if any(each.path for each in errors):
+        if any(each.path for each in errors) or (errors and _said(data) is None):
             return InvalidArguments(errors[:_MAX_FIELDS])
     text = _said(data)
     if text is None and data is not None:
@@ -220,6 +220,7 @@ def _argument_errors(data: object, mapped: MappedOperation) -> Iterator[Argument
     """Yield the errors of an answer by argument; those of no argument have no path."""
     if isinstance(data, list):
         yield from _located(data, mapped)
+        yield from _by_field([each for each in data if isinstance(each, str)], (), mapped)
     if not isinstance(data, dict):
         return
     for name in ("detail", "errors", "violations"):
@@ -230,8 +231,9 @@ def _argument_errors(data: object, mapped: MappedOperation) -> Iterator[Argument
             return
     fields = data.get("errors")
     if not isinstance(fields, dict):
-        # A text is what is said of the whole, also where an argument has the same name.
-        fields = {name: each for name, each in data.items() if not isinstance(each, str)}
+        # Beside a message, a text is of the whole, even if an argument has the same name.
+        is_told = _said(data) is not None
+        fields = {k: each for k, each in data.items() if not (is_told and isinstance(each, str))}
     yield from _by_field(fields, (), mapped)
 
 

@@ -32,11 +32,16 @@ _MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+(; *[\w-]+=[\w.+-]+)*", re.AS
 
 
 class Media(NamedTuple):
-    """How a body is written ("json", "form", "multipart", "bytes", "text"), and its media type."""
+    """
+    How a body is written ("json", "form", "multipart", "bytes", "text"), and its media type.
+
+    ``plain`` is the JSON that is offered beside a form with files.
+    """
 
     kind: str
     content_type: str
     data: JSONObject
+    plain: Media | None = None
 
 
 class Part(NamedTuple):
@@ -56,19 +61,25 @@ class Body:
     ``members`` are the names of its members by argument; ``whole`` is the argument that has all of
     it, in their place. ``files`` are the members that are files, and ``filenames`` the arguments
     with their names, by argument. Nested values of forms are named as OpenAPI says, or as DRF reads
-    them (``is_dotted``: ``address.city``, ``lines[0]sku``).
+    them (``is_dotted``: ``address.city``, ``lines[0]sku``). Without a file the body is written as
+    ``plain``, if there is one. If ``others`` is a set, any argument that is not in it is a member.
     """
 
     media: Media
+    plain: Media | None = None
     is_required: bool
     members: Mapping[str, str] = field(default_factory=dict)
     whole: str | None = None
     files: frozenset[str] = frozenset()
     filenames: Mapping[str, str] = field(default_factory=dict)
     is_dotted: bool = False
+    others: frozenset[str] | None = None
 
     def write(self, arguments: JSONObject) -> tuple[bytes, str | None]:
         """Return the bytes, and their media type: None where no body is to be sent."""
+        for argument, filename in self.filenames.items():
+            if filename in arguments and argument not in arguments:
+                raise refusal((filename,), f"names a file that was not given: give {argument} too")
         if self.whole is not None:
             if self.whole not in arguments:
                 return b"", None
@@ -79,9 +90,13 @@ class Body:
                 for argument, name in self.members.items()
                 if argument in arguments
             }
+            if self.others is not None:
+                known = {*self.others, *self.members, *self.filenames.values()}
+                value |= {name: each for name, each in arguments.items() if name not in known}
             if not value and not self.is_required:
                 return b"", None
-        kind, content_type = self.media.kind, self.media.content_type
+        media = self._media(value)
+        kind, content_type = media.kind, media.content_type
         if kind == "json":
             return encode(value), content_type
         if kind == "text":
@@ -99,6 +114,12 @@ class Body:
         closing = f"--{boundary}--\r\n".encode()
         return b"".join((*written, closing)), f"multipart/form-data; boundary={boundary}"
 
+    def _media(self, value: object) -> Media:
+        """Return how a value is written: JSON keeps null and empty lists, which forms do not."""
+        given = value if isinstance(value, Mapping) else {}
+        has_file = any(given.get(name) not in (None, []) for name in self.files)
+        return self.media if has_file or self.plain is None else self.plain
+
     def _encoding(self, name: str) -> JSONObject:
         encodings = self.media.data.get("encoding")
         found = encodings.get(name) if isinstance(encodings, Mapping) else None
@@ -108,7 +129,7 @@ class Body:
         encoding = self._encoding(name)
         style = encoding.get("style")
         if self.is_dotted:
-            yield from (pair(*each) for each in _dotted(name, value))
+            yield from (pair(*each) for each in self._dotted(name, value))
         elif isinstance(value, Mapping) or _holds_containers(value):
             # OpenAPI leaves open how forms nest; services that take them read brackets.
             yield from (pair(*each) for each in brackets(name, value))
@@ -117,11 +138,28 @@ class Body:
             explode = encoding.get("explode", known in ("form", "deepObject"))
             yield from form(name, value, str(known), explode)
 
+    def _dotted(self, name: str, value: object, separator: str = ".") -> Iterator[tuple[str, str]]:
+        """Yield the names and texts of a nested value as DRF reads them."""
+        plain = re.sub(r"\[\d+\]", ".", name).rstrip(".")
+        if _JSON.fullmatch(str(self._encoding(plain).get("contentType"))):
+            yield name, json_text(value)
+        elif isinstance(value, Mapping):
+            for key, each in value.items():
+                yield from self._dotted(f"{name}{separator}{key}", each)
+        elif _holds_containers(value):
+            assert isinstance(value, list)
+            for number, each in enumerate(value):
+                yield from self._dotted(f"{name}[{number}]", each, "")
+        elif isinstance(value, list):
+            yield from ((name, scalar(each)) for each in value)
+        else:
+            yield name, "" if value is None else scalar(value)
+
     def _multipart(self, value: JSONObject, arguments: JSONObject) -> Iterator[Part]:
         names = {member: argument for argument, member in self.members.items()}
         for name, each in value.items():
             place: tuple[str | int, ...] = (
-                (names[name],) if self.whole is None else (self.whole, name)
+                (names.get(name, name),) if self.whole is None else (self.whole, name)
             )
             if name in self.files and each is not None:
                 given = arguments.get(self.filenames.get(str(place[0]), ""))
@@ -135,13 +173,11 @@ class Body:
                     yield Part(name, content, own, filename)
                 continue
             yield from self._fields(name, each)
-        for argument, filename in self.filenames.items():
-            if filename in arguments and argument not in arguments:
-                raise refusal((filename,), f"names a file that was not given: give {argument} too")
 
     def _fields(self, name: str, value: object) -> Iterator[Part]:
         if self.is_dotted:
-            yield from (Part(key, text.encode()) for key, text in _dotted(name, value))
+            for key, each in self._dotted(name, value):
+                yield Part(key, each.encode())
             return
         own = str(self._encoding(name).get("contentType", "")).partition(",")[0].strip()
         own = own if _MEDIA_TYPE.fullmatch(own) else ""
@@ -170,16 +206,9 @@ def choose_media(content: object, has_files: Callable[[object], bool]) -> Media:
     named = {kind: name for name, kind in reversed(plain.items())}
     multipart = named.get("multipart/form-data")
     if multipart is not None and has_files(types[multipart].get("schema")):
-        return Media("multipart", "multipart/form-data", types[multipart])
-    ranks = ("application/json", "application/merge-patch+json")
-    json_types = [name for name in types if _JSON.fullmatch(plain[name])]
-    if json_types:
-        # JSON Patch and the like want lists of changes, which are harder to write.
-        chosen = min(json_types, key=lambda name: (*ranks, plain[name]).index(plain[name]))
-        return Media("json", chosen, types[chosen])
-    for kind in ("*/*", "application/*"):
-        if kind in named:
-            return Media("json", "application/json", types[named[kind]])
+        return Media("multipart", "multipart/form-data", types[multipart], _json_media(types))
+    if (found := _json_media(types)) is not None:
+        return found
     for kind, way in (
         ("application/x-www-form-urlencoded", "form"),
         ("multipart/form-data", "multipart"),
@@ -193,6 +222,21 @@ def choose_media(content: object, has_files: Callable[[object], bool]) -> Media:
         if kind.startswith(("image/", "audio/", "video/")):
             return Media("bytes", kind.replace("*", "octet-stream"), types[name])
     raise Unmappable(f"its request body is {' or '.join(types)}, which no arguments can be")
+
+
+def _json_media(types: Mapping[str, JSONObject]) -> Media | None:
+    """Return the media type of JSON among those of a request body, or None if there is none."""
+    plain = {name: name.partition(";")[0].strip().lower() for name in types}
+    ranks = ("application/json", "application/merge-patch+json")
+    found = [name for name in types if _JSON.fullmatch(plain[name])]
+    if found:
+        # JSON Patch and the like want lists of changes, which are harder to write.
+        chosen = min(found, key=lambda name: (*ranks, plain[name]).index(plain[name]))
+        return Media("json", chosen, types[chosen])
+    for name in types:
+        if plain[name] in ("*/*", "application/*"):
+            return Media("json", "application/json", types[name])
+    return None
 
 
 def is_file(schema: JSONObject) -> bool:
@@ -235,21 +279,6 @@ def read_file(value: object, place: tuple[str | int, ...]) -> tuple[bytes, str]:
 def _filename(name: str, number: int | None, media_type: str) -> str:
     stem = name if number is None else f"{name}-{number + 1}"
     return stem + (mimetypes.guess_extension(media_type.partition(";")[0]) or "")
-
-
-def _dotted(name: str, value: object, separator: str = ".") -> Iterator[tuple[str, str]]:
-    """Yield the names and texts of a nested value as DRF reads them."""
-    if isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from _dotted(f"{name}{separator}{key}", each)
-    elif _holds_containers(value):
-        assert isinstance(value, list)
-        for number, each in enumerate(value):
-            yield from _dotted(f"{name}[{number}]", each, "")
-    elif isinstance(value, list):
-        yield from ((name, scalar(each)) for each in value)
-    else:
-        yield name, "" if value is None else scalar(value)
 
 
 def _holds_containers(value: object) -> bool:

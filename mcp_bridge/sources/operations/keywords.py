@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
-from mcp_bridge.schemas.validation.keywords import matcher
+from mcp_bridge.schemas.validation.keywords import FORMATS, matcher
 
 Schema = dict[str, object]
 
@@ -85,7 +85,11 @@ def about_of(schema: JSONSchema) -> Schema:
 
 
 def translate(schema: JSONObject, result: Schema) -> None:
-    """Change the keywords that OpenAPI 3.0 has in its own way."""
+    """Change keywords that OpenAPI 3.0 has in its own way; drop a format that no value fits."""
+    values = result.get("enum", [result["const"]] if "const" in result else [])
+    name = result.get("format")
+    if isinstance(name, str) and not all(FORMATS.conforms(each, name) for each in values):
+        del result["format"]
     for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if schema.get(bound) is True and limit in result:
             result[bound] = result.pop(limit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
@@ -16,7 +16,7 @@ from mcp_bridge.sources.operations.bodies import (
     choose_media,
     is_file,
 )
-from mcp_bridge.sources.operations.keywords import PLAIN, Schema
+from mcp_bridge.sources.operations.keywords import PLAIN, Schema, nullable
 from mcp_bridge.sources.operations.parameters import OWN_HEADERS, Parameter
 from mcp_bridge.sources.operations.read import Document, Operation, Unmappable, tool_name
 from mcp_bridge.sources.operations.schemas import Converter, Side
@@ -127,12 +127,14 @@ def map_operation(
     output_schema: bool = False,
     hidden: Collection[str] = (),
     is_dotted: bool = False,
+    is_open: bool = False,
 ) -> MappedOperation:
     """
     Return an operation as a tool has it. Raises Unmappable where it can be none.
 
     ``hidden`` names parameters that the source fills itself. ``is_dotted`` names nested values of
-    forms as DRF reads them, and not in brackets.
+    forms as DRF reads them, and not in brackets. ``is_open`` says that the body is a guess: none of
+    its members is required, and others are taken.
     """
     if operation.error is not None:
         raise Unmappable(operation.error)
@@ -140,11 +142,16 @@ def map_operation(
     mapping = _Mapping(converter, operation, hidden, is_dotted)
     try:
         mapping.read_body()
+        if is_open:
+            mapping.required.clear()
         mapping.read_parameters()
+        if is_open and mapping.body is not None:
+            others = frozenset(each.argument for each in mapping.parameters)
+            mapping.body = replace(mapping.body, others=others)
         schema: Schema = {"type": "object", "properties": mapping.properties}
         if mapping.required:
             schema["required"] = mapping.required
-        schema["additionalProperties"] = False
+        schema["additionalProperties"] = is_open
         closed = converter.within_bounds(schema, mapping.side, "its input schema")
         output = mapping.output() if output_schema else None
     except RecursionError:
@@ -215,6 +222,7 @@ class _Mapping:
                     )
         self.body = Body(
             media=media,
+            plain=self._plain(media, members.keys() - files),
             is_required=is_required,
             members=names,
             files=frozenset(files),
@@ -222,9 +230,16 @@ class _Mapping:
             is_dotted=self.is_dotted,
         )
 
+    def _plain(self, media: Media, names: Collection[str]) -> Media | None:
+        """Return the JSON that is offered beside a form with files, if it has these members."""
+        found = media.plain
+        root = found and self._object(self.converter.convert(found.data.get("schema"), self.side))
+        return found if root and _members(root).keys() >= set(names) else None
+
     def _read_whole(self, media: Media, schema: JSONSchema, is_required: bool) -> None:
         """Take the whole body as one argument, where it is no object that could be said flat."""
         files = frozenset[str]()
+        members: Mapping[str, JSONSchema] = {}
         if media.kind == "bytes":
             schema = {"type": "string", "description": FILE_NOTE}
         elif media.kind == "text":
@@ -239,6 +254,7 @@ class _Mapping:
         whole = self._add("body", schema, is_required)
         self.body = Body(
             media=media,
+            plain=self._plain(media, members.keys() - files),
             is_required=is_required,
             whole=whole,
             files=files,
@@ -347,6 +363,8 @@ class _Mapping:
         if schema.get("type") == "array":
             bounds = {key: schema[key] for key in ("minItems", "maxItems") if key in schema}
             plain = {"type": "array", "items": plain, **bounds}
+        if {"type": "null"} in schema.get("anyOf", ()):
+            plain = nullable(plain)
         self.properties[argument] = {**plain, "description": told}
 
     def _has_files(self, schema: object) -> bool:

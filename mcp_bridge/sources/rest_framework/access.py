@@ -65,9 +65,8 @@ def authenticates(endpoint: Endpoint) -> bool | None:
     kind = endpoint.route.kind
     if kind.get_authenticators is not APIView.get_authenticators:
         return None
-    return bool(
-        endpoint.route.initkwargs.get("authentication_classes", kind.authentication_classes)
-    )
+    classes = endpoint.route.initkwargs.get("authentication_classes", kind.authentication_classes)
+    return bool(classes) if isinstance(classes, list | tuple) else None
 
 
 def make_view(endpoint: Endpoint, request: InProcessRequest) -> Any:
@@ -111,8 +110,12 @@ def _compiled(endpoint: Endpoint) -> _Needs | None:
         # adrf's do the same with classes that are coroutine functions, none of which is known here.
         if method.__module__ not in ("rest_framework.views", "adrf.views"):
             return None
+    classes = route.initkwargs.get("permission_classes", kind.permission_classes)
+    if not isinstance(classes, list | tuple):
+        # A property, which reads the request.
+        return None
     needs = _Needs()
-    for each in route.initkwargs.get("permission_classes", kind.permission_classes):
+    for each in classes:
         is_safe = endpoint.method in permissions.SAFE_METHODS
         if each is permissions.AllowAny:
             continue

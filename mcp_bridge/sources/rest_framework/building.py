@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from django.core import checks
 
 from mcp_bridge.features import Tool
+from mcp_bridge.sources.base import first_line
 from mcp_bridge.sources.mapped import operation_tool
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
 from mcp_bridge.sources.rest_framework.access import access_rule
+from mcp_bridge.sources.rest_framework.bytecode import reads_body
 from mcp_bridge.sources.rest_framework.calls import view_caller
 from mcp_bridge.sources.rest_framework.schemas import (
     Describer,
     Description,
-    reads_body,
+    documents,
     with_arguments,
 )
 from mcp_bridge.sources.rest_framework.selection import Selected, hints_of
@@ -30,7 +33,7 @@ class Made(NamedTuple):
 
 
 class Builder:
-    """Makes the tools of endpoints, which are described first, all with the same components."""
+    """Makes the tools of endpoints, which are described first."""
 
     def __init__(self, options: Mapping[str, Any], callbacks: Collection[object]) -> None:
         self._options = options
@@ -48,8 +51,7 @@ class Builder:
     def documents(self, descriptions: Sequence[Description]) -> list[Document]:
         """Return for each description the document that it is in."""
         made: dict[int, Document] = {}
-        data = self._describer.documents(descriptions)
-        return [made.setdefault(id(each), Document(each)) for each in data]
+        return [made.setdefault(id(each), Document(each)) for each in documents(descriptions)]
 
     def name(self, selected: Selected, every: Sequence[Selected]) -> str:
         """Return the name of the tool of an endpoint, one of those that are selected."""
@@ -89,14 +91,41 @@ class Builder:
             source=endpoint.source,
             function=endpoint.path,
         )
-        return Made(tool, _warnings(f"{name} ({endpoint})", selected, description, mapped))
+        where = f"{name} ({endpoint})"
+        found = _warnings(where, selected, description, mapped)
+        if description.answer_error is not None and self._options.get("output_schemas"):
+            why = first_line(description.answer_error)
+            found.append(_undescribed(where, f"It has no output schema: {why}"))
+        return Made(tool, found)
 
     def mapped(
         self, description: Description, document: Document, output_schema: bool
     ) -> MappedOperation:
         """Return the mapped operation of a description. Raises Unmappable."""
         operation = document.operation(description.endpoint.method, description.path)
-        return map_operation(document, operation, output_schema=output_schema, is_dotted=True)
+        mapped = map_operation(
+            document,
+            operation,
+            output_schema=output_schema,
+            is_dotted=True,
+            is_open=description.is_guessed,
+        )
+        names = description.names
+        parameters = [
+            replace(each, name=names[each.name])
+            if each.location == "path" and each.name in names
+            else each
+            for each in mapped.parameters
+        ]
+        return replace(mapped, parameters=tuple(parameters))
+
+
+def _undescribed(where: str, note: str) -> checks.CheckMessage:
+    return checks.Warning(
+        f"{where}: {note.rstrip('.')}.",
+        hint="Describe it in another way with @extend_schema.",
+        id="mcp_bridge.W075",
+    )
 
 
 def _warnings(
@@ -104,14 +133,7 @@ def _warnings(
 ) -> list[checks.CheckMessage]:
     """Return what of a tool could not be told, or may be wrong."""
     endpoint = selected.endpoint
-    found: list[checks.CheckMessage] = [
-        checks.Warning(
-            f"{where}: {note.rstrip('.')}.",
-            hint="Describe it in another way with @extend_schema.",
-            id="mcp_bridge.W075",
-        )
-        for note in mapped.notes
-    ]
+    found: list[checks.CheckMessage] = [_undescribed(where, note) for note in mapped.notes]
     if description.inherits_body:
         found.append(
             checks.Warning(
@@ -119,6 +141,17 @@ def _warnings(
                 hint="Put @extend_schema(request=None) on an action that reads no body, or "
                 "@action(serializer_class=...) for one of its own.",
                 id="mcp_bridge.W073",
+            )
+        )
+    if description.is_guessed:
+        serializer = getattr(endpoint.route.kind, "serializer_class", None)
+        named = getattr(serializer, "__name__", "its serializer")
+        found.append(
+            checks.Warning(
+                f"{where} has arguments that are guessed: nothing shows that the view reads its "
+                f"body with {named}, so it takes any others too.",
+                hint="Put @extend_schema(request=...) on it with the serializer that reads it.",
+                id="mcp_bridge.W077",
             )
         )
     is_unknown = any("unable to guess serializer" in each for each in description.warnings)

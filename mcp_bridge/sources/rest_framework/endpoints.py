@@ -143,6 +143,17 @@ class Endpoint:
         queryset = self.route.initkwargs.get("queryset", getattr(kind, "queryset", None))
         return getattr(queryset, "model", None)
 
+    @property
+    def renders_only_html(self) -> bool:
+        """Whether a view answers people alone; False if it decides that request by request."""
+        try:
+            found = self.route.kind(**self.route.initkwargs).get_renderers()
+        except Exception:
+            # Code of the view's own, which asks for the request.
+            return False
+        types = [str(each.media_type).partition(";")[0] for each in found]
+        return set(types) == {"text/html"}
+
     def about(self, text: str) -> str:
         """
         Return what an action of the framework's own does; any other text as it is.
@@ -160,9 +171,11 @@ class Endpoint:
             return text
         if text:
             return f"{verb}: {text}"
-        if self.model is None:
+        serializer = getattr(self.route.kind, "serializer_class", None)
+        model = self.model or getattr(getattr(serializer, "Meta", None), "model", None)
+        if model is None:
             return ""
-        meta = self.model._meta
+        meta = model._meta
         noun = meta.verbose_name_plural if action == "list" else meta.verbose_name
         return f"{verb} {noun}."
 

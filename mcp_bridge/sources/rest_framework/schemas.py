@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dis
 import inspect
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final
 
 from django.db import DatabaseError, InterfaceError, connections
@@ -17,11 +16,13 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import get_class, modify_for_versioning
 from drf_spectacular.settings import patched_settings, spectacular_settings
 from rest_framework.fields import empty
-from rest_framework.filters import OrderingFilter
 from rest_framework.settings import api_settings
 
 from mcp_bridge.schemas.django.spectacular import as_json, collected_warnings
+from mcp_bridge.sources.rest_framework.bytecode import reads_body, reads_serializer
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
+from mcp_bridge.sources.rest_framework.fields import Components, correct, tell_json
+from mcp_bridge.sources.rest_framework.filters import add_filters
 from mcp_bridge.sources.rest_framework.selection import Excluded
 from mcp_bridge.sources.rest_framework.versions import Version, version_of
 from mcp_bridge.sources.rest_framework.wagtail import add_parameters
@@ -30,19 +31,11 @@ from mcp_bridge.sources.rest_framework.wagtail import add_parameters
 _SETTINGS: Final = {
     "COMPONENT_SPLIT_REQUEST": True,
     "OAS_VERSION": "3.1.1",
-    "SCHEMA_COERCE_PATH_PK_SUFFIX": False,
     "SCHEMA_PATH_PREFIX": "/",
 }
+_PLACE: Final = re.compile(r"\{(\w+)\}")
 # The settings of drf-spectacular, its messages and for a moment a view's class are the process's.
 _lock = threading.RLock()
-# What a function reads of a request that is not its body.
-_BESIDE_BODY: Final = frozenset(
-    (
-        *("user", "auth", "query_params", "GET", "META", "headers", "COOKIES", "session"),
-        *("method", "version", "path", "resolver_match", "build_absolute_uri", "mcp_context"),
-        *("accepted_renderer", "get_full_path", "get_host", "scheme"),
-    )
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,31 +43,39 @@ class Description:
     """
     The operation of an endpoint, as OpenAPI 3.1 has it.
 
-    ``warnings`` are those of drf-spectacular. ``is_lost`` says that an ``@extend_schema`` of the
-    site does nothing, since its views have another kind of schema, and ``inherits_body`` that the
-    body is that of the view set, which an extra action inherits.
+    ``components`` are those that it refers to. ``warnings`` are those of drf-spectacular, and
+    ``answer_error`` is why its answers cannot be described, if so. ``is_lost`` says that an
+    ``@extend_schema`` of the site does nothing, since its views have another kind of schema, and
+    ``inherits_body`` that the body is that of the view set, which an extra action inherits.
+    ``is_guessed`` says that nothing shows that the view reads its body with the serializer that
+    describes it. ``names`` are the URLconf's names of those parameters that the path renames.
     """
 
     endpoint: Endpoint
     path: str
     operation: dict[str, Any]
+    components: dict[str, Any]
     version: Version | None
+    answer_error: Exception | None = None
     warnings: list[str] = field(default_factory=list)
     is_lost: bool = False
     inherits_body: bool = False
+    is_guessed: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 class Describer(SchemaGenerator):
-    """Describes endpoints, one by one, with one registry of components for all of them."""
+    """Describes endpoints, one by one, each with components of its own."""
 
     def __init__(self) -> None:
         super().__init__()
 
     def create_view(self, callback: Any, method: str, request: Any = None) -> Any:
         view = super().create_view(callback, method, request)
-        if not isinstance(view.schema, AutoSchema):
-            view.is_schema_lost = _has_extension(view.schema)
-            self._set_schema_to_view(view, AutoSchema())
+        schema = view.schema
+        view.is_schema_lost = not isinstance(schema, AutoSchema) and _has_extension(schema)
+        # The view keeps it, since its descriptor holds it by a weak reference.
+        view.corrected = correct(view, schema if isinstance(schema, AutoSchema) else AutoSchema())
         return view
 
     def operation_id(self, endpoint: Endpoint, wanted: str | None) -> str | None:
@@ -100,8 +101,10 @@ class Describer(SchemaGenerator):
         """
         with described_quietly() as warnings:
             view, path, version = self._view(endpoint, wanted)
+            path, names, aliases = self._named(path, endpoint, view)
+            registry = Components()
             operation = view.schema.get_operation(
-                path, endpoint.route.pattern, "^/", endpoint.method, self.registry
+                path, endpoint.route.pattern, "^/", endpoint.method, registry
             )
             if operation is None:
                 raise Excluded("its @extend_schema excludes it from schemas")
@@ -112,39 +115,43 @@ class Describer(SchemaGenerator):
                     del operation["requestBody"]
                 elif _has_own_serializer(view):
                     inherits_body = False
-            _add_orderings(operation, view)
+            has_body = "requestBody" in operation and not inherits_body
+            is_guessed = has_body and _may_be_guessed(endpoint, view)
+            _use_aliases(operation, path, aliases)
+            tell_json(operation, view.schema)
+            add_filters(operation, view)
             add_parameters(operation, view)
             _add_action(operation, endpoint)
             return Description(
                 endpoint=endpoint,
                 path=path,
                 operation=operation,
+                components=as_json(registry.build({})),
                 version=version,
+                answer_error=view.corrected.answer_error,
                 warnings=list(warnings),
-                is_lost=getattr(view, "is_schema_lost", False),
+                is_lost=view.is_schema_lost,
                 inherits_body=inherits_body,
+                is_guessed=is_guessed,
+                names=names,
             )
 
-    def documents(self, descriptions: Sequence[Description]) -> list[dict[str, Any]]:
+    def _named(
+        self, path: str, endpoint: Endpoint, view: Any
+    ) -> tuple[str, dict[str, str], dict[str, str]]:
         """
-        Return OpenAPI documents in which the operations are, one for each, in their order.
+        Return a path with the names that the site gives, and the URLconf's names by them.
 
-        It is the same one for all of them, but where two have the same path and method.
+        The third are the URLconf's names by those that drf-spectacular gives if nothing is set.
         """
-        with described_quietly():
-            components = as_json(self.registry.build({}))
-        made: list[dict[str, Any]] = []
-        places = []
-        for each in descriptions:
-            method, operation = each.endpoint.method.lower(), as_json(each.operation)
-            free = (one for one in made if method not in one["paths"].get(each.path, {}))
-            document = next(free, None)
-            if document is None:
-                document = {"openapi": "3.1.1", "components": components, "paths": {}}
-                made.append(document)
-            document["paths"].setdefault(each.path, {})[method] = operation
-            places.append(document)
-        return places
+        found = []
+        for self.coerce_path_pk in (api_settings.SCHEMA_COERCE_PATH_PK, True):
+            named = self.coerce_path(path, endpoint.method, view)
+            names = dict(zip(_PLACE.findall(named), _PLACE.findall(path), strict=True))
+            # Two parameters of one name could not be told apart.
+            is_clear = len(names) == len(_PLACE.findall(path))
+            found.append((named, names) if is_clear else (path, {}))
+        return *found[0], found[1][1]
 
     def _view(self, endpoint: Endpoint, wanted: str | None) -> tuple[Any, str, Version | None]:
         """Return the view of an endpoint with a request, its path, and the version of both."""
@@ -158,6 +165,37 @@ class Describer(SchemaGenerator):
             if version.in_path or version.in_accept:
                 path = modify_for_versioning(None, endpoint.method, path, view, version.value)
         return view, path, version
+
+
+def documents(descriptions: Sequence[Description]) -> list[dict[str, Any]]:
+    """
+    Return OpenAPI documents in which the operations are, one for each, in their order.
+
+    Operations share one unless they have the same path and method, or different components of one
+    name.
+    """
+    made: list[dict[str, Any]] = []
+    places = []
+    for each in descriptions:
+        method, operation = each.endpoint.method.lower(), as_json(each.operation)
+        free = (one for one in made if method not in one["paths"].get(each.path, {}))
+        document = next((one for one in free if _agree(one, each.components)), None)
+        if document is None:
+            document = {"openapi": "3.1.1", "components": {}, "paths": {}}
+            made.append(document)
+        for kind, named in each.components.items():
+            document["components"].setdefault(kind, {}).update(named)
+        document["paths"].setdefault(each.path, {})[method] = operation
+        places.append(document)
+    return places
+
+
+def _agree(document: Mapping[str, Any], components: Mapping[str, Any]) -> bool:
+    return all(
+        document["components"].get(kind, {}).get(name, each) == each
+        for kind, named in components.items()
+        for name, each in named.items()
+    )
 
 
 @contextmanager
@@ -178,10 +216,11 @@ def described_quietly() -> Iterator[list[str]]:
             raise
 
     with _lock, patched_settings(_SETTINGS), collected_warnings() as warnings, ExitStack() as stack:
-        # Arguments have the names that the URLconf has: "pk" is not renamed to "id".
+        # Arguments have the URLconf's names, "pk" and not "id", unless the site says otherwise.
         is_renamed = api_settings.SCHEMA_COERCE_PATH_PK
         stack.callback(setattr, api_settings, "SCHEMA_COERCE_PATH_PK", is_renamed)
-        api_settings.SCHEMA_COERCE_PATH_PK = False
+        is_set = "SCHEMA_COERCE_PATH_PK" in api_settings.user_settings
+        api_settings.SCHEMA_COERCE_PATH_PK = is_set and is_renamed
         for connection in connections.all():
             stack.enter_context(connection.execute_wrapper(note))
         yield warnings
@@ -209,35 +248,23 @@ def with_arguments(description: Description, schema: Mapping[str, Any]) -> None:
     )
 
 
-def reads_body(function: Callable[..., Any]) -> bool:
-    """
-    Return whether a method of a view may read the body of its request, by its bytecode.
+def _use_aliases(operation: dict[str, Any], path: str, aliases: Mapping[str, str]) -> None:
+    """Have a parameter of the path say what ``@extend_schema`` says under its other name."""
+    parameters = operation.get("parameters", [])
+    found = {each["name"]: each for each in parameters if each["in"] == "path"}
+    for alias, name in aliases.items():
+        if alias in found and name in found and f"{{{alias}}}" not in path:
+            found[name].update({**found[alias], "name": name})
+            parameters.remove(found[alias])
 
-    It does where it hands the request on, reads of it more than what is beside the body, or asks
-    for a serializer.
-    """
-    function = inspect.unwrap(function)
-    code = getattr(function, "__code__", None)
-    if code is None or code.co_argcount < 2:
-        return True
-    name = code.co_varnames[1]
-    if {name, "self"} & set(code.co_cellvars):
-        return True
-    is_request = False
-    for each in dis.get_instructions(code):
-        if is_request and not (
-            each.opname in ("LOAD_ATTR", "LOAD_METHOD") and each.argval in _BESIDE_BODY
-        ):
-            return True
-        # One instruction may load two variables, of which an attribute is that of the last one.
-        loaded = each.argval if isinstance(each.argval, tuple) else (each.argval,)
-        is_load = each.opname.startswith(("LOAD_FAST", "LOAD_ATTR", "LOAD_METHOD"))
-        if is_load and name in loaded[:-1]:
-            return True
-        is_request = is_load and loaded[-1] in (name, "request")
-        if is_load and str(loaded[-1]).startswith("get_serializer"):
-            return True
-    return is_request
+
+def _may_be_guessed(endpoint: Endpoint, view: Any) -> bool:
+    """Return whether the serializer of a view may be that of its answer alone."""
+    if endpoint.is_inherited or _given(view.schema, "request") is not None:
+        return False
+    get = view.schema.__class__.get_request_serializer
+    is_own = not get.__module__.startswith("drf_spectacular.")
+    return not is_own and not reads_serializer(endpoint.route.kind, endpoint.function)
 
 
 def _may_inherit(endpoint: Endpoint, schema: Any) -> bool:
@@ -287,28 +314,3 @@ def _add_action(operation: dict[str, Any], endpoint: Endpoint) -> None:
     """Say what an action does that DRF gives a view: its class has one text for all of them."""
     if "summary" not in operation and not endpoint.function.__doc__:
         operation["description"] = endpoint.about(operation.get("description", ""))
-
-
-def _add_orderings(operation: Mapping[str, Any], view: Any) -> None:
-    """Say by which fields a list may be ordered."""
-    for backend in getattr(view, "filter_backends", ()):
-        if not (isinstance(backend, type) and issubclass(backend, OrderingFilter)):
-            continue
-        fields = _orderings(backend(), view)
-        for each in operation.get("parameters", ()) if fields else ():
-            if each["name"] == backend.ordering_param and each["in"] == "query":
-                both = [name for field in fields for name in (field, f"-{field}")]
-                each["schema"] = {"type": "string", "enum": both}
-                each["description"] = "What to order by: with '-' before it from the last on."
-
-
-def _orderings(backend: Any, view: Any) -> list[str]:
-    try:
-        get_queryset = partial(getattr, view, "queryset", None)
-        if getattr(view, "ordering_fields", backend.ordering_fields) in (None, "__all__"):
-            get_queryset = view.get_queryset
-        context = {"request": view.request}
-        return [name for name, _ in backend.get_valid_fields(get_queryset(), view, context)]
-    except Exception:
-        # Code of the view's own, that cannot say it without a real request.
-        return []

@@ -127,16 +127,29 @@ class RESTFrameworkSource(Source):
                 )
             )
             return
+        pages = []
         for endpoint in found:
             try:
                 selected = select(endpoint, lines)
             except ValueError as exception:
                 self._withhold(endpoint, f"its marks disagree: {first_line(exception)}")
                 continue
-            if selected is None:
+            if (selected or self.exposes_all) and endpoint.renders_only_html:
+                pages.append(endpoint)
+            elif selected is None:
                 self._others.append(endpoint)
             elif is_exposed(endpoint.function, selected.options):
                 yield selected
+        if pages:
+            self.messages.append(
+                checks.Warning(
+                    f"{where} leaves out {len(pages)} endpoints that render only HTML, such as "
+                    f"{pages[0]}.",
+                    hint="Models read data: add rest_framework.renderers.JSONRenderer to the "
+                    "renderer_classes of a view that is to be a tool.",
+                    id="mcp_bridge.W078",
+                )
+            )
         for line in lines:
             left_out = [each for each in line.left_out if each in self._others]
             if left_out:
@@ -245,6 +258,9 @@ class RESTFrameworkSource(Source):
             description = builder.describe(chosen)
             if description.operation.get("deprecated"):
                 raise ValueError("it is deprecated")
+            if description.answer_error is not None:
+                # It may be a secret.
+                raise description.answer_error
             (document,) = builder.documents([description])
             answer = builder.mapped(description, document, True).output_schema
             if answer is not None and (secret := secret_member(answer)):

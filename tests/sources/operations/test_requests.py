@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from email import message_from_bytes
 from typing import Any
@@ -208,6 +209,41 @@ def test_multipart_is_chosen_where_a_member_is_a_file_and_json_elsewhere() -> No
         tool = mapped({"requestBody": {"content": content}}, **components(F=files))
         assert tool.body is not None
         assert tool.body.media.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_json"),
+    [
+        ({"a": {"b": [1]}}, True),
+        ({"a": [], "c": None}, True),
+        ({}, True),
+        ({"photo": None}, True),
+        ({"more": []}, True),
+        ({"photo": "aGk=", "c": "x"}, False),
+        ({"more": ["aGk="]}, False),
+    ],
+)
+@pytest.mark.parametrize("has_json", [True, False])
+def test_json_is_written_unless_a_file_is_given(
+    arguments: dict[str, Any], is_json: bool, has_json: bool
+) -> None:
+    binary = {"type": "string", "format": "binary"}
+    values = {"a": {}, "c": {"type": "string", "nullable": True}}
+    files = {"photo": {**binary, "nullable": True}, "more": {"type": "array", "items": binary}}
+    # Another body altogether is not taken for the same one.
+    other = of_object(url=STRING)
+    json_schema = of_object(**values) if has_json else other
+    content = {
+        "application/json": schema_(json_schema),
+        "multipart/form-data": schema_(of_object(**values, **files)),
+    }
+    tool = mapped({"requestBody": {"content": content, "required": True}})
+    request = tool.request(arguments)
+    if is_json and has_json:
+        assert request.content_type == "application/json"
+        assert json.loads(request.body) == arguments
+    else:
+        assert str(request.content_type).startswith("multipart/form-data")
 
 
 def test_nested_values_are_named_as_drf_reads_them_where_that_is_asked_for() -> None:

@@ -57,6 +57,18 @@ unreachable = network.unreachable
             {"type": "integer", "exclusiveMaximum": False, "maximum": 3},
             {"type": "integer", "maximum": 3},
         ),
+        (
+            {"type": "string", "format": "date", "enum": ["today", "2024-05-01"]},
+            {"type": "string", "enum": ["today", "2024-05-01"]},
+        ),
+        (
+            {"type": "string", "format": "uuid", "const": "none"},
+            {"type": "string", "const": "none"},
+        ),
+        (
+            {"type": "string", "format": "date", "enum": ["2024-05-01"]},
+            {"type": "string", "format": "date", "enum": ["2024-05-01"]},
+        ),
         ({"type": "string", "format": "byte"}, {"type": "string", "contentEncoding": "base64"}),
         (
             {"type": "string", "example": "x", "xml": {}, "x-own": 1, "externalDocs": {}, "$id": 3},

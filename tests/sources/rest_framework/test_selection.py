@@ -58,7 +58,7 @@ def test_views_are_tools_by_their_marks_and_by_the_setting() -> None:
 def test_schemas_are_valid_and_names_legal() -> None:
     for tool in registry.discovered:
         Draft202012Validator.check_schema(dict(tool.input_schema))
-        assert tool.input_schema["additionalProperties"] is False
+        assert tool.input_schema["additionalProperties"] is False, tool.name
         assert str(tool.description)
 
 

@@ -1,0 +1,142 @@
+"""Fields as drf-spectacular describes them, corrected where views read them in another way."""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from functools import partial
+from typing import Any, Final
+
+from drf_spectacular.plumbing import ComponentRegistry, force_instance
+from rest_framework import ISO_8601, serializers
+from rest_framework.settings import api_settings
+from rest_framework.utils import humanize_datetime
+
+_FORMS: Final = ("multipart/form-data", "application/x-www-form-urlencoded")
+_DATES: Final = (
+    (serializers.DateTimeField, "DATETIME_INPUT_FORMATS", humanize_datetime.datetime_formats),
+    (serializers.DateField, "DATE_INPUT_FORMATS", humanize_datetime.date_formats),
+    (serializers.TimeField, "TIME_INPUT_FORMATS", humanize_datetime.time_formats),
+)
+
+
+class Components(ComponentRegistry):  # type: ignore[misc]
+    """
+    The components of one operation.
+
+    Two serializers that share a name and differ get two components: the second one is renamed.
+    """
+
+    def __contains__(self, component: Any) -> bool:
+        name, number = component.name, 1
+        while True:
+            try:
+                found = self[component]
+            except KeyError:
+                return False
+            if _identity(found.object) == _identity(component.object):
+                return True
+            number += 1
+            component.name = f"{name}{number}"
+
+
+def _identity(found: Any) -> Any:
+    """Return what tells the objects of components apart: of a serializer, its class and fields."""
+    if not isinstance(found, serializers.Serializer):
+        return found
+    told = ("required", "read_only", "write_only", "allow_null")
+    return type(found), [
+        (name, type(each), *(getattr(each, option, None) for option in told))
+        for name, each in found.fields.items()
+    ]
+
+
+def correct(view: Any, schema: Any) -> Any:
+    """
+    Give a view a copy of its AutoSchema that describes fields as views read them; return that.
+
+    Its ``answer_error`` is the exception that describing the answers raised, or None.
+    """
+    made = copy.copy(schema)
+    made._map_serializer_field = partial(_map_field, made._map_serializer_field)
+    made._get_response_bodies = partial(_map_answers, made, made._get_response_bodies)
+    made.answer_error = None
+    # By a proxy, as drf-spectacular does it: the descriptor would keep the view for ever.
+    view.schema = weakref.proxy(made)
+    return made
+
+
+def _map_answers(made: Any, original: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    try:
+        return original(*given, **named)
+    except Exception as error:
+        # An answer that cannot be described is no reason to withhold the request.
+        made.answer_error = error
+        return {}
+
+
+def _map_field(original: Callable[..., Any], field: Any, direction: str, *given: Any) -> Any:
+    """Return the schema of a field, or None if it has none in this direction."""
+    if isinstance(field, serializers.ChoiceField):
+        return _map_choice(original, field, direction, *given)
+    schema = original(field, direction, *given)
+    if schema and direction == "request":
+        for kind, setting, told in _DATES:
+            if isinstance(field, kind):
+                formats = getattr(field, "input_formats", getattr(api_settings, setting))
+                if [each.lower() for each in formats] != [ISO_8601]:
+                    tell_formats(schema, told(formats))
+    return schema
+
+
+def tell_formats(schema: dict[str, Any], formats: str) -> None:
+    """Tell the formats of a date or a time in words, if its schema has the format of ISO 8601."""
+    if schema.pop("format", None) is not None:
+        text = schema.get("description")
+        schema["description"] = "\n".join(filter(None, (text, f"Format: {formats}.")))
+
+
+def _map_choice(original: Callable[..., Any], field: Any, direction: str, *given: Any) -> Any:
+    """Return the schema of a field of choices, of which null is none; they may be of any types."""
+    choices = dict(field.choices)
+    null = choices.pop(None, None)
+    made = copy.copy(field)
+    made.allow_null = field.allow_null or (null is not None and direction == "response")
+    made.choices = list(choices.items())
+    for kind in (str, int | float | Decimal):
+        if choices and all(isinstance(each, kind) for each in choices):
+            return original(made, direction, *given)
+    # drf-spectacular describes choices of one type alone.
+    values = {str(each): each for each in choices}
+    is_nullable, made.allow_null = made.allow_null, False
+    made.choices = [(str(each), label) for each, label in choices.items()]
+    schema = original(made, direction, *given)
+    whole = schema.get("items", schema) if schema else {}
+    if "enum" in whole:
+        whole.pop("type", None)
+        whole["enum"] = [values.get(each, each) for each in whole["enum"]]
+        whole["enum"] += [None] if is_nullable else []
+    return schema
+
+
+def tell_json(operation: dict[str, Any], schema: Any) -> None:
+    """Say of forms which members are JSON text: those that a JSONField reads."""
+    content = operation.get("requestBody", {}).get("content", {})
+    forms = [content[each] for each in _FORMS if each in content]
+    names = list(_json_members(force_instance(schema.get_request_serializer()))) if forms else ()
+    for name in names:
+        for form in forms:
+            form.setdefault("encoding", {}).setdefault(name, {"contentType": "application/json"})
+
+
+def _json_members(serializer: Any, before: str = "", seen: tuple[type, ...] = ()) -> Iterator[str]:
+    serializer = getattr(serializer, "child", serializer)
+    if not isinstance(serializer, serializers.Serializer) or type(serializer) in seen:
+        return
+    for name, each in serializer.fields.items():
+        if isinstance(each, serializers.JSONField):
+            yield before + name
+        else:
+            yield from _json_members(each, f"{before}{name}.", (*seen, type(serializer)))

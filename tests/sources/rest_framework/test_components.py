@@ -1,0 +1,221 @@
+"""Schemas of serializers: each view's own, whatever their names, and choices beside null."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import models
+from django.urls import path
+from drf_spectacular.utils import extend_schema, extend_schema_serializer, inline_serializer
+from rest_framework import serializers
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from mcp_bridge import mcp_tool
+from mcp_bridge.testing import text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import route
+from tests.support.serving import messages, served
+
+SOURCE = "mcp_bridge.sources.rest_framework.RESTFrameworkSource"
+
+
+def offer(settings: Any, *views: type[APIView], **options: Any) -> None:
+    """Serve these views and no others."""
+    route(settings, *(path(f"{each.__name__}/", each.as_view()) for each in views))
+    settings.MCP_BRIDGE = {"SOURCES": {"drf": {"BACKEND": SOURCE, "OPTIONS": options}}}
+
+
+def view_of(name: str, request: Any, answer: Any = None) -> type[APIView]:
+    """A view with a tool of that name, which says what it was sent."""
+
+    class View(APIView):
+        """Take it."""
+
+        @extend_schema(request=request, responses=answer)
+        @mcp_tool(name=name)
+        def post(self, request: Any) -> Response:
+            return Response(request.data)
+
+    View.__name__ = name
+    return View
+
+
+def arguments(name: str) -> set[str]:
+    return set(served(name).input_schema["properties"])
+
+
+class Login:
+    class InputSerializer(serializers.Serializer[Any]):
+        email = serializers.EmailField()
+
+
+class Payment:
+    class InputSerializer(serializers.Serializer[Any]):
+        amount = serializers.IntegerField()
+
+
+class FormSerializer(serializers.Serializer[Any]):
+    asked = serializers.CharField()
+
+
+class FormRequestSerializer(serializers.Serializer[Any]):
+    given = serializers.CharField()
+
+
+def named(name: str) -> Any:
+    """A serializer with the component name "Same"."""
+    fields = {name: serializers.CharField()}
+    return extend_schema_serializer(component_name="Same")(type("Any", (Chosen,), fields))
+
+
+class Chosen(serializers.Serializer[Any]):
+    """A serializer with the fields that whoever makes it names."""
+
+    first = serializers.CharField()
+    second = serializers.CharField()
+
+    def __init__(self, *given: Any, only: str = "", **options: Any) -> None:
+        super().__init__(*given, **options)
+        for name in set(self.fields) - {only} if only else ():
+            del self.fields[name]
+
+
+class Pair(serializers.Serializer[Any]):
+    left = Chosen(only="first")
+    right = Chosen(only="second")
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "found"),
+    [
+        (Login.InputSerializer, Payment.InputSerializer, [{"email"}, {"amount"}]),
+        (
+            inline_serializer("Payload", {"a": serializers.CharField()}),
+            inline_serializer("Payload", {"b": serializers.CharField()}),
+            [{"a"}, {"b"}],
+        ),
+        (
+            Login.InputSerializer(many=True),
+            Payment.InputSerializer(many=True),
+            [{"body"}, {"body"}],
+        ),
+        (Chosen(only="first"), Chosen(only="second"), [{"first"}, {"second"}]),
+        (named("x"), named("y"), [{"first", "second", "x"}, {"first", "second", "y"}]),
+    ],
+    ids=["nested", "inline", "many", "instances", "component-name"],
+)
+@pytest.mark.parametrize("expose", ["marked", "all"])
+def test_each_view_has_its_own_arguments(
+    settings: Any, one: Any, two: Any, found: list[set[str]], expose: str
+) -> None:
+    offer(settings, view_of("one", one), view_of("two", two), expose=expose)
+    assert [arguments("one"), arguments("two")] == found
+    schemas = [str(served(name).input_schema["properties"]) for name in ("one", "two")]
+    assert schemas[0] != schemas[1]
+
+
+def test_a_request_differs_from_an_answer_of_its_name(settings: Any) -> None:
+    first = view_of("one", FormSerializer, FormRequestSerializer)
+    second = view_of("two", FormRequestSerializer, FormSerializer)
+    offer(settings, first, second, output_schemas=True)
+    assert [arguments("one"), arguments("two")] == [{"asked"}, {"given"}]
+    answers = [served(name).output_schema for name in ("one", "two")]
+    assert [set(each["properties"]) for each in answers if each] == [{"given"}, {"asked"}]
+
+
+def test_members_of_one_class_keep_their_own_fields(settings: Any) -> None:
+    offer(settings, view_of("one", Pair))
+    members = served("one").input_schema["properties"]
+    assert set(members["left"]["properties"]) == {"first"}
+    assert set(members["right"]["properties"]) == {"second"}
+
+
+class Kind(models.TextChoices):
+    A = "a", "The first"
+    B = "b", "The second"
+    __empty__ = "None of them"
+
+
+class Level(models.IntegerChoices):
+    LOW = 1, "Low"
+    HIGH = 2, "High"
+    __empty__ = "Unknown"
+
+
+@pytest.mark.parametrize(
+    ("options", "values", "is_nullable"),
+    [
+        ({"choices": Kind.choices, "allow_null": True}, ["a", "b"], True),
+        ({"choices": Kind.choices}, ["a", "b"], False),
+        ({"choices": Level.choices, "allow_null": True}, [1, 2], True),
+        ({"choices": [1, "auto"], "allow_null": True}, [1, "auto"], True),
+        ({"choices": [1, "auto"]}, [1, "auto"], False),
+        ({"choices": [(None, "-"), (1, "x"), ("y", "z")], "allow_null": True}, [1, "y"], True),
+        ({"choices": [("G", [("a", "A"), ("b", "B")])], "allow_null": True}, ["a", "b"], True),
+        ({"choices": [1.5, 2], "allow_null": True}, [1.5, 2], True),
+    ],
+    ids=str,
+)
+def test_choices_are_an_enum_beside_null(
+    settings: Any, user: Any, options: dict[str, Any], values: list[Any], is_nullable: bool
+) -> None:
+    class Choosing(serializers.Serializer[Any]):
+        kind = serializers.ChoiceField(required=False, **options)
+
+    class View(APIView):
+        """Take or show a choice."""
+
+        serializer_class = Choosing
+
+        @extend_schema(request=Choosing, responses=Choosing)
+        @mcp_tool(name="choose")
+        def post(self, request: Any) -> Response:
+            serializer = Choosing(data=request.data)
+            serializer.is_valid(raise_exception=True)
+            return Response(serializer.data)
+
+        @mcp_tool(name="show")
+        def get(self, request: Any) -> Response:
+            return Response({"kind": values[0]})
+
+    offer(settings, View, output_schemas=True)
+    assert messages("mcp_bridge.E070") == []
+    schema = served("choose").input_schema["properties"]["kind"]
+    branches = schema.get("anyOf", [schema])
+    assert [each.get("enum") for each in branches] == [values, None][: len(branches)]
+    assert ({"type": "null"} in branches) is is_nullable
+    client = CheckedClient(user=user)
+    for value in [*values, *([None] if is_nullable else [])]:
+        result = client.call_tool("choose", {"kind": value})
+        assert not result.get("isError"), text_of(result)
+        assert result["structuredContent"] == {"kind": value}
+    assert client.call_tool("choose", {"kind": "none"})["isError"]
+    assert client.call_tool("show")["structuredContent"] == {"kind": values[0]}
+
+
+class Broken(serializers.Serializer[Any]):
+    """Answers that cannot be described."""
+
+    @property
+    def fields(self) -> Any:
+        raise RuntimeError("not without a request")
+
+
+@pytest.mark.parametrize("output_schemas", [True, False])
+def test_an_answer_that_cannot_be_described_withholds_nothing(
+    settings: Any, user: Any, output_schemas: bool
+) -> None:
+    class View(APIView):
+        """Show it."""
+
+        @extend_schema(responses=Broken)
+        @mcp_tool(name="show")
+        def get(self, request: Any) -> Response:
+            return Response({"a": 1})
+
+    offer(settings, View, output_schemas=output_schemas)
+    assert messages("mcp_bridge.E070") == []
+    assert CheckedClient(user=user).call_tool("show")["structuredContent"] == {"a": 1}
+    assert len(messages("mcp_bridge.W075")) == output_schemas
