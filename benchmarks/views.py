@@ -49,7 +49,8 @@ def served(name: str) -> Iterator[None]:
     urlconf = ModuleType("benchmarks.site.addresses")
     vars(urlconf)["urlpatterns"] = [*rest.views, rest.endpoint]
     sources = {**SOURCES, "functions": FUNCTIONS}
-    bridge = {"SOURCES": {name: sources[name]}, "STATE_MAX_AGE": 3600}
+    alone = {"functions": None, "rpc": None, name: sources[name]}
+    bridge = {"SOURCES": alone, "STATE_MAX_AGE": 3600}
     with override_settings(ROOT_URLCONF=urlconf, MCP_BRIDGE=bridge):
         yield
 

@@ -32,8 +32,9 @@ class MCPBridgeConfig(AppConfig):
             import_string(f"mcp_bridge.contrib.{extra}.register_adapters")()
         for name in ("settings", "tools", "urls", "procedures"):
             checks.register(_imported(f"mcp_bridge.checks.{name}.check_{name}"), "mcp_bridge")
-        records = _imported("mcp_bridge.checks.tools.check_records")
-        checks.register(records, "mcp_bridge", deploy=True)
+        for name in ("records", "transactions"):
+            check = _imported(f"mcp_bridge.checks.tools.check_{name}")
+            checks.register(check, "mcp_bridge", deploy=True)
         tools_changed.connect(registry.settings_changed, dispatch_uid="mcp_bridge.tools_changed")
         # Only tests change settings while a process runs.
         setting_changed.connect(registry.settings_changed, dispatch_uid="mcp_bridge.settings")

@@ -22,7 +22,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.core.signals import request_finished, request_started
 from django.http import HttpRequest
-from django.urls import ResolverMatch, resolve, set_script_prefix
+from django.urls import ResolverMatch, set_script_prefix
 from django.utils import translation
 from django.utils.log import log_response
 from django.utils.module_loading import import_string
@@ -182,7 +182,7 @@ def _served(path: str | None) -> dict[str, Served]:
         )
     found: dict[str, Served] = {}
     for address in addresses if path is None else [path]:
-        match = resolve(address)
+        match = addresses[address]
         kind = _direct(match.func)
         if kind is not None:
             found[address] = partial(kind, **vars(match.func)["view_initkwargs"]), match

@@ -14,7 +14,9 @@ from typing import Annotated, Any, Final, Literal, Required, TypeAlias, TypeVar,
 from urllib.parse import urlsplit
 
 from annotated_types import Ge, MinLen
+from django.apps import apps
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.dispatch import receiver
 from django.utils.functional import Promise
@@ -29,6 +31,9 @@ from mcp_bridge.features.secrets import SENSITIVE, plain
 from mcp_bridge.protocol import BatchLimits, JSONObject
 
 T = TypeVar("T")
+
+# Where hints and messages send people.
+DOCUMENTATION: Final = "https://github.com/django-mcp-bridge/django-mcp-bridge/blob/main/docs/"
 
 
 def _key(default: T) -> T:
@@ -110,14 +115,19 @@ class Audit:
     UNAUTHENTICATED: bool = True
 
 
+# The sources of every site, unless SOURCES has None for one.
+DEFAULT_SOURCES: Final[Mapping[str, JSONObject]] = {
+    "functions": {"BACKEND": "mcp_bridge.sources.functions.FunctionSource"},
+    "rpc": {},
+}
+
+
 class Conf:
     """The keys of MCP_BRIDGE, their types and defaults."""
 
     SERVER_INFO: JSONObject = _key({})
     INSTRUCTIONS: str | None = _key(None)
-    SOURCES: Mapping[str, JSONObject] = _key(
-        {"functions": {"BACKEND": "mcp_bridge.sources.functions.FunctionSource"}, "rpc": {}}
-    )
+    SOURCES: Mapping[str, JSONObject | None] = _key({})
     EXPOSE: Literal["marked", "all"] = _key("marked")
     TOOLSETS: Mapping[ToolsetName, Annotated[ToolsetOptions, BeforeValidator(toolset_options)]] = (
         _key({})
@@ -171,6 +181,17 @@ class Conf:
         return str(self.server_info.get("title") or self.server_info["name"])
 
     @cached_property
+    def sources(self) -> Mapping[str, JSONObject]:
+        """The default sources and those of SOURCES, but for those that are None there."""
+        given = self.SOURCES if isinstance(self.SOURCES, Mapping) else {}
+        entries = {**DEFAULT_SOURCES, **given}
+        for alias in DEFAULT_SOURCES.keys() & given.keys():
+            # OPTIONS alone change no BACKEND.
+            if isinstance(entry := given[alias], Mapping):
+                entries[alias] = {**DEFAULT_SOURCES[alias], **entry}
+        return {alias: entry for alias, entry in entries.items() if entry is not None}
+
+    @cached_property
     def toolsets(self) -> Mapping[str, ToolsetOptions]:
         """TOOLSETS with options for each, but for what the checks refuse."""
         given = self.TOOLSETS if isinstance(self.TOOLSETS, Mapping) else {}
@@ -215,6 +236,14 @@ class Conf:
 
 
 conf = Conf()
+
+
+def require_app(name: str) -> None:
+    """Raise ImproperlyConfigured if an app is not installed: what its models raise says less."""
+    if not apps.is_installed(name):
+        raise ImproperlyConfigured(
+            f'{name} is not in INSTALLED_APPS: add "{name}" and run `manage.py migrate`.'
+        )
 
 
 @lru_cache(maxsize=64)

@@ -8,7 +8,6 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from django.apps import apps
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import DisallowedHost, ImproperlyConfigured
 from django.db import connections
@@ -73,17 +72,12 @@ class BridgeView(View):
         """
         Return the view.
 
-        Raises ImproperlyConfigured where the app is not installed, or TOOLSETS has no ``toolset``.
+        Raises ImproperlyConfigured if TOOLSETS has no ``toolset``.
         """
         named = initkwargs.get("toolset")
         if named is not None and named not in conf.toolsets:
             raise ImproperlyConfigured(
                 f"as_view(toolset={named!r}): MCP_BRIDGE['TOOLSETS'] has no toolset of that name."
-            )
-        # Without it there are no checks, and no tables for records and administrators' settings.
-        if not apps.is_installed("mcp_bridge"):
-            raise ImproperlyConfigured(
-                "mcp_bridge is not in INSTALLED_APPS: add it and run `manage.py migrate`."
             )
         view = super().as_view(**initkwargs)
         # What the decorators of these names set; as decorators they would cost every request.

@@ -12,6 +12,8 @@ from tests.support.processes import ROOT, run_python, variables
 
 README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"```python\n# (?P<name>[\w/.]+)\n(?P<code>.*?)```", re.DOTALL)
+# The blocks of the story, which make one site; the last one is for a site with REST views.
+*STORY, REST = BLOCK.finditer(README)
 
 SETTINGS = """
 SECRET_KEY = "only-for-this-test"
@@ -64,7 +66,7 @@ execute_from_command_line(["django-admin", "mcp_token", "create", "ada", "--name
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Django site made of the README's blocks and of its install lines, and migrated."""
     folder = tmp_path_factory.mktemp("site")
-    for block in BLOCK.finditer(README):
+    for block in STORY:
         path = folder / block["name"]
         path.parent.mkdir(exist_ok=True)
         path.write_text(block["code"])
@@ -111,3 +113,58 @@ def test_readme_site_with_rpc_needs_no_setting_and_hears_what_is_open(site: Path
 def test_readme_token_command_prints_a_secret(site: Path) -> None:
     secret = python(site, "-c", TOKEN)
     assert secret.startswith("mcp_")
+
+
+TICKETS = """
+from django.contrib.auth.models import User
+from django.urls import include, path
+from rest_framework import routers, serializers, viewsets
+
+class TicketSerializer(serializers.ModelSerializer):
+    class Meta:
+        model = User
+        fields = ["username"]
+
+class TicketViewSet(viewsets.ModelViewSet):
+    \"\"\"Tickets.\"\"\"
+    queryset = User.objects.order_by("pk")
+    serializer_class = TicketSerializer
+
+router = routers.SimpleRouter()
+router.register("tickets", TicketViewSet, basename="ticket")
+urlpatterns = [path("api/", include(router.urls)), path("", include("mcp_bridge.urls"))]
+"""
+EMPTY = """
+from django.urls import include, path
+urlpatterns = [path("", include("mcp_bridge.urls"))]
+"""
+APPS = 'INSTALLED_APPS += ["rest_framework", "mcp_bridge", "mcp_bridge.tokens"]\n'
+
+
+@pytest.mark.parametrize(
+    ("block", "files", "listed"),
+    [
+        (STORY[0], {}, []),
+        (STORY[1], {STORY[0]["name"]: STORY[0]["code"]}, ["books_lend", "books_list"]),
+        (STORY[2], {"settings.py": APPS}, []),
+        (REST, {"urls.py": TICKETS, "settings.py": APPS}, ["ticket_list", "ticket_retrieve"]),
+    ],
+    ids=["procedures", "settings", "urls", "REST"],
+)
+def test_each_block_stands_by_itself(
+    block: re.Match[str], files: dict[str, str], listed: list[str], tmp_path: Path
+) -> None:
+    texts = {"urls.py": EMPTY, "settings.py": APPS, **files}
+    own = "" if block["name"] != "settings.py" else block["code"]
+    texts["settings.py"] = SETTINGS + (own if APPS.strip() in own else texts["settings.py"] + own)
+    if not own:
+        texts[block["name"]] = block["code"]
+    for name, text in texts.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    if block["name"].startswith("library/"):
+        python(tmp_path, "-c", f"import {block['name'].removesuffix('.py').replace('/', '.')}")
+    python(tmp_path, "-m", "django", "migrate", "--verbosity", "0")
+    found = json.loads(python(tmp_path, "-m", "django", "mcp_tools", "--json"))
+    assert [each["name"] for each in found] == listed

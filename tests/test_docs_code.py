@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,6 +22,7 @@ from modernrpc.server import RpcServer
 
 from mcp_bridge import ToolError, mcp_tool, signals
 from mcp_bridge.access.throttling import ToolRateThrottle
+from mcp_bridge.conf import DOCUMENTATION
 from mcp_bridge.models import PendingCall, ToolCallRecord
 from mcp_bridge.protocol import UnknownToolError
 from mcp_bridge.testing import MCPError, text_of
@@ -34,6 +38,7 @@ PAGES = {
     for path in ROOT.glob(f"{folder}/*.md")
 }
 PAGES |= {name: (ROOT / name).read_text() for name in ("README.md", "CHANGELOG.md")}
+PAGE = re.compile(r"docs/[\w/-]+\.md")
 # The README is the description on the package index as well, where its links have to be absolute.
 REPOSITORY = "https://github.com/django-mcp-bridge/django-mcp-bridge"
 PAGES["README.md"] = re.sub(
@@ -92,9 +97,40 @@ def test_every_block_is_of_its_kind() -> None:
     for page, text in PAGES.items():
         for each in BLOCK.finditer(text):
             if each["kind"] == "python":
-                compile(each["text"], page, "exec")
+                code = compile(each["text"], page, "exec", ast.PyCF_ONLY_AST)
+                # A formatter makes a tuple of a line that ends in a comma.
+                lines = [line.value for line in code.body if isinstance(line, ast.Expr)]
+                assert not any(isinstance(line, ast.Tuple) for line in lines), page
             elif each["kind"] == "json":
                 json.loads(each["text"])
+
+
+SETTINGS_BLOCKS = [
+    (page, each["text"])
+    for page, text in PAGES.items()
+    for each in BLOCK.finditer(text)
+    if each["kind"] == "python" and re.search("^MCP_BRIDGE ", each["text"], re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    SETTINGS_BLOCKS,
+    ids=[f"{page} {n}" for n, (page, _) in enumerate(SETTINGS_BLOCKS)],
+)
+def test_block_of_settings_stands_by_itself(
+    page: str, text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # A package that is not installed here.
+    cors = ModuleType("corsheaders.defaults")
+    vars(cors)["default_headers"] = ("accept",)
+    monkeypatch.setitem(sys.modules, "corsheaders.defaults", cors)
+    monkeypatch.setitem(sys.modules, "corsheaders", ModuleType("corsheaders"))
+    # What startproject writes.
+    (tmp_path / "oidc.pem").touch()
+    names: dict[str, Any] = {"BASE_DIR": tmp_path, "INSTALLED_APPS": [], "MIDDLEWARE": []}
+    names |= {"__name__": "settings", "__file__": str(tmp_path / "settings.py")}
+    exec(compile(text, page, "exec", dont_inherit=True), names)
 
 
 def test_every_link_leads_somewhere() -> None:
@@ -114,6 +150,34 @@ def test_the_readme_links_to_all_pages_and_its_links_have_addresses() -> None:
     links = [link["page"] for link in LINK.finditer(PAGES["README.md"])]
     assert {path for path in PAGES if path != "README.md"} <= set(links)
     assert named == set(re.findall(r"^\[(\w+)\]\(", prose, re.MULTILINE))
+
+
+def test_hints_lead_to_the_public_documentation() -> None:
+    assert f"{REPOSITORY}/blob/main/docs/" == DOCUMENTATION
+    assert f"{REPOSITORY}/tree/main/docs" in (ROOT / "setup.cfg").read_text()
+    named = re.compile(r"\{DOCUMENTATION\}([\w/-]+\.md)(?:#([\w-]+))?|%s([\w-]+\.md)")
+    found = set()
+    for file in (ROOT / "mcp_bridge").rglob("*.py"):
+        tree = ast.parse(file.read_text())
+        said = [each.value for each in ast.walk(tree) if isinstance(each, ast.Constant)]
+        texts = [each for each in said if isinstance(each, str)]
+        documented = [ast.get_docstring(each, clean=False) for each in documenting(tree)]
+        assert not [each for each in texts if PAGE.search(each) and each not in documented], file
+        found |= {
+            (page or other, anchor) for page, anchor, other in named.findall(file.read_text())
+        }
+    assert len(found) > 5
+    for page, anchor in found:
+        assert (ROOT / "docs" / page).is_file(), page
+        assert not anchor or anchor in anchors(ROOT / "docs" / page), page
+    for template in (ROOT / "mcp_bridge").rglob("*.html"):
+        assert not PAGE.search(template.read_text()), template
+
+
+def documenting(tree: ast.Module) -> list[Any]:
+    """The nodes that may have a docstring."""
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    return [each for each in ast.walk(tree) if isinstance(each, kinds)]
 
 
 def anchors(page: Path) -> set[str]:

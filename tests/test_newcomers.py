@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.core.exceptions import ImproperlyConfigured
 from django.db import OperationalError
 from django.test import Client
 
 from mcp_bridge.management.base import TablesCommand
 from mcp_bridge.testing.serving import route
-from mcp_bridge.views import AsyncMCPView, MCPView, ToolListView
 from tests.support.processes import try_python
 
 UNMIGRATED = """
@@ -74,13 +72,50 @@ def test_other_errors_of_the_database_are_left_as_they_are() -> None:
         )
 
 
-def test_a_site_without_the_app_serves_nothing(settings: Any) -> None:
-    settings.INSTALLED_APPS = [each for each in settings.INSTALLED_APPS if each != "mcp_bridge"]
-    for view in (MCPView, AsyncMCPView, ToolListView):
-        with pytest.raises(
-            ImproperlyConfigured, match=r"not in INSTALLED_APPS.*manage\.py migrate"
-        ):
-            view.as_view()
+INCOMPLETE = """
+import sys
+from types import ModuleType
+from django.conf import settings
+urls = sys.modules["site_urls"] = ModuleType("site_urls")
+settings.configure(
+    SECRET_KEY="x", ROOT_URLCONF="site_urls",
+    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "rest_framework",
+                    *sys.argv[2:]],
+    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+)
+import django
+django.setup()
+from django.core.management import call_command
+from django.urls import include, path
+from importlib import import_module
+if sys.argv[1].endswith(("urls", "urls_async")):
+    urls.urlpatterns = [path("", include(sys.argv[1]))]
+    call_command("check")
+else:
+    import_module(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "installed", "missing"),
+    [
+        ("mcp_bridge.urls", [], "mcp_bridge"),
+        ("mcp_bridge.urls_async", [], "mcp_bridge"),
+        ("mcp_bridge.views", [], "mcp_bridge"),
+        ("mcp_bridge.asgi", [], "mcp_bridge"),
+        ("mcp_bridge.tokens.urls", ["mcp_bridge"], "mcp_bridge.tokens"),
+        ("mcp_bridge.oauth.urls", ["mcp_bridge"], "mcp_bridge.oauth"),
+    ],
+)
+def test_an_app_that_is_not_installed_is_named(
+    module: str, installed: list[str], missing: str
+) -> None:
+    status, _, err = try_python("-c", INCOMPLETE, module, *installed)
+    assert status == 1
+    assert err.strip().splitlines()[-1] == (
+        f"django.core.exceptions.ImproperlyConfigured: {missing} is not in INSTALLED_APPS: add "
+        f'"{missing}" and run `manage.py migrate`.'
+    )
 
 
 def test_a_token_that_is_not_sent_as_a_bearer_token_is_told_how(settings: Any) -> None:

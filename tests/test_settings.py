@@ -17,10 +17,7 @@ from tests.support.site import TOOLS
 
 DEFAULTS: dict[str, Any] = {
     "INSTRUCTIONS": None,
-    "SOURCES": {
-        "functions": {"BACKEND": "mcp_bridge.sources.functions.FunctionSource"},
-        "rpc": {},
-    },
+    "SOURCES": {},
     "EXPOSE": "marked",
     "TOOL_NAME_STYLE": "underscore",
     "SCHEMA_STYLE": "full",

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, cast
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.http import HttpRequest
+from django.http.request import split_domain_port
 from django.utils.translation import get_language
 
 from mcp_bridge.access.permissions import Granted, groups_of, permissions_of
@@ -165,10 +166,16 @@ def has_own_policy() -> bool:
 
 
 def served_host() -> str:
-    """Return a host that ALLOWED_HOSTS has, that of Django's test runner before others."""
-    hosts = settings.ALLOWED_HOSTS
-    named = [host.removeprefix(".") for host in hosts if host != "*"]
-    return "testserver" if "testserver" in hosts else next(iter(named), "localhost")
+    """
+    Return a host that a request may have by ALLOWED_HOSTS, or "localhost" if none is named.
+
+    That of Django's test runner comes first, and a domain with its subdomains last.
+    """
+    hosts = sorted(settings.ALLOWED_HOSTS, key=lambda host: (host != "testserver", host[:1] == "."))
+    named = (host.removeprefix(".").lower() for host in hosts)
+    return next(
+        (host for host in named if host and split_domain_port(host)[0] == host), "localhost"
+    )
 
 
 class LocalRequest(HttpRequest):

@@ -28,6 +28,7 @@ from mcp_bridge.admin.tool_rows import GroupFilter, ToolChangeList, Tools, compl
 from mcp_bridge.admin.toolsets import ToolsetFilter, lengths
 from mcp_bridge.admin.waiting import count
 from mcp_bridge.admin.warnings import warning
+from mcp_bridge.conf import DOCUMENTATION
 from mcp_bridge.models import PendingCall, ToolSetting
 from mcp_bridge.registry.tool_status import ToolStatus
 
@@ -165,6 +166,7 @@ class ToolListPages(BridgeAdmin):
             "off": counted[ToolStatus.DISABLED],
             "gone": counted[ToolStatus.GONE],
             "lengths": lengths(),
+            "toolsets_page": f"{DOCUMENTATION}toolsets.md",
         }
         if self.can_link(request, PendingCall):
             context["pending"] = count(PendingCall, request)

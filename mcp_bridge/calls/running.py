@@ -28,7 +28,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from mcp_bridge.calls.places import in_thread, on_loop
 from mcp_bridge.calls.results import holds_iterator
 from mcp_bridge.calls.threads import unused_thread
-from mcp_bridge.conf import conf
+from mcp_bridge.conf import DOCUMENTATION, conf
 from mcp_bridge.exceptions import InputRequired, ToolError, UnsendableResult
 from mcp_bridge.features import Tool, ToolCall
 from mcp_bridge.protocol import CallToolResult
@@ -271,8 +271,8 @@ def _sqlite_transaction(tool: str, connection: BaseDatabaseWrapper) -> Iterator[
             logger.warning(
                 "The tool %r has kept the SQLite database %r locked for %.1f s, in which nobody "
                 "else could write: put it under transaction.non_atomic_requests and have it write "
-                "in short transactions of its own (docs/tools.md)",
-                *(tool, connection.alias, seconds),
+                "in short transactions of its own (%stools.md)",
+                *(tool, connection.alias, seconds, DOCUMENTATION),
             )
 
 

@@ -25,7 +25,8 @@ System checks of the setting MCP_BRIDGE, of tools and what else is marked, and o
     W032  CORS for origins that may not call
     W033  conditions of marks that /rpc does not keep
     W034  a mark on what is not registered    W035  a Context that callers of /rpc write
-    W036  marked methods of an unmarked class W095  a toolset that names no tool
+    W036  marked methods of an unmarked class W037  marks that no source reads
+    W038  an endpoint below i18n_patterns()   W095  a toolset that names no tool
 
     E070  a view that cannot be a tool        E071  a URLconf that cannot be read
 

@@ -12,6 +12,7 @@ from django.db.models import Count, Max
 from django.utils import timezone
 
 from mcp_bridge.calls.running import LONG, is_sqlite_file
+from mcp_bridge.conf import DOCUMENTATION
 from mcp_bridge.features import Tool
 from mcp_bridge.models import ToolCallRecord
 
@@ -40,6 +41,6 @@ def check_locks(tools: Iterator[Tool]) -> Iterator[checks.CheckMessage]:
             f"7 days took more than {LONG:g} s), in which nobody else can write to the SQLite "
             f"database {DEFAULT_DB_ALIAS!r}.",
             hint="Put it under django.db.transaction.non_atomic_requests and have it write in "
-            "short transactions of its own; see docs/tools.md.",
+            f"short transactions of its own; see {DOCUMENTATION}tools.md.",
             id="mcp_bridge.W016",
         )

@@ -1,5 +1,5 @@
 """
-Checks of marked functions beside their tools: W033, W034, W035.
+Checks of marked functions beside their tools: W033, W034, W035, W037.
 
 The procedures that the URLconf serves as well hold to their own ``auth`` there, and to no mark.
 """
@@ -18,9 +18,13 @@ from django.apps import AppConfig
 from django.core import checks
 
 from mcp_bridge.checks.settings import check_settings
+from mcp_bridge.conf import conf
+from mcp_bridge.protocol.text import cut
+from mcp_bridge.registry.discovery import make_source
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.schemas import Signature
-from mcp_bridge.sources.marked import location
+from mcp_bridge.sources.functions import MODULE, FunctionSource
+from mcp_bridge.sources.marked import MarkedFunction, location
 from mcp_bridge.sources.modernrpc import NAME_SERVER, served_procedures, unregistered
 
 _CONDITIONS: Final = ("permissions", "scopes", "confirm", "precheck")
@@ -34,15 +38,28 @@ def check_procedures(
 ) -> list[checks.CheckMessage]:
     """Return warnings of procedures that are open beside the endpoint, and of lost marks."""
     # A wrong setting can stop the sources from being read at all; it is reported by itself.
-    return [] if check_settings() else [*_beside_the_endpoint(), *_not_registered()]
+    if check_settings():
+        return []
+    unread = _unread_marks()
+    return [*_beside_the_endpoint(), *_not_registered(unread), *_not_read(unread)]
 
 
 def lost_marks() -> list[FunctionType]:
     """Return the marked functions that are registered nowhere, and that no source has found."""
     lost = unregistered()
-    # Reading the sources takes longer.
-    codes = {tool.code for tool in registry.discovered} if lost else ()
-    return [each for each in lost if getattr(inspect.unwrap(each), "__code__", None) not in codes]
+    if not lost:
+        # Reading the sources takes longer.
+        return []
+    found = registry.discovered
+    codes = {tool.code for tool in found}
+    # A source has found a function too if it says why that is no tool.
+    said = "".join(message.msg for message in found.messages)
+    return [
+        each
+        for each in lost
+        if getattr(inspect.unwrap(each), "__code__", None) not in codes
+        and f"({location(each)})" not in said
+    ]
 
 
 def _beside_the_endpoint() -> Iterator[checks.CheckMessage]:
@@ -88,11 +105,35 @@ def _context_of(function: Callable[..., Any]) -> str | None:
     return None
 
 
-def _not_registered() -> Iterator[checks.CheckMessage]:
+def _not_registered(unread: Sequence[MarkedFunction]) -> Iterator[checks.CheckMessage]:
+    told = [each.function for each in unread]
     for function in lost_marks():
+        if function in told:
+            continue
         yield checks.Warning(
             f"{function.__qualname__} ({location(function)}) {NOT_REGISTERED}. It is no tool.",
             hint="Put @server.register_procedure over @mcp_tool, or move the function to the "
             "module mcp_tools of its app; or take the mark off.",
             id="mcp_bridge.W034",
+        )
+
+
+def _unread_marks() -> list[MarkedFunction]:
+    """Return the marks in modules ``mcp_tools`` of apps, if SOURCES has no source for these."""
+    for alias in conf.sources:
+        # A source that cannot be made is reported as such.
+        with suppress(Exception):
+            if isinstance(make_source(alias), FunctionSource):
+                return []
+    return FunctionSource("functions", {}).marked()
+
+
+def _not_read(unread: Sequence[MarkedFunction]) -> Iterator[checks.CheckMessage]:
+    if unread:
+        where = ", ".join(f"{each.name} ({location(each.function)})" for each in unread)
+        yield checks.Warning(
+            f"Modules {MODULE} of apps have marks that no source reads: {cut(where, 300)}.",
+            hint="Take \"functions\": None out of MCP_BRIDGE['SOURCES']. If they are not to be "
+            "tools, name mcp_bridge.W037 in SILENCED_SYSTEM_CHECKS.",
+            id="mcp_bridge.W037",
         )

@@ -14,7 +14,7 @@ from django.utils.module_loading import import_string
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from mcp_bridge.conf import Audit, Conf, conf
+from mcp_bridge.conf import DOCUMENTATION, Audit, Conf, conf
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.sources.base import first_line
 
@@ -128,7 +128,8 @@ def did_you_mean(
 
 
 def _wrong(sentence: str) -> checks.CheckMessage:
-    return checks.Error(f"{sentence}.", hint="See docs/settings.md.", id="mcp_bridge.E002")
+    hint = f"See {DOCUMENTATION}settings.md."
+    return checks.Error(f"{sentence}.", hint=hint, id="mcp_bridge.E002")
 
 
 def import_errors(place: str, path: str) -> Iterator[checks.CheckMessage]:

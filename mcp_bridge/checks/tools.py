@@ -19,7 +19,7 @@ from mcp_bridge.access.throttling import EVERY_TOOL, ToolRateThrottle, make_thro
 from mcp_bridge.calls.running import begins_with_lock, is_sqlite_file
 from mcp_bridge.checks.locks import check_locks
 from mcp_bridge.checks.settings import check_settings, did_you_mean
-from mcp_bridge.conf import conf
+from mcp_bridge.conf import DOCUMENTATION, conf
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut
@@ -63,7 +63,6 @@ def check_tools(
         # Infos are shown where somebody asks for them, and not on each start of the site.
         *(each for tool in tools for each in lint(tool) if each.level > checks.INFO),
         *_throttles(tools),
-        *_transactions(tools),
         *_toolsets(tools),
         # Databases are asked by those commands alone that name them (Django, "Database checks").
         *(check_locks(iter(tools)) if may_ask else ()),
@@ -115,7 +114,7 @@ def _toolsets(tools: Snapshot) -> Iterator[checks.CheckMessage]:
     # Candidates too, which nobody may have switched on yet.
     aliases = {name: offered.alias for name, offered in tools.candidates.items()}
     aliases |= {tool.name: tool.source_alias for tool in tools}
-    known = [*aliases, *(f"source:{alias}" for alias in conf.SOURCES)]
+    known = [*aliases, *(f"source:{alias}" for alias in conf.sources)]
     for name, options in conf.toolsets.items():
         for pattern in unmatched(options, aliases.items()):
             meant = did_you_mean(pattern, known)
@@ -139,20 +138,25 @@ def _nearest(permission: str, declared: set[str]) -> str:
     return next(filter(None, questions), "")
 
 
-def _transactions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
+def check_transactions(
+    app_configs: Sequence[AppConfig] | None = None, **kwargs: object
+) -> list[checks.CheckMessage]:
     """Warn of SQLite databases in which tools that read and then write fail under concurrency."""
-    if all(tool.is_read_only for tool in tools):
-        return
-    for alias in sorted({router.db_for_write(model) for model in apps.get_models()}):
-        if is_sqlite_file(connections[alias]) and not begins_with_lock(connections[alias]):
-            yield checks.Warning(
-                f"The SQLite database {alias!r} begins transactions without a lock for writing: a "
-                'tool that first reads and then writes fails at once with "database is locked" '
-                "where another call has written in between.",
-                hint=f'Set DATABASES[{alias!r}]["OPTIONS"]["transaction_mode"] = "IMMEDIATE"; see '
-                "docs/installation.md.",
-                id="mcp_bridge.W013",
-            )
+    if check_settings() or all(tool.is_read_only for tool in registry.discovered):
+        return []
+    aliases = sorted({router.db_for_write(model) for model in apps.get_models()})
+    return [
+        checks.Warning(
+            f"The SQLite database {alias!r} begins transactions without a lock for writing: a "
+            'tool that first reads and then writes fails at once with "database is locked" '
+            "where another call has written in between.",
+            hint=f'Set DATABASES[{alias!r}]["OPTIONS"]["transaction_mode"] = "IMMEDIATE"; see '
+            f"{DOCUMENTATION}installation.md#sqlite.",
+            id="mcp_bridge.W013",
+        )
+        for alias in aliases
+        if is_sqlite_file(connections[alias]) and not begins_with_lock(connections[alias])
+    ]
 
 
 def check_records(
@@ -178,7 +182,7 @@ def check_records(
             f"The SQLite database {alias!r}, in which calls are recorded, waits for the disk with "
             "each commit, or begins transactions without a lock for writing.",
             hint=f'Give DATABASES[{alias!r}]["OPTIONS"] {" and ".join(missing)}; see '
-            "docs/installation.md.",
+            f"{DOCUMENTATION}installation.md#sqlite.",
             id="mcp_bridge.W015",
         )
     ]
@@ -223,7 +227,7 @@ def _throttles(tools: Snapshot) -> Iterator[checks.CheckMessage]:
         yield checks.Warning(
             "Calls are counted in a Redis without a timeout: should it hang, so does every call.",
             hint="Give CACHES['default']['OPTIONS'] a socket_timeout and a socket_connect_timeout "
-            "of 0.3 seconds; see docs/throttling.md.",
+            f"of 0.3 seconds; see {DOCUMENTATION}throttling.md#the-cache.",
             id="mcp_bridge.W022",
         )
 

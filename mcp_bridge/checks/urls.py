@@ -1,16 +1,27 @@
-"""Where the URLconf serves the endpoint; checks of that (W030, W031), and of CORS (W032)."""
+"""Where the URLconf serves the endpoint; checks of that (W030, W031, W038), and of CORS (W032)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
 from typing import Final
 
 from django.apps import AppConfig
 from django.conf import settings
+from django.conf.urls.i18n import is_language_prefix_patterns_used
 from django.core import checks
-from django.urls import Resolver404, ResolverMatch, URLResolver, get_resolver, resolve
+from django.urls import (
+    LocalePrefixPattern,
+    Resolver404,
+    ResolverMatch,
+    URLResolver,
+    get_resolver,
+    resolve,
+)
+from django.utils import translation
 from django.utils.regex_helper import normalize
+from django.utils.translation import get_supported_language_variant
 
 from mcp_bridge.conf import conf
 from mcp_bridge.views import MCPView
@@ -24,13 +35,28 @@ ADD_ADDRESS: Final = (
 
 def endpoints() -> dict[str, type[MCPView]]:
     """Return the views of the endpoint by address; where that varies, a pattern stands for it."""
-    return dict(_served(get_resolver(), ""))
+    with _usual_language():
+        return dict(_served(get_resolver(), ""))
 
 
-def reachable() -> list[str]:
-    """Return the addresses that do not vary at which the endpoint answers."""
-    matches = ((address, _resolved(address)) for address in endpoints())
-    return [address for address, match in matches if match and _view_class(match.func)]
+def reachable() -> dict[str, ResolverMatch]:
+    """Return the addresses that do not vary at which the endpoint answers, each with its match."""
+    with _usual_language():
+        matches = {address: _resolved(address) for address in endpoints()}
+    return {
+        address: match for address, match in matches.items() if match and _view_class(match.func)
+    }
+
+
+def _usual_language() -> AbstractContextManager[object]:
+    """Return a context with the language of a request that names none, for i18n_patterns()."""
+    code = settings.LANGUAGE_CODE
+    _, prefixes_default = is_language_prefix_patterns_used(settings.ROOT_URLCONF)
+    if prefixes_default and "django.middleware.locale.LocaleMiddleware" in settings.MIDDLEWARE:
+        # It activates one of LANGUAGES, such as "en" for "en-us".
+        with suppress(LookupError):
+            code = get_supported_language_variant(code)
+    return translation.override(code)
 
 
 def check_urls(
@@ -41,8 +67,9 @@ def check_urls(
     if not addresses:
         return [checks.Warning(f"{NO_ADDRESS}.", hint=ADD_ADDRESS, id="mcp_bridge.W030")]
     taken: dict[str, list[str]] = {}
-    for address in addresses:
-        match = _resolved(address)
+    with _usual_language():
+        matches = {address: _resolved(address) for address in addresses}
+    for address, match in matches.items():
         if match is not None and not _view_class(match.func):
             answers = f"{match.view_name} (pattern {match.route})"
             taken.setdefault(answers, []).append(address)
@@ -56,7 +83,7 @@ def check_urls(
         )
         for answers, those in taken.items()
     ]
-    return [*found, *_origins(addresses)]
+    return [*found, *_languages(addresses), *_origins(addresses)]
 
 
 def _served(resolver: URLResolver, prefix: str) -> Iterator[tuple[str, type[MCPView]]]:
@@ -72,6 +99,25 @@ def _served(resolver: URLResolver, prefix: str) -> Iterator[tuple[str, type[MCPV
                 # Of alternatives Django makes no address.
                 template, parameters = f"%({regex})s", [regex]
             yield f"/{template}" if parameters else f"/{template % ()}", view
+
+
+def _languages(addresses: Iterable[str]) -> Iterator[checks.CheckMessage]:
+    """Warn of an endpoint whose address has the language of the request in it."""
+    with _usual_language():
+        prefixes = {
+            f"/{each.pattern.language_prefix}"
+            for each in get_resolver().url_patterns
+            if isinstance(each.pattern, LocalePrefixPattern) and each.pattern.language_prefix
+        }
+    below = [address for address in addresses if address.startswith(tuple(prefixes))]
+    if below:
+        yield checks.Warning(
+            f"The MCP endpoint is below i18n_patterns() ({', '.join(below)}): its address is "
+            "another one in each language, and clients keep one.",
+            hint='Take include("mcp_bridge.urls") out of i18n_patterns(), and put it into '
+            "urlpatterns itself.",
+            id="mcp_bridge.W038",
+        )
 
 
 def _view_class(view: object) -> type[MCPView] | None:

@@ -90,7 +90,7 @@ def duration(text: str) -> timedelta:
 
 def named_source(alias: str) -> Source:
     """Return the source of an entry of SOURCES. Raises CommandError where there is none."""
-    check_names("source", [alias], conf.SOURCES)
+    check_names("source", [alias], conf.sources)
     try:
         return make_source(alias)
     except Exception as exception:

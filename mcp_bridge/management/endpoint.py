@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import ssl
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import Message
@@ -23,6 +22,8 @@ import mcp_bridge
 from mcp_bridge.access.policy import served_host
 from mcp_bridge.checks.urls import reachable
 from mcp_bridge.protocol import LATEST
+from mcp_bridge.protocol.text import cut
+from mcp_bridge.sources.base import own_line
 from mcp_bridge.testing import MCPClient
 
 # Bytes of an answer that are read.
@@ -35,11 +36,16 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP response; ``reply`` is its JSON-RPC message, or empty where it is none."""
+    """
+    An HTTP response; ``reply`` is its JSON-RPC message, or empty if it is another one.
+
+    ``told`` is the beginning of a body that is neither such a message nor a page.
+    """
 
     status: int
     headers: Message | ResponseHeaders
     reply: Mapping[str, Any]
+    told: str = ""
 
     @classmethod
     def of(cls, status: int, headers: Message | ResponseHeaders, body: bytes) -> Answer:
@@ -47,8 +53,10 @@ class Answer:
             reply = json.loads(body)
         except ValueError:
             reply = {}
-        is_message = isinstance(reply, dict) and "jsonrpc" in reply
-        return cls(status, headers, reply if is_message else {})
+        if isinstance(reply, dict) and "jsonrpc" in reply:
+            return cls(status, headers, reply)
+        text = body.decode("utf-8", "replace").strip()
+        return cls(status, headers, {}, "" if text.startswith("<") else cut(text, 200))
 
     @property
     def error(self) -> str:
@@ -142,10 +150,12 @@ class Endpoint:
                 headers=sent,
             )
         except Exception as raised:
-            where = traceback.extract_tb(raised.__traceback__)[-1]
+            line = own_line(raised)
             raise Unreachable(
                 f"{verb} {address} raised {type(raised).__name__}: {raised}",
-                f"Mend {where.filename}:{where.lineno}, or what it stands on.",
+                f"Mend {line}, or what it stands on."
+                if line
+                else "A package raised it: look at its settings, and at MIDDLEWARE.",
             ) from raised
         finally:
             logging.disable(disabled)

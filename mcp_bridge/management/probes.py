@@ -11,7 +11,7 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 import mcp_bridge
 from mcp_bridge.calls.addresses import is_https_or_loopback
 from mcp_bridge.checks.urls import reachable
-from mcp_bridge.management.endpoint import Answer, Endpoint
+from mcp_bridge.management.endpoint import Answer, Endpoint, Unreachable
 
 # A revision with the legacy handshake, with which most clients begin.
 _LEGACY: Final = "2025-11-25"
@@ -42,6 +42,10 @@ _OTHER: Final = (
     "Another view or the proxy answers at this address, or a firewall refuses POST: give the "
     "endpoint's own, and put its path before any pattern that takes every address "
     "(mcp_bridge.W031)."
+)
+_BEFORE: Final = (
+    "A middleware or the proxy answers in the endpoint's place: exempt the endpoint's path there, "
+    "or send what it asks for, such as the host of a tenant."
 )
 _AS_CALLER: Final = "Give --token, or in this process --user, to try as a caller."
 # What an answer that is not the endpoint's means, and what to do, by its status.
@@ -77,6 +81,10 @@ def explain(endpoint: Endpoint, answer: Answer, sent: str = "initialize") -> Fin
     if answer.error:
         return error(f"{told}: {answer.error}", _error_remedy(endpoint, answer))
     text, remedy = _FOREIGN.get(answer.status, ("something else than the endpoint's JSON", _OTHER))
+    if answer.told:
+        return error(
+            f"{told}, not by the endpoint: {answer.told}", _BEFORE if remedy == _OTHER else remedy
+        )
     if answer.status in (200, 403, 404, 405) and (known := reachable()):
         remedy += f" This site's URLconf has the endpoint at {', '.join(known)}."
     return error(f"{told}, which is {text}.", remedy)
@@ -195,12 +203,17 @@ def slash(endpoint: Endpoint) -> Findings:
     parts = urlsplit(endpoint.address)
     path = parts.path.removesuffix("/") if parts.path.endswith("/") else f"{parts.path}/"
     address = urlunsplit(parts._replace(path=path))
-    answer = endpoint.post("ping", _LEGACY, address=address)
-    if answer.reply:
+    try:
+        answer = endpoint.post("ping", _LEGACY, address=address)
+        how = f"is answered with status {answer.status}"
+    except Unreachable as unreachable:
+        # So does Django with DEBUG and APPEND_SLASH.
+        answer, how = None, unreachable.args[0].removeprefix(f"POST {address} ")
+    if answer is not None and answer.reply:
         yield ok(f"{address} is served as well.")
     else:
         yield warning(
-            f"{address} is answered with status {answer.status}: clients that are given it fail.",
+            f"{address} {how}: clients that are given it fail.",
             "Include mcp_bridge.urls, which serves both spellings, before any pattern that takes "
             "every address; or name the address exactly.",
         )

@@ -10,8 +10,12 @@ from __future__ import annotations
 
 from django.urls import path
 
-from mcp_bridge.oauth import connections, views
-from mcp_bridge.oauth.registration import ClientRegistrationView
+from mcp_bridge.conf import require_app
+
+require_app("mcp_bridge.oauth")
+
+from mcp_bridge.oauth import connections, views  # noqa: E402
+from mcp_bridge.oauth.registration import ClientRegistrationView  # noqa: E402
 
 app_name = "oauth2_provider"
 

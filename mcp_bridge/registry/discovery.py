@@ -1,22 +1,20 @@
-"""The tools and candidates of all sources in the setting SOURCES."""
+"""The tools and candidates of all sources: the default ones and those in SOURCES."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from traceback import extract_tb
 from typing import Final, NamedTuple
 
-from django.conf import settings
 from django.core import checks
 from django.db import DatabaseError
 from django.utils.module_loading import import_string
 
-from mcp_bridge.conf import conf
+from mcp_bridge.conf import DOCUMENTATION, conf
 from mcp_bridge.features import Tool
 from mcp_bridge.registry.candidates import Candidates, Offered, choose
 from mcp_bridge.schemas import forget_hints
-from mcp_bridge.sources.base import NotYet, Source, first_line, mend_import
+from mcp_bridge.sources.base import NotYet, Source, first_line, mend_import, own_line
 
 # The source of an entry of SOURCES that names none.
 _BACKEND: Final = "mcp_bridge.sources.modernrpc.ModernRPCSource"
@@ -37,7 +35,7 @@ class Found(NamedTuple):
 
 def make_source(alias: str) -> Source:
     """Return the source of an entry of SOURCES. Raises what says why there can be none."""
-    config = conf.SOURCES[alias]
+    config = conf.sources[alias]
     for key in config.keys() - {"BACKEND", "OPTIONS"}:
         raise TypeError(f"it has no key {key!r}")
     source = import_string(config.get("BACKEND", _BACKEND))(alias, config.get("OPTIONS", {}))
@@ -47,13 +45,13 @@ def make_source(alias: str) -> Source:
 
 
 def read_sources() -> Found:
-    """Read every source of the setting SOURCES; an error in one is among the messages."""
+    """Read every source of the site; an error in one is among the messages."""
     found: dict[str, list[Tool]] = {}
     messages: list[checks.CheckMessage] = []
-    # What sources without tools say of that.
+    # The messages of default sources without tools.
     nothing: list[checks.CheckMessage] = []
     offers: list[Offered] = []
-    for alias in conf.SOURCES:
+    for alias in conf.sources:
         try:
             source = make_source(alias)
         except Exception as exception:
@@ -61,8 +59,8 @@ def read_sources() -> Found:
                 checks.Error(
                     f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(exception)}.",
                     hint='An entry is {"BACKEND": dotted path, "OPTIONS": {...}}, with the path of '
-                    "a subclass of mcp_bridge.sources.base.Source; docs/sources/ has the options "
-                    "of each. Without BACKEND it is of django-modern-rpc.",
+                    "a subclass of mcp_bridge.sources.base.Source; without BACKEND it is of "
+                    f"django-modern-rpc. The options of each: {DOCUMENTATION}sources/README.md.",
                     id="mcp_bridge.E003",
                 )
             )
@@ -73,7 +71,8 @@ def read_sources() -> Found:
             messages.append(_unread(alias, exception))
             continue
         for tool in tools:
-            found.setdefault(tool.name, []).append(tool)
+            others = [each for each in found.get(tool.name, ()) if not _is_same(each, tool)]
+            found[tool.name] = [*others, tool]
         try:
             offers += (Offered(each, alias) for each in source.candidates())
         except Exception as exception:
@@ -86,9 +85,11 @@ def read_sources() -> Found:
                 )
             )
         messages += source.messages
-        if not tools:
+        if not tools and alias in conf.SOURCES:
+            messages += source.check_no_tools()
+        elif not tools:
             nothing += source.check_no_tools()
-    if "SOURCES" in getattr(settings, "MCP_BRIDGE", {}) or not found:
+    if not (found or messages):
         messages += nothing
     for name, tools in found.items():
         if len(tools) > 1:
@@ -101,7 +102,7 @@ def read_sources() -> Found:
                     f"{len(tools)} functions would be the tool {name!r}, so none of them is: "
                     f"{functions}.",
                     hint="Give one of them another name: mcp_tool(name=...), or a prefix in "
-                    "SOURCES.",
+                    "SOURCES; or take one of two sources out that read the same (None).",
                     id="mcp_bridge.E007",
                 )
             )
@@ -110,6 +111,12 @@ def read_sources() -> Found:
     # Of two tools with one name neither is served: a caller could not know which it would get.
     tools = [tools[0] for tools in found.values() if len(tools) == 1]
     return Found(tools, [*messages, *taken], candidates)
+
+
+def _is_same(one: Tool, other: Tool) -> bool:
+    """Return whether two sources have read one function, under the same conditions."""
+    told = [(each.function, each.code, each.access) for each in (one, other)]
+    return one.source_alias != other.source_alias and one.code is not None and told[0] == told[1]
 
 
 def _unread(alias: str, exception: Exception) -> checks.CheckMessage:
@@ -123,12 +130,11 @@ def _unread(alias: str, exception: Exception) -> checks.CheckMessage:
             hint="Run manage.py migrate: a process that runs already tries again by itself.",
             id="mcp_bridge.W018",
         )
-    last = extract_tb(exception.__traceback__)[-1]
+    line = own_line(exception)
+    place = f"It was raised at {line}: mend what is wrong there" if line else "Look at its OPTIONS"
     return checks.Error(
         f"{where} has no tools, since reading them failed: {type(exception).__name__}: "
         f"{first_line(exception)}.",
-        hint=mend_import(exception)
-        or f"It was raised at {last.filename}:{last.lineno}: mend "
-        "what is wrong there, or take the source out of SOURCES.",
+        hint=mend_import(exception) or f"{place}, or take the source out of SOURCES.",
         id="mcp_bridge.E011",
     )

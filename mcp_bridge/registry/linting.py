@@ -16,6 +16,7 @@ from django.core import checks
 from jsonschema import FormatChecker
 from referencing import Registry
 
+from mcp_bridge.conf import DOCUMENTATION
 from mcp_bridge.features import Tool
 from mcp_bridge.protocol import LATEST, JSONSchema
 from mcp_bridge.protocol.text import cut
@@ -92,7 +93,7 @@ def lint_list(name: str, tools: int, tokens: int) -> list[checks.CheckMessage]:
         f"{name}: {tools:,} tools take about {tokens:,} tokens; some clients refuse more than "
         f"{MOST_TOOLS} tools, and some warn of more than {MOST_TOKENS:,} tokens.",
         hint="Models read all of it with each request. Have clients choose a part of it: "
-        "MCP_BRIDGE['TOOLSETS'], docs/toolsets.md.",
+        f"MCP_BRIDGE['TOOLSETS'], {DOCUMENTATION}toolsets.md.",
         id="mcp_bridge.I002",
     )
     return [message]

@@ -283,7 +283,7 @@ class Registry:
         """Return the tools of the code, with the candidates, which are read on first use."""
         with self._building:
             sources = (
-                *(settings.ROOT_URLCONF, conf.SOURCES, conf.TOOL_NAME_STYLE),
+                *(settings.ROOT_URLCONF, conf.sources, conf.TOOL_NAME_STYLE),
                 *(conf.EXPOSE, conf.TOOLSETS),
             )
             # Only tests change these while a process runs.

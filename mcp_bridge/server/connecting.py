@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from string import Template
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
@@ -201,8 +202,15 @@ class Connection:
 
     @cached_property
     def values(self) -> Mapping[str, str]:
-        """What the texts of the clients leave open."""
-        name = server_name()
+        """
+        What the texts of the clients leave open.
+
+        The name is that of SERVER_INFO, or else the host, as clients take it: a-z, 0-9 and hyphens.
+        """
+        given = conf.SERVER_INFO.get("name") or urlsplit(self.url).hostname
+        name = re.sub(r"[^a-z0-9]+", "-", str(given).lower()).strip("-") or "site"
+        # A variable of a shell begins with a letter.
+        name = f"site-{name}" if name[0].isdecimal() else name
         variable = f"{name.upper().replace('-', '_')}_TOKEN"
         return {"url": self.url, "name": name, "token": self.secret, "variable": variable}
 
@@ -215,12 +223,6 @@ class Connection:
             for client, steps in found
             if steps
         ]
-
-
-def server_name() -> str:
-    """Return the name of the server in SERVER_INFO as clients take it: a-z, 0-9 and hyphens."""
-    plain = re.sub(r"[^a-z0-9]+", "-", str(conf.server_info["name"]).lower())
-    return plain.strip("-") or "site"
 
 
 def endpoint_url(request: HttpRequest) -> str:

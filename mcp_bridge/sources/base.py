@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from sysconfig import get_path
 from traceback import extract_tb
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
-from django.conf import settings
 from django.core import checks
 
+import mcp_bridge
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Candidate, Tool
 from mcp_bridge.protocol import JSONObject
+
+# The directories of installed packages.
+_PACKAGES: Final = frozenset({"site-packages", "dist-packages"})
 
 
 class NotYet(checks.Warning):
@@ -85,7 +90,7 @@ class Source(ABC):
         if finding is None:
             return []
         why, hint = finding
-        default = "" if "SOURCES" in getattr(settings, "MCP_BRIDGE", {}) else " (the default)"
+        default = "" if self.alias in conf.SOURCES else " (the default)"
         return [
             checks.Warning(
                 f"MCP_BRIDGE['SOURCES'][{self.alias!r}]{default} has no tools: {why}.",
@@ -100,10 +105,32 @@ def first_line(text: Exception | str) -> str:
     return (str(text).splitlines() or [type(text).__name__])[0].rstrip(".")
 
 
+def own_line(exception: Exception, within: str = "") -> str | None:
+    """
+    Return "path:line" of the site's own code that is nearest to an error; None if there is none.
+
+    ``within`` is the name that the code must have. Nobody mends the standard library, a package or
+    this one.
+    """
+    lines = [
+        (each.filename, each.lineno)
+        for each in extract_tb(exception.__traceback__)
+        if within in ("", each.name)
+    ]
+    if isinstance(exception, SyntaxError) and exception.filename:
+        lines.append((exception.filename, exception.lineno))
+    own = [f"{path}:{line}" for path, line in lines if _is_own(Path(path))]
+    return own[-1] if own else None
+
+
+def _is_own(path: Path) -> bool:
+    is_library = any(
+        map(path.is_relative_to, (get_path("stdlib"), Path(mcp_bridge.__file__).parent))
+    )
+    return path.is_file() and not is_library and _PACKAGES.isdisjoint(path.parts)
+
+
 def mend_import(exception: Exception) -> str | None:
-    """Return what to do about a module that raised when it was imported; None where none did."""
-    # The modules that were being imported, of which the last one raised.
-    frames = [each for each in extract_tb(exception.__traceback__) if each.name == "<module>"]
-    if not frames:
-        return None
-    return f"Mend {frames[-1].filename}:{frames[-1].lineno}, which raises when it is imported."
+    """Return what to do about a module of the site that raised at import; None if none did."""
+    line = own_line(exception, within="<module>")
+    return line and f"Mend {line}, which raises when it is imported."

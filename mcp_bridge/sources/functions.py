@@ -58,8 +58,11 @@ class FunctionSource(Source):
     }
 
     def tools(self) -> Sequence[Tool]:
-        marked = [each for module in self._modules() for each in self._marked_in(module)]
-        return [tool for each in marked if (tool := each.tool(self)) is not None]
+        return [tool for each in self.marked() if (tool := each.tool(self)) is not None]
+
+    def marked(self) -> list[MarkedFunction]:
+        """Return what is marked; ``messages`` says which modules cannot be imported."""
+        return [each for module in self._modules() for each in self._marked_in(module)]
 
     def no_tools(self) -> tuple[str, str] | None:
         modules = self.options.get("modules")

@@ -278,8 +278,10 @@ def unregistered() -> list[FunctionType]:
         for value in tuple(object.__getattribute__(module, "__dict__").values()):
             if issubclass(type(value), RpcServer | RpcNamespace):
                 registries.append(value)
-            elif type(value) is FunctionType and value.__module__ == name and options_of(value):
-                marked.append(value)
+            elif type(value) is FunctionType and value.__module__ == name:
+                options = options_of(value)
+                if options is not None and is_exposed(value, options):
+                    marked.append(value)
     wrappers = [each for registry in registries for each in registry.procedures.values()]
     # A function may be registered with decorators or without.
     registered = {id(inspect.unwrap(each.func_or_coro)) for each in wrappers}

@@ -17,6 +17,7 @@ from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, reachable
 from mcp_bridge.protocol import LATEST, REVISIONS
 from mcp_bridge.protocol.headers import header_value, parameter_headers
 from mcp_bridge.protocol.requests import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
+from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.registry import registry
 
 
@@ -75,15 +76,31 @@ class MCPClient:
         return self.post("tools/call", name=name, **params)
 
     def post(self, method: str, **params: Any) -> dict[str, Any]:
-        """Return the result of one request. Raises MCPError for a JSON-RPC error."""
+        """
+        Return the result of one request.
+
+        Raises MCPError for a JSON-RPC error, AssertionError for an answer of anything else.
+        """
         message = self.message(method, **params)
         self.send(json.dumps(message).encode(), self.mirrored(message))
-        answer = self.response.json()
+        answer = self._answer()
         if "error" in answer:
             raise MCPError(answer["error"])
         assert answer["id"] == message["id"], "the response answers another request"
         result: dict[str, Any] = answer["result"]
         return result
+
+    def _answer(self) -> dict[str, Any]:
+        try:
+            answer = json.loads(self.response.content)
+        except ValueError:
+            answer = None
+        if isinstance(answer, dict) and answer.get("jsonrpc") == "2.0":
+            return answer
+        raise AssertionError(
+            f"POST {self.path} was answered with status {self.response.status_code}, and not by "
+            f"the MCP endpoint: {cut(self.response.content.decode(errors='replace'), 200)}"
+        )
 
     def message(self, method: str, **params: Any) -> dict[str, Any]:
         """Return a request in the client's revision."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.cookies import SimpleCookie
+from io import BytesIO
 from typing import Any, Final
 
 import pydantic_core
 from django.conf import settings
-from django.core.exceptions import DisallowedHost
+from django.core.exceptions import DisallowedHost, ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
 from django.http.response import ResponseHeaders
 from django.utils.translation import get_language
@@ -194,7 +195,11 @@ def check_media(request: HttpRequest) -> None:
 
 
 def read_body(request: HttpRequest) -> bytes:
-    """Return the body, read no further than MAX_BODY_BYTES. Raises InvalidRequestError."""
+    """
+    Return the body, read no further than MAX_BODY_BYTES.
+
+    Raises InvalidRequestError, or ImproperlyConfigured if the site has read the body before.
+    """
     limit = conf.MAX_BODY_BYTES
     try:
         declared = int(request.META.get("CONTENT_LENGTH") or 0)
@@ -217,10 +222,18 @@ def read_body(request: HttpRequest) -> bytes:
 
 
 def _reader(request: HttpRequest) -> Callable[[int], bytes]:
-    """Return what reads the body. Raises InvalidRequestError for one that has no known end."""
+    """Return what reads the body; raises what ``read_body`` raises."""
     meta = request.META
     is_in_chunks = "HTTP_TRANSFER_ENCODING" in meta and not meta.get("CONTENT_LENGTH")
     if not is_in_chunks or "wsgi.input" not in meta:
+        if hasattr(request, "_body"):
+            # Django has kept it for the middleware or class that has read request.body.
+            return BytesIO(request._body).read
+        if getattr(request, "_read_started", False):
+            raise ImproperlyConfigured(
+                "A middleware has read the request's stream before the MCP endpoint could: have it "
+                "read request.body instead, which Django keeps, or leave the endpoint's path out."
+            )
         return request.read
     # Django reads no more than Content-Length says, which is nothing here.
     if not meta.get("wsgi.input_terminated"):

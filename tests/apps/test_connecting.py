@@ -190,3 +190,23 @@ class TestOwnTokens:
         page = browser.get(PAGE).content.decode()
         assert "<script>alert" not in page
         assert "&lt;script&gt;alert(1)" in page
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://example.com/mcp", "example-com"),
+        ("https://News.Example.com:8443/mcp", "news-example-com"),
+        ("http://127.0.0.1:8000/mcp", "site-127-0-0-1"),
+        ("http://[::1]:8000/mcp", "site-1"),
+        ("http://localhost/mcp", "localhost"),
+        ("https://xn--bcher-kva.example/mcp", "xn-bcher-kva-example"),
+    ],
+)
+def test_a_site_without_a_name_is_called_by_its_host(url: str, name: str, settings: Any) -> None:
+    settings.MCP_BRIDGE = {}
+    everything = printed("--url", url)
+    assert f"claude mcp add --transport http {name} {url} " in everything
+    assert f"[mcp_servers.{name}]" in everything
+    assert f"{name.upper().replace('-', '_')}_TOKEN=TOKEN codex" in everything
+    assert "django-mcp-bridge" not in everything

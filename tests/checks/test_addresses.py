@@ -73,7 +73,7 @@ def test_the_endpoint_is_found_wherever_it_is(
     pattern: URLPattern | URLResolver, address: str | None, settings: Any
 ) -> None:
     at(settings, pattern)
-    assert found() == []
+    assert ids() == ["W038"] * (address == "/en/mcp")
     if address is not None:
         client = MCPClient()
         assert client.path == address
@@ -208,3 +208,34 @@ def test_the_client_of_tests_calls_a_host_that_is_served(
     client = MCPClient()
     assert "supportedVersions" in client.post("server/discover")
     assert client.response.wsgi_request.get_host() == host
+
+
+LOCALE = "django.middleware.locale.LocaleMiddleware"
+
+
+@pytest.mark.parametrize(
+    ("code", "middleware", "default", "address"),
+    [
+        ("en-us", True, True, "/en/mcp"),
+        ("en-us", False, True, "/en-us/mcp"),
+        ("en", True, True, "/en/mcp"),
+        ("de-at", True, True, "/de/mcp"),
+        ("pt-br", True, True, "/pt-br/mcp"),
+        ("en-us", True, False, "/mcp"),
+        ("en-us", False, False, "/mcp"),
+    ],
+)
+def test_w038_an_endpoint_below_i18n_patterns(
+    code: str, middleware: bool, default: bool, address: str, settings: Any
+) -> None:
+    settings.LANGUAGE_CODE = code
+    settings.MIDDLEWARE = [*[LOCALE] * middleware, *settings.MIDDLEWARE]
+    at(settings, *i18n_patterns(OURS, prefix_default_language=default))
+    # Whatever language a request before has left.
+    for _ in range(2):
+        client = MCPClient()
+        assert client.path == address
+        assert [tool["name"] for tool in client.list_tools()] == ["give"]
+        assert ids() == ["W038"] * (address != "/mcp")
+    at(settings, OURS, *i18n_patterns(path("page", page)))
+    assert ids() == []

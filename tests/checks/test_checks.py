@@ -110,7 +110,7 @@ def test_e002_value_of_a_wrong_type(value: Any, settings: Any) -> None:
         ({"STATE_MAX_AGE": True}, "['STATE_MAX_AGE'] must be a valid number, not True."),
         ({"SOURCES": []}, "['SOURCES'] must be a valid dictionary, not []."),
         ({"SOURCES": {"rpc": RPC}}, f"['SOURCES']['rpc'] must be a valid dictionary, not {RPC!r}."),
-        ({"SOURCES": {"rpc": None}}, "['SOURCES']['rpc'] must be a valid dictionary, not None."),
+        ({"SOURCES": {"rpc": 5}}, "['SOURCES']['rpc'] must be a valid dictionary, not 5."),
         ({"AUDIT": "full"}, "['AUDIT'] must be a valid dictionary, not 'full'."),
         ({"AUDIT": {"MAX_ARGUMENTS_BYTES": "1"}}, "must be a valid integer, not '1'."),
         ({"AUDIT": {"REQUIRED": "no"}}, "['AUDIT']['REQUIRED'] must be a valid boolean, not 'no'."),

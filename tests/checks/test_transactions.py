@@ -10,6 +10,7 @@ from django.core import checks
 from django.db import ConnectionHandler
 
 from mcp_bridge.checks import tools
+from mcp_bridge.conf import DOCUMENTATION
 from mcp_bridge.testing.serving import serve
 from tests.checks.test_checks import found
 
@@ -28,11 +29,18 @@ def write() -> str:
     return "written"
 
 
+def at_deployment() -> list[checks.CheckMessage]:
+    """What ``manage.py check --deploy`` says of transactions."""
+    messages = checks.run_checks(tags=["mcp_bridge"], include_deployment_checks=True)
+    return [each for each in messages if each.id == "mcp_bridge.W013"]
+
+
 def warned(monkeypatch: pytest.MonkeyPatch, **databases: dict[str, Any]) -> list[str]:
     """The databases of which the checks warn where the site has these."""
     handler = ConnectionHandler({"default": {}, **databases})
     monkeypatch.setattr(tools, "connections", handler)
-    messages = found()
+    assert found() == []
+    messages = at_deployment()
     assert all((each.id, each.level) == ("mcp_bridge.W013", checks.WARNING) for each in messages)
     return [each.msg.partition("'")[2].partition("'")[0] for each in messages]
 
@@ -66,10 +74,10 @@ def test_w013_a_file_of_sqlite_that_begins_without_a_lock(
 def test_w013_says_which_setting_to_set(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     serve(settings, write)
     monkeypatch.setattr(tools, "connections", ConnectionHandler({"default": SQLITE}))
-    (message,) = found()
+    (message,) = at_deployment()
     assert '"database is locked"' in message.msg
     hint = """Set DATABASES['default']["OPTIONS"]["transaction_mode"] = "IMMEDIATE"; see """
-    assert str(message.hint).startswith(hint + "docs/installation.md")
+    assert str(message.hint) == f"{hint}{DOCUMENTATION}installation.md#sqlite."
 
 
 def test_w013_names_each_database_that_the_site_writes_to(

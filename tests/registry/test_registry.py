@@ -110,7 +110,8 @@ class CountedSource(Source):
 
 
 def test_tools_are_read_once_by_checks_and_requests(settings: Any, modern: CheckedClient) -> None:
-    settings.MCP_BRIDGE = {"SOURCES": {"own": {"BACKEND": f"{__name__}.CountedSource"}}}
+    own = {"BACKEND": f"{__name__}.CountedSource"}
+    settings.MCP_BRIDGE = {"SOURCES": {"own": own, "rpc": None}}
     before = CountedSource.read
     for number in (1, 2):
         found = checks.run_checks(tags=["mcp_bridge"])
@@ -139,7 +140,7 @@ def test_of_a_source_that_fails_the_others_are_served(
 ) -> None:
     serve(settings, taking(int))
     own = {"BACKEND": f"{__name__}.FailingSource", "OPTIONS": {"reason": reason}}
-    settings.MCP_BRIDGE = {"SOURCES": {"own": own, "rpc": {}}}
+    settings.MCP_BRIDGE = {"SOURCES": {"own": own}}
     assert [tool["name"] for tool in modern.list_tools()] == ["take"]
     (message,) = messages(id)
     assert message.startswith("MCP_BRIDGE['SOURCES']['own'] has no tools")

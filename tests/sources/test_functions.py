@@ -19,6 +19,7 @@ from modernrpc.server import RpcServer
 from mcp_bridge import mcp_namespace, mcp_tool, mcp_toolset
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.registry.registry import registry
+from mcp_bridge.sources.base import Source
 from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route
@@ -421,6 +422,70 @@ def test_marks_on_functions_elsewhere_are_said_to_be_lost(app: MakeApp) -> None:
     (message,) = [each for each in checks.run_checks() if each.id == "mcp_bridge.W034"]
     assert "lost" in str(message.msg)
     assert "mcp_tools" in str(message.hint)
+
+
+TOOLSET = """
+    @mcp_toolset
+    class Orders:
+        @mcp_tool
+        def status(self) -> str:
+            'Say how far an order is.'
+"""
+
+
+def warned(id: str) -> list[str]:
+    """The texts of a check."""
+    return [str(each.msg) for each in checks.run_checks() if each.id == f"mcp_bridge.{id}"]
+
+
+@pytest.mark.parametrize(
+    ("sources", "module", "named"),
+    [
+        ({"functions": None}, STOCK, ["stock (", "shop/mcp_tools.py:"]),
+        ({"functions": None}, TOOLSET, ["orders_status ("]),
+        ({"functions": None, "other": {}}, STOCK + TOOLSET, ["stock (", "orders_status ("]),
+        ({"functions": {"BACKEND": f"{__name__}.Nothing"}}, STOCK, ["stock ("]),
+        ({"functions": None}, "def helper() -> None: ...", []),
+        ({"functions": None}, "raise ValueError", []),
+        ({"functions": None, "own": {"BACKEND": FUNCTIONS}}, STOCK, []),
+        ({}, STOCK, []),
+        ({"own": {"OPTIONS": {"servers": []}}}, STOCK, []),
+    ],
+)
+def test_marks_that_no_source_reads_are_a_check(
+    sources: Any, module: str, named: list[str], app: MakeApp, settings: Any
+) -> None:
+    settings.MCP_BRIDGE = {"SOURCES": sources}
+    app(mcp_tools=module)
+    for _ in range(2):
+        told = " ".join(warned("W037"))
+        assert bool(told) == bool(named)
+        assert all(each in told for each in named)
+        assert warned("W034") == []
+
+
+class Nothing(Source):
+    """A source without tools."""
+
+    def tools(self) -> list[Any]:
+        return []
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "@mcp_tool(name='bad name')\ndef f() -> None: ...",
+        "@mcp_tool(name='x' * 65)\ndef f() -> None: ...",
+        "@mcp_tool\ndef f(value: Missing) -> None: ...",
+        *["\n".join(f"@mcp_tool(name='same')\ndef {name}() -> None: ..." for name in "fg")],
+        "@mcp_tool(exposed=False)\ndef f() -> None: ...",
+        "@mcp_tool(deprecated=True)\ndef f() -> None: ...",
+    ],
+)
+def test_marks_that_a_source_has_found_are_not_lost(module: str, app: MakeApp) -> None:
+    app(mcp_tools=f"import re\n{module}")
+    assert names() == []
+    assert warned("W034") == []
 
 
 def test_the_example_of_the_page_is_served_as_it_stands(app: MakeApp, user: Any) -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
+from types import ModuleType
 from typing import Annotated, Any
 
 import pytest
 from django.conf.urls.i18n import i18n_patterns
+from django.core import checks
 from django.urls import include, path, re_path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
@@ -111,6 +114,7 @@ def test_prefixes_keep_servers_apart(settings: Any) -> None:
         "SOURCES": {
             "a": source(servers=["tests.sources.test_sources.first"], prefix="a_"),
             "b": source(servers=["tests.sources.test_sources.first"], prefix="b_"),
+            "rpc": None,
         }
     }
     assert names() == ["a_one", "b_one"]
@@ -303,3 +307,46 @@ def test_a_tool_defined_elsewhere_says_in_which_file(settings: Any) -> None:
 def test_tools_say_where_they_are_defined(settings: Any) -> None:
     route(settings, path("rpc", first.view))
     assert served("one").source == f"tests/sources/test_sources.py:{one.__code__.co_firstlineno}"
+
+
+# The default sources, and those of SOURCES.
+
+FUNCTIONS = "mcp_bridge.sources.functions.FunctionSource"
+OWN = {"BACKEND": FUNCTIONS, "OPTIONS": {"modules": [f"{__name__}_tools"]}}
+
+
+@pytest.fixture
+def tools_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module with the tool ``three``."""
+    module = ModuleType(f"{__name__}_tools")
+    code = "from mcp_bridge import mcp_tool\n@mcp_tool\ndef three() -> int:\n    'Three.'"
+    exec(code, vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+
+@pytest.mark.parametrize(
+    ("sources", "found"),
+    [
+        ({}, ["one"]),
+        ({"own": OWN}, ["one", "three"]),
+        ({"own": {**OWN, "OPTIONS": {**OWN["OPTIONS"], "prefix": "a_"}}}, ["a_three", "one"]),
+        # OPTIONS alone keep the default source's BACKEND.
+        ({"functions": {"OPTIONS": OWN["OPTIONS"]}}, ["one", "three"]),
+        ({"functions": OWN, "rpc": {"OPTIONS": {"prefix": "b_"}}}, ["b_one", "three"]),
+        ({"own": OWN, "rpc": None}, ["three"]),
+        ({"functions": None}, ["one"]),
+        ({"own": OWN, "functions": None, "rpc": None}, ["three"]),
+        ({"functions": None, "rpc": None}, []),
+        # Read by two sources alike.
+        ({"own": OWN, "functions": OWN}, ["one", "three"]),
+        ({"again": {"OPTIONS": {"servers": [f"{__name__}.first"]}}}, ["one"]),
+        ({"named": {"OPTIONS": {"servers": [f"{__name__}.second"]}}}, ["one", "two"]),
+    ],
+)
+def test_sources_of_the_setting_add_to_the_default_ones(
+    sources: Any, found: list[str], settings: Any, tools_module: None
+) -> None:
+    settings.MCP_BRIDGE = {"SOURCES": sources}
+    route(settings, path("one", first.view))
+    assert names() == found
+    assert [each for each in checks.run_checks() if each.level >= checks.ERROR] == []

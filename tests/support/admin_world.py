@@ -116,7 +116,7 @@ def make_world(settings: Any) -> World:
     settings.MCP_BRIDGE = {
         "STATE_MAX_AGE": 0,
         "AUDIT": {"ARGUMENTS": "full"},
-        "SOURCES": {"modernrpc": {}, "api": options},
+        "SOURCES": {"modernrpc": {}, "api": options, "rpc": None},
     }
     world = World()
     for name in PEOPLE[:-1]:

@@ -15,13 +15,15 @@ from django.core.cache import cache
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 from django.db.migrations.recorder import MigrationRecorder
+from django.http.request import validate_host
 from django.utils.module_loading import import_string
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.settings import api_settings
 
+from mcp_bridge.access.policy import served_host
 from mcp_bridge.asgi import MCPApplication
 from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, endpoints, reachable
-from mcp_bridge.conf import conf
+from mcp_bridge.conf import DOCUMENTATION, conf
 from mcp_bridge.management.base import TablesCommand, named_user
 from mcp_bridge.management.endpoint import Endpoint, Unreachable
 from mcp_bridge.management.probes import PROBES, Finding, Findings, error, info, ok, warning
@@ -39,7 +41,7 @@ def system_checks() -> Findings:
     kept = [
         each
         # With databases, those of the tools wait until migrations are done.
-        for each in checks.run_checks(databases=list(connections))
+        for each in checks.run_checks(include_deployment_checks=True, databases=list(connections))
         if not each.is_silenced()
         and (str(each.id).startswith("mcp_bridge.") or each.level >= checks.ERROR)
     ]
@@ -52,10 +54,15 @@ def system_checks() -> Findings:
 
 def hosts() -> Findings:
     """ALLOWED_HOSTS, without which every request is refused."""
-    if not settings.ALLOWED_HOSTS and not settings.DEBUG:
+    allowed = settings.ALLOWED_HOSTS
+    if not allowed and settings.DEBUG:
+        return
+    if not validate_host(served_host(), allowed):
+        how = "has no host that a request could name" if allowed else "is empty"
         yield error(
-            "ALLOWED_HOSTS is empty: every request is refused with an HTML page of status 400.",
-            "Name there the hosts in the addresses that clients use.",
+            f"ALLOWED_HOSTS {how}: every request is refused with an HTML page of status 400.",
+            "Name there the hosts in the addresses that clients use; an IPv6 address stands in "
+            "brackets: [::1].",
         )
 
 
@@ -180,7 +187,8 @@ def proxies() -> Findings:
     if is_behind and api_settings.NUM_PROXIES is None and registry.snapshot.has_public:
         yield info(
             "Anonymous callers are counted by their address, which behind a proxy is the proxy's.",
-            "Give REST_FRAMEWORK['NUM_PROXIES'] the number of proxies (docs/throttling.md).",
+            "Give REST_FRAMEWORK['NUM_PROXIES'] the number of proxies "
+            f"({DOCUMENTATION}throttling.md).",
         )
     if settings.SECURE_SSL_REDIRECT and not header:
         yield info(
@@ -214,14 +222,15 @@ def workers() -> Findings:
                 f"{alias!r} keeps connections (CONN_MAX_AGE is {given['CONN_MAX_AGE']}). Under "
                 "ASGI Django has a thread for each request, and uses none of them again.",
                 "Set it to 0, and pool connections in the database's driver; or serve the endpoint "
-                "by the direct lane, which uses them again (docs/direct-lane.md).",
+                f"by the direct lane, which uses them again ({DOCUMENTATION}direct-lane.md).",
             )
         elif given["CONN_MAX_AGE"] == 0 and lane and not given["OPTIONS"].get("pool"):
             yield info(
                 f"{alias!r} has a new connection for each request, and the direct lane could keep "
                 "them (CONN_MAX_AGE is 0).",
                 "Set it above 0 where the process serves little but the endpoint, and the "
-                "database's limit of connections by the requests at once (docs/direct-lane.md).",
+                "database's limit of connections by the requests at once "
+                f"({DOCUMENTATION}direct-lane.md).",
             )
 
 
@@ -242,7 +251,7 @@ def caches() -> Findings:
             f"Tools have rates, and the default cache is {kind.rpartition('.')[2]}: each worker "
             "counts for itself, or none does, so that a caller has a rate several times over.",
             "Give CACHES['default'] a cache that all workers share, such as Redis "
-            "(docs/throttling.md). With a single worker, LocMemCache is right.",
+            f"({DOCUMENTATION}throttling.md). With a single worker, LocMemCache is right.",
         )
     try:
         cache.set("mcp_bridge.doctor", 1, timeout=1)

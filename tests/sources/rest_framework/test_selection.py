@@ -428,7 +428,7 @@ def test_the_page_shows_what_works(settings: Any, user: Any) -> None:
 
 
 def test_the_three_lines_of_the_readme_make_tools(settings: Any) -> None:
-    example: dict[str, Any] = {"MCP_BRIDGE": {"SOURCES": {}}}
+    example: dict[str, Any] = {}
     blocks = [each["text"] for each in BLOCK.finditer(PAGES["README.md"])]
     (code,) = (each for each in blocks if '"ticket-*"' in each)
     exec(code, example)
