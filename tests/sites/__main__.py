@@ -1,9 +1,11 @@
 """
-Install the bridge into sites that know nothing of it: ``make sites`` (ARGS="knox" for one).
+Install the bridge into sites that know nothing of it: ``make sites`` (ARGS="knox ara" for two).
 
 Each site is made anew by its own tools, gets what docs/installation.md asks for and a file of ten
 procedures, and is served by gunicorn: it must start, check clean, list as three users, run five
 tools, publish after a confirmation, and answer at its own addresses byte for byte as before.
+Three sites get no procedures: all of their REST API is switched on, and ten calls change something
+that is then seen over HTTP.
 Exits with 1 if any site fails.
 """
 
@@ -16,21 +18,33 @@ import venv
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.sites import accounts, cms, djoser, helpdesk, knox, wagtail
+from tests.sites import accounts, ara, cms, djoser, helpdesk, knox, labelstudio, oscar, wagtail
 from tests.sites.run import Failure, Run
 from tests.sites.site import Site
 
 ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = ROOT / ".venv-sites"
-SITES = [wagtail.SITE, cms.SITE, helpdesk.SITE, djoser.SITE, knox.SITE, *accounts.SITES]
+ENVIRONMENTS = ROOT / ".venv-sites"
+SITES = [
+    wagtail.SITE,
+    cms.SITE,
+    helpdesk.SITE,
+    djoser.SITE,
+    knox.SITE,
+    *accounts.SITES,
+    ara.SITE,
+    oscar.SITE,
+    labelstudio.SITE,
+]
 
 
 def main(names: list[str]) -> int:
-    chosen = [site for site in SITES if not names or site.name in names]
-    if not chosen:
-        print(f"No such site; there are {', '.join(site.name for site in SITES)}.")
+    sites = {site.name: site for site in SITES}
+    if unknown := set(names) - sites.keys():
+        print(f"There is no site {', '.join(sorted(unknown))}; there are {', '.join(sites)}.")
         return 2
-    install()
+    chosen = [sites[name] for name in names or sites]
+    for requirements in dict.fromkeys(site.requirements for site in chosen):
+        install(requirements)
     started = time.monotonic()
     with ThreadPoolExecutor(2) as pool:
         passed = list(pool.map(judge, chosen))
@@ -38,15 +52,20 @@ def main(names: list[str]) -> int:
     return 0 if all(passed) else 1
 
 
-def install() -> None:
-    """Make the environment of the sites, with the bridge as a package that is not edited."""
-    if not ENVIRONMENT.is_dir():
-        venv.create(ENVIRONMENT, with_pip=True)
-    requirements = Path(__file__).with_name("requirements.txt")
-    pip = [ENVIRONMENT / "bin" / "python", "-m", "pip", "install", "-q"]
+def environment(requirements: str) -> Path:
+    """Return the folder of the environment of the sites with these requirements."""
+    return ENVIRONMENTS / (Path(requirements).parent.name or "shared")
+
+
+def install(requirements: str) -> None:
+    """Make an environment, with the bridge as a package that is not edited."""
+    place = environment(requirements)
+    if not place.is_dir():
+        venv.create(place, with_pip=True)
+    pip = [place / "bin" / "python", "-m", "pip", "install", "-q"]
     quiet = ["--disable-pip-version-check"]
-    bridge = f"{ROOT}[drf,ninja]"
-    subprocess.run([*pip, *quiet, "-r", requirements, bridge], check=True)
+    packages = ["-r", Path(__file__).parent / requirements, f"{ROOT}[drf,ninja]"]
+    subprocess.run([*pip, *quiet, *packages], check=True)
     # The version does not change from one commit to the next.
     again = ["--force-reinstall", "--no-deps"]
     subprocess.run([*pip, *quiet, *again, ROOT], check=True)
@@ -56,7 +75,7 @@ def judge(site: Site) -> bool:
     """Run one site, and print what came of it."""
     started = time.monotonic()
     try:
-        verdict, passed = Run(site, ENVIRONMENT / "bin").whole(), True
+        verdict, passed = Run(site, environment(site.requirements) / "bin").whole(), True
     except Failure as failure:
         verdict, passed = str(failure), False
     mark = "ok  " if passed else "FAIL"

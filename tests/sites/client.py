@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urljoin
 
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -42,6 +43,22 @@ async def call(
     assert result.is_error == refused, f"{tool} as {user}: {text}"
 
 
+async def write(user: str, tool: str, arguments: dict[str, Any], address: str, seen: str) -> None:
+    before = await read(user, address)
+    assert seen not in before, f"before {tool}: GET {address} {before}"
+    await call(user, tool, arguments, "")
+    after = await read(user, address)
+    assert seen in after, f"after {tool}: GET {address} {after}"
+
+
+async def read(user: str, address: str) -> str:
+    """Return the status and the body of an answer to a user with a session."""
+    headers = {"Cookie": PLAN["sessions"][user], "Accept": "application/json"}
+    async with create_mcp_http_client(headers=headers) as http:
+        response = await http.get(urljoin(PLAN["url"], address))
+    return f"{response.status_code} {response.text}"
+
+
 async def main() -> None:
     for user, expected in PLAN["listed"].items():
         async with connected(user) as client:
@@ -56,6 +73,8 @@ async def main() -> None:
         assert len(ASKED) == number, ASKED
     for planned in PLAN["refused"]:
         await call(*planned, refused=True)
+    for planned in PLAN["writes"]:
+        await write(*planned)
 
 
 asyncio.run(main())

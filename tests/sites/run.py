@@ -36,7 +36,34 @@ SQLITE = """
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"].setdefault("OPTIONS", {})["transaction_mode"] = "IMMEDIATE"
 """
-CHANGING_HEADERS = {"date", "connection"}
+# As the button of the admin does, of a site with EXPOSE = "all".
+SWITCH_ON = """
+from collections import Counter
+from mcp_bridge.models import ToolSetting
+from mcp_bridge.registry.candidates import NoTool
+from mcp_bridge.registry.registry import registry
+candidates = registry.discovered.candidates
+rows, refused = [], Counter()
+for name in candidates:
+    try:
+        candidates.build(name)
+        rows.append(ToolSetting(name=name, chosen=True))
+    except NoTool as reason:
+        refused["secret" if "secret" in str(reason) else str(reason)] += 1
+ToolSetting.objects.bulk_create(rows)
+print(f"{len(rows)} of {len(candidates)} candidates are on;", *(
+    f"{number} not: {reason}" for reason, number in refused.items()
+))
+"""
+SESSIONS = """
+import json
+from django.contrib.auth import get_user_model
+from django.test import Client
+for name in {names}:
+    client = Client()
+    client.force_login(get_user_model()._default_manager.get_by_natural_key(name))
+    print(client.cookies.output(header="", sep=";").partition(";")[0].strip())
+"""
 
 
 class Failure(Exception):
@@ -46,7 +73,7 @@ class Failure(Exception):
 class Run:
     """The steps of one site, in a folder that is deleted at the end."""
 
-    patience = 180
+    patience = 600
     """The most seconds that a program may take."""
 
     def __init__(self, site: Site, programs: Path) -> None:
@@ -54,6 +81,7 @@ class Run:
         self.interface = site.interface or Interface(sources={}, operations=0, warned=frozenset())
         self.programs = programs
         self.folder = Path()
+        self.switched = ""
         # One port for both times, since pages name their own address.
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -82,16 +110,19 @@ class Run:
                 self.compare(before, self.pages())
                 plan = self.plan()
                 # Listing makes all tools in the process that serves the pages.
-                self.drive({**plan, "calls": [], "confirmed": [], "refused": []})
+                self.drive({**plan, "calls": [], "confirmed": [], "refused": [], "writes": []})
                 self.compare(before, self.pages())
                 self.drive(plan)
                 # Nothing that is well is an error to the doctor.
                 credential = f"{self.site.scheme} {plan['tokens']['admin']}"
                 self.manage("mcp_doctor", "--url", f"{plan['url']}/", "--token", credential)
             compared = f"\n     {self.hold()}" if self.site.interface else ""
+            if self.switched:
+                compared = f"\n     {self.switched}{compared}"
         return (
             f"{len(before)} pages as before, installed in {seconds:.1f} s, "
-            f"{len(self.site.listed)} lists, {len(self.site.calls)} calls, 1 confirmed{compared}"
+            f"{len(self.site.listed)} lists, {len(plan['calls'])} calls, "
+            f"{len(plan['confirmed'])} confirmed, {len(plan['writes'])} writes{compared}"
         )
 
     def make(self) -> None:
@@ -115,10 +146,12 @@ class Run:
         self.manage("migrate", "-v", "0")
 
     def install(self) -> None:
-        """Do what docs/installation.md says, and add the file of the ten procedures."""
-        shutil.copy(HERE / self.site.procedures, self.folder / "procedures.py")
-        source = {"BACKEND": SOURCE, "OPTIONS": {"servers": ["procedures.server"]}}
-        bridge = {"SOURCES": {"site": source, **self.interface.sources}, **self.site.bridge}
+        """Do what docs/installation.md says, and add the file of the ten procedures, if any."""
+        sources = dict(self.interface.sources)
+        if self.site.procedures:
+            shutil.copy(HERE / self.site.procedures, self.folder / "procedures.py")
+            sources["site"] = {"BACKEND": SOURCE, "OPTIONS": {"servers": ["procedures.server"]}}
+        bridge = {"SOURCES": sources, **self.site.bridge}
         apps = ["mcp_bridge"] + ["mcp_bridge.tokens"] * (self.site.token_url is None)
         installed = "from django.conf import settings; print(settings.INSTALLED_APPS)"
         if "'rest_framework'" not in self.manage("shell", "-v", "0", "-c", installed):
@@ -128,6 +161,8 @@ class Run:
         with (self.folder / self.site.urls).open("a") as urls:
             urls.write(URLS)
         self.manage("migrate", "-v", "0")
+        if self.site.bridge.get("EXPOSE") == "all":
+            self.switched = self.manage("shell", "-v", "0", "-c", SWITCH_ON).strip()
 
     def check(self) -> set[str]:
         """Return what the system checks say, a line each."""
@@ -140,6 +175,7 @@ class Run:
 
     def plan(self) -> dict[str, Any]:
         """Return what the client is to do."""
+        publish = (self.site.publish,) if self.site.publish else ()
         return {
             "url": f"http://127.0.0.1:{self.port}/mcp",
             "tokens": {user: self.token(user) for user in USERS},
@@ -147,9 +183,17 @@ class Run:
             "listed": {user: sorted(tools) for user, tools in self.site.listed.items()},
             "own": OWN,
             "calls": [*map(astuple, (*self.site.calls, *self.interface.calls))],
-            "confirmed": [*map(astuple, (self.site.publish, *self.interface.confirmed))],
+            "confirmed": [*map(astuple, (*publish, *self.interface.confirmed))],
             "refused": [*map(astuple, self.interface.refused)],
+            "writes": [*map(astuple, self.interface.writes)],
+            "sessions": self.sessions() if self.interface.writes else {},
         }
+
+    def sessions(self) -> dict[str, str]:
+        """Log each user in; return the cookie of their session."""
+        names = [self.site.names[user] for user in USERS]
+        code = SESSIONS.format(names=names)
+        return dict(zip(USERS, self.manage("shell", "-v", "0", "-c", code).split(), strict=True))
 
     def hold(self) -> str:
         """Hold the tools of the interface against its addresses; return what was counted."""
@@ -190,9 +234,8 @@ class Run:
             connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
             connection.request("GET", page, headers=sent)
             response = connection.getresponse()
-            headers = [
-                pair for pair in response.getheaders() if pair[0].lower() not in CHANGING_HEADERS
-            ]
+            changing = self.site.changing_headers
+            headers = [pair for pair in response.getheaders() if pair[0].lower() not in changing]
             found[page] = (response.status, headers, response.read())
             if response.status >= (500 if sent else 400):
                 raise Failure(f"{page} answers {response.status}: {found[page][2][-500:]!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 PASSWORD = "a-long-password-7"
@@ -18,6 +19,21 @@ class Call:
     tool: str
     arguments: dict[str, object]
     contains: str
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """
+    A call that changes something, and where that is seen over HTTP by the same user.
+
+    ``seen`` is not in the status and body of GET ``address`` before the call, and is after it.
+    """
+
+    user: str
+    tool: str
+    arguments: dict[str, object]
+    address: str
+    seen: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +66,7 @@ class Interface:
     """Calls that ask their user first."""
     refused: tuple[Call, ...] = ()
     """Calls that the site refuses; the text is its own."""
+    writes: tuple[Write, ...] = ()
 
 
 def rest_framework(*credentials: str) -> dict[str, object]:
@@ -60,6 +77,13 @@ def rest_framework(*credentials: str) -> dict[str, object]:
     }
 
 
+UNMARKED: dict[str, object] = {
+    "BACKEND": "mcp_bridge.sources.rest_framework.RESTFrameworkSource",
+    "OPTIONS": {"prefix": OWN},
+}
+"""The views of a site that is served with EXPOSE = "all"."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """
@@ -68,10 +92,12 @@ class Site:
     ``create`` are the commands that make it in an empty folder, ``settings`` and ``urls`` the
     files there to which the library's own installation page, and then the bridge's, add lines.
     ``apps`` are models of its own, ``seed`` makes the three users and some content, ``procedures``
-    holds the ten tools: files of this folder.
+    holds the ten tools, if the site gets any: files of this folder. Sites with the same
+    ``requirements`` have one environment.
     """
 
     name: str
+    requirements: str = "requirements.txt"
     create: tuple[tuple[str, ...], ...]
     settings: str = "site_/settings.py"
     urls: str = "site_/urls.py"
@@ -81,7 +107,7 @@ class Site:
     """Further files of the site, by name."""
     apps: dict[str, str] = field(default_factory=dict)
     seed: str
-    procedures: str
+    procedures: str = ""
     bridge: dict[str, object] = field(default_factory=dict)
     """Settings of MCP_BRIDGE beside SOURCES."""
     token_url: str | None = None
@@ -92,13 +118,37 @@ class Site:
     """The name that each user logs in with."""
     pages: tuple[str, ...]
     """Addresses that must answer as before, byte for byte."""
-    listed: dict[str, set[str]]
+    changing_headers: frozenset[str] = frozenset({"date", "connection"})
+    """Headers of these pages that differ between any two answers."""
+    listed: dict[str, set[str]] = field(default_factory=lambda: {user: set() for user in USERS})
     """The tools that each user sees, but for those of the interface."""
-    calls: tuple[Call, ...]
-    publish: Call
+    calls: tuple[Call, ...] = ()
+    publish: Call | None = None
     """A call that asks its user first, by a tool marked ``confirm``."""
     interface: Interface | None = None
     env: dict[str, str] = field(default_factory=dict)
+
+
+class Database:
+    """A PostgreSQL database of a site's own, beside the one in MCP_BRIDGE_TEST_DATABASE_URL."""
+
+    def __init__(self, name: str) -> None:
+        code = f"""
+import os
+import psycopg
+
+with psycopg.connect(os.environ["SITE_DATABASE_URL"], autocommit=True) as connection:
+    connection.execute("DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    connection.execute("CREATE DATABASE {name}")
+"""
+        self.create = ("python", "-c", code)
+        self.settings = f"""
+import os
+import dj_database_url
+DATABASES = {{"default": dj_database_url.parse(os.environ["SITE_DATABASE_URL"])}}
+DATABASES["default"]["NAME"] = "{name}"
+"""
+        self.env = {"SITE_DATABASE_URL": os.environ.get("MCP_BRIDGE_TEST_DATABASE_URL", "")}
 
 
 STARTPROJECT = (("django-admin", "startproject", "site_", "."),)

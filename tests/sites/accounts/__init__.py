@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-
 from tests.sites import notes
-from tests.sites.site import STARTPROJECT, USERS, Site
+from tests.sites.site import STARTPROJECT, USERS, Database, Site
 
 SETTINGS = """
 INSTALLED_APPS += ["people"]
 AUTH_USER_MODEL = "people.Person"
 """
-POSTGRESQL = """
-import os
-import dj_database_url
+DATABASE = Database("mcp_bridge_site")
+POSTGRESQL = f"""
+{DATABASE.settings}
 INSTALLED_APPS += ["corsheaders", "debug_toolbar", "silk", "whitenoise"]
 MIDDLEWARE = [
     "corsheaders.middleware.CorsMiddleware",
@@ -25,8 +23,7 @@ MIDDLEWARE = [
     "django.middleware.locale.LocaleMiddleware",
     *MIDDLEWARE[3:],
 ]
-DATABASES = {"default": dj_database_url.parse(os.environ["SITE_DATABASE_URL"])}
-DATABASES["default"] |= {"NAME": "mcp_bridge_site", "ATOMIC_REQUESTS": True}
+DATABASES["default"]["ATOMIC_REQUESTS"] = True
 CORS_ALLOWED_ORIGINS = ["https://inspector.example"]
 STATIC_ROOT = BASE_DIR / "static"
 """
@@ -34,14 +31,6 @@ TOOLBAR_URLS = """
 from django.urls import include
 from debug_toolbar.toolbar import debug_toolbar_urls
 urlpatterns += [path("silk/", include("silk.urls", namespace="silk")), *debug_toolbar_urls()]
-"""
-NEW_DATABASE = """
-import os
-import psycopg
-
-with psycopg.connect(os.environ["SITE_DATABASE_URL"], autocommit=True) as connection:
-    connection.execute("DROP DATABASE IF EXISTS mcp_bridge_site WITH (FORCE)")
-    connection.execute("CREATE DATABASE mcp_bridge_site")
 """
 
 
@@ -77,9 +66,9 @@ SITES = [
         "postgresql",
         POSTGRESQL,
         TOOLBAR_URLS,
-        (("python", "-c", NEW_DATABASE),),
+        (DATABASE.create,),
         # As manage.py check asks where CORS lets them read.
         ("https://inspector.example",),
-        SITE_DATABASE_URL=os.environ.get("MCP_BRIDGE_TEST_DATABASE_URL", ""),
+        **DATABASE.env,
     ),
 ]
