@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mcp_bridge.features.candidates import Candidate
 from mcp_bridge.features.marks import ToolOptions, mcp_namespace, mcp_tool, mcp_toolset
+from mcp_bridge.features.texts import dotted_name
 from mcp_bridge.features.tools import AccessRule, Client, Context, Tool, ToolCall
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Tool",
     "ToolCall",
     "ToolOptions",
+    "dotted_name",
     "mcp_namespace",
     "mcp_tool",
     "mcp_toolset",

@@ -12,8 +12,7 @@ from typing import Final
 from django.conf import settings
 from django.utils import translation
 
-from mcp_bridge.features import Tool
-from mcp_bridge.features.texts import dotted_name
+from mcp_bridge.features import Tool, dotted_name
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
 

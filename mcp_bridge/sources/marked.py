@@ -18,8 +18,15 @@ from django.core import checks
 from mcp_bridge.calls.arguments import typed_checker
 from mcp_bridge.calls.results import encoder
 from mcp_bridge.conf import conf
-from mcp_bridge.features import AccessRule, Candidate, Context, Tool, ToolCall, ToolOptions
-from mcp_bridge.features.texts import dotted_name
+from mcp_bridge.features import (
+    AccessRule,
+    Candidate,
+    Context,
+    Tool,
+    ToolCall,
+    ToolOptions,
+    dotted_name,
+)
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.schemas import (

@@ -29,9 +29,8 @@ from modernrpc.server import RpcNamespace, RpcServer
 
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError
-from mcp_bridge.features import Candidate, Context, Tool, ToolCall, ToolOptions
+from mcp_bridge.features import Candidate, Context, Tool, ToolCall, ToolOptions, dotted_name
 from mcp_bridge.features.marks import options_by_namespace, options_of
-from mcp_bridge.features.texts import dotted_name
 from mcp_bridge.protocol import ProtocolError
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.sources.base import Source, first_line, mend_import

@@ -20,9 +20,16 @@ from django.utils.translation import gettext_lazy as _
 from ninja.operation import Operation
 from ninja.security.session import SessionAuth, SessionAuthIsStaff, SessionAuthSuperUser
 
-from mcp_bridge.features import AccessRule, Candidate, Context, Tool, ToolCall, ToolOptions
+from mcp_bridge.features import (
+    AccessRule,
+    Candidate,
+    Context,
+    Tool,
+    ToolCall,
+    ToolOptions,
+    dotted_name,
+)
 from mcp_bridge.features.marks import options_in, options_of
-from mcp_bridge.features.texts import dotted_name
 from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.sources.base import Source, first_line
 from mcp_bridge.sources.in_process.calls import ViewCaller

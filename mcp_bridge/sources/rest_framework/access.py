@@ -16,8 +16,7 @@ from rest_framework import exceptions, permissions
 from rest_framework.views import APIView
 
 from mcp_bridge.calls.credentials import scopes_of
-from mcp_bridge.features import AccessRule, Context, ToolOptions
-from mcp_bridge.features.texts import dotted_name
+from mcp_bridge.features import AccessRule, Context, ToolOptions, dotted_name
 from mcp_bridge.sources.in_process.credentials import stand_in
 from mcp_bridge.sources.in_process.requests import InProcessRequest
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
