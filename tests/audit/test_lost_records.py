@@ -24,8 +24,7 @@ from pydantic import SecretStr
 from mcp_bridge.audit import rows
 from mcp_bridge.audit.repeats import refusals
 from mcp_bridge.audit.rows import flush
-from mcp_bridge.audit.statements import signed
-from mcp_bridge.audit.statements import Repetition
+from mcp_bridge.audit.statements import Repetition, signed
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.testing import MCPError
 from mcp_bridge.testing.checked import CheckedClient
@@ -221,6 +220,8 @@ def test_lines_of_an_earlier_secret_key_are_restored(
     settings.SECRET_KEY_FALLBACKS = [earlier]
     assert restore(line, monkeypatch).startswith("1 records restored; 0 ")
     assert record().tool == "look"
+
+
 @pytest.mark.parametrize("number", [1, 2, 3, 50])
 def test_refusals_lost_while_being_written_keep_their_number(
     number: int, modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
