@@ -107,7 +107,7 @@ def test_functions_of_django_are_called_by_names_that_are_known() -> None:
         if isinstance(node, ast.ImportFrom) and node.module == "django.utils.translation"
         for alias in node.names
     }
-    assert names <= MARKS.keys() | {"get_language", "override"}
+    assert names <= MARKS.keys() | {"get_language", "get_supported_language_variant", "override"}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
