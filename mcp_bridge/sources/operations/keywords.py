@@ -86,10 +86,14 @@ def about_of(schema: JSONSchema) -> Schema:
 
 def translate(schema: JSONObject, result: Schema) -> None:
     """Change keywords that OpenAPI 3.0 has in its own way; drop a format that no value fits."""
-    name, values = result.get("format"), result.get("enum", [result.get("const")])
-    if isinstance(name, str) and isinstance(values, list):
-        fits = all(FORMATS.conforms(each, name) for each in values)
-        result.pop("" if fits else "format", None)
+    values = result.get("enum", [result["const"]] if "const" in result else [])
+    name = result.get("format")
+    if (
+        isinstance(name, str)
+        and isinstance(values, list)
+        and not all(FORMATS.conforms(each, name) for each in values)
+    ):
+        del result["format"]
     for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if schema.get(bound) is True and limit in result:
             result[bound] = result.pop(limit)
