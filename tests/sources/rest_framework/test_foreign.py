@@ -380,7 +380,7 @@ def test_views_that_render_only_html_are_not_offered(settings: Any, view: Any) -
     ],
     ids=str,
 )
-def test_errors_of_a_view_are_as_those_of_the_schema(
+def test_errors_of_a_view_are_like_schema_errors(
     settings: Any, user: Any, detail: Any, errors: list[tuple[str, str]]
 ) -> None:
     class Refusing(APIView):

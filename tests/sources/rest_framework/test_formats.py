@@ -180,7 +180,7 @@ def test_filters_take_what_they_take_over_http(user: Any, arguments: dict[str, A
     assert (answer.status_code, answer.json()) == (200, result["structuredContent"]["result"])
 
 
-def test_a_format_beside_an_enum_that_it_does_not_fit_is_dropped(user: Any) -> None:
+def test_a_format_that_no_enum_value_fits_is_dropped(user: Any) -> None:
     made = properties(user, "found")["made"]
     assert "year" in made["enum"]
     assert "format" not in made
