@@ -115,7 +115,9 @@ def gather_definitions(schema: CoreNode) -> CoreNode:
 
 def with_names(schema: CoreNode) -> CoreNode:
     """Return a core schema whose dicts have literals and enums as keys by their names in JSON."""
-    definitions = {each["ref"]: each for each in schema.get("definitions", ())}
+    if not any("keys_schema" in each for each in parts(schema)):
+        return schema
+    definitions = {each["ref"]: each for each in parts(schema) if "ref" in each}
 
     def named(key: CoreNode) -> CoreNode:
         if key["type"] == "definition-ref":
@@ -133,11 +135,11 @@ def with_names(schema: CoreNode) -> CoreNode:
 
     def changed(part: CoreNode) -> CoreNode:
         inner = with_parts(part, changed)
-        return (
-            {**inner, "keys_schema": named(part["keys_schema"])} if "keys_schema" in part else inner
-        )
+        if "keys_schema" in part:
+            inner["keys_schema"] = named(part["keys_schema"])
+        return inner
 
-    return changed(schema) if any("keys_schema" in each for each in parts(schema)) else schema
+    return changed(schema)
 
 
 def with_adapted(

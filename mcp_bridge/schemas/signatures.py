@@ -103,6 +103,8 @@ class Signature:
             raise UnsupportedSignature(
                 "two of its parameters have the same name, or the same alias"
             )
+        # By the name of its own, what ``**`` takes would come in place of a parameter.
+        replaced = set(renamed.values()) - renamed.keys()
         gone = {
             name: each
             for name, each in documented.items()
@@ -119,7 +121,7 @@ class Signature:
             returns=hints.get("return", MISSING),
             extra=MISSING if origin_of(rest) in _UNPACKS else rest,
             context=context,
-            hidden=frozenset({*skip, *bound, *([context] if context else [])}),
+            hidden=frozenset({*skip, *bound, *replaced, *([context] if context else [])}),
             description=text,
             returns_description=returns_text,
             renamed={sent: name for sent, name in renamed.items() if sent != name},
@@ -171,7 +173,9 @@ def _inspected(function: Callable[..., object]) -> tuple[inspect.Signature, Coll
     bound = functools.partial(function.func, *function.args, **function.keywords)
     signature = inspect.signature(bound)
     free = [each for name, each in signature.parameters.items() if name not in bound.keywords]
-    return signature.replace(parameters=free), bound.keywords
+    signature = signature.replace(parameters=free)
+    names = {*bound.keywords, *inspect.signature(bound.func).parameters}
+    return signature, names - signature.parameters.keys()
 
 
 def _decides(function: object) -> bool:

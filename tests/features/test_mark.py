@@ -159,6 +159,10 @@ def test_what_is_no_function_cannot_be_marked(thing: Any) -> None:
         mcp_tool(thing)
 
 
+def name_of(function: Callable[..., object]) -> str:
+    return function.__name__
+
+
 class Desk:
     @mcp_tool
     def find(self) -> None: ...
@@ -170,7 +174,7 @@ class Desk:
 
 
 @pytest.mark.parametrize(
-    "function", [Desk().close, Desk().find, Desk.open, "text".upper, len, [].append], ids=str
+    "function", [Desk().close, Desk().find, Desk.open, "text".upper, len, [].append], ids=name_of
 )
 @pytest.mark.parametrize("options", [{}, {"read_only": True}])
 def test_bound_methods_cannot_be_marked(function: Any, options: Any) -> None:

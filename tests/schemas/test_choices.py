@@ -49,6 +49,13 @@ class Both:
     of: dict[Level, Level]
 
 
+@dataclass
+class Outer:
+    both: Both
+    levels: dict[Level, Both]
+    more: list[Level] | None = None
+
+
 def enums(schema: Any) -> list[list[Any]]:
     """Every list of values in a schema."""
     if isinstance(schema, list):
@@ -89,6 +96,16 @@ def passed(client: CheckedClient, settings: Any, hint: Any, value: Any) -> dict[
         (dict[Level, int], {"1": 1}),
         (Literal[Level.LOW, Level.HIGH, 1], 2),
         (Both, {"codes": [1], "of": {"2": 1}}),
+        (
+            list[Outer],
+            [
+                {
+                    "both": {"codes": [1], "of": {"2": 1}},
+                    "levels": {"1": {"codes": [], "of": {}}},
+                    "more": [2],
+                }
+            ],
+        ),
     ],
     ids=label,
 )

@@ -120,6 +120,20 @@ def test_bound_keywords_are_not_sent_by_other_keywords(
         """Search."""
         return options["tenant"]
 
+    def place(tenant: str, /, **options: str) -> str:
+        """Place."""
+        return tenant
+
+    for function in (
+        functools.partial(search, tenant="acme"),
+        functools.partial(search, "a"),
+        functools.partial(place, "acme"),
+    ):
+        serve(settings, functools.update_wrapper(function, function.func))
+        name = function.func.__name__
+        [bound] = {*function.keywords} or {"search": ["text"], "place": ["tenant"]}[name]
+        answer = modern.call_tool(name, {bound: "other"})
+        assert f"/{bound}: is filled by the server; leave it out" in text_of(answer)
     serve(settings, functools.update_wrapper(functools.partial(search, tenant="acme"), search))
     answer = modern.call_tool("search", {"text": "a", "tenant": "other"})
     assert text_of(answer) == "/tenant: is filled by the server; leave it out"
@@ -301,6 +315,17 @@ def test_an_alias_is_the_parameters_name(modern: CheckedClient, settings: Any) -
     answer = modern.call_tool("move", {"from_": "x"})
     assert "/from: is required" in text_of(answer)
     assert "which takes from, to-place, class" in text_of(answer)
+
+
+def test_own_name_of_an_alias_cannot_be_sent(modern: CheckedClient, settings: Any) -> None:
+    def move(from_: Annotated[int, Field(alias="from")], **others: Any) -> None:
+        """Move it."""
+        received.append(from_)
+
+    serve(settings, move)
+    assert modern.call_tool("move", {"from": 1, "from_": "x"})["isError"] is True
+    assert modern.call_tool("move", {"from": 1, "other": "x"})["isError"] is False
+    assert received == [1]
 
 
 @pytest.mark.parametrize(
