@@ -60,12 +60,10 @@ class Validator(OAuth2Validator):
     grace = timedelta(seconds=60)
 
     def _load_application(self, client_id: str | None, request: Request) -> Any:
-        # PostgreSQL takes no U+0000.
-        return (
-            None
-            if client_id and "\0" in client_id
-            else super()._load_application(client_id, request)
-        )
+        if client_id and "\0" in client_id:
+            # PostgreSQL takes no such text.
+            return None
+        return super()._load_application(client_id, request)
 
     def authenticate_client(self, request: Request, *args: Any, **kwargs: Any) -> bool:
         """Return whether the client has proven who it is, in this request or before it."""
