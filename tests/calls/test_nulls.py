@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
+from django.urls import path
+from ninja import NinjaAPI
 from pydantic import Field
 
+from mcp_bridge import mcp_tool
 from mcp_bridge.testing.checked import CheckedClient
-from mcp_bridge.testing.serving import serve
+from mcp_bridge.testing.serving import route, serve
 from tests.calls.test_arguments import errors_of
 from tests.support.values import label
 
@@ -110,3 +113,21 @@ def test_nulls_are_left_out_by_a_schema_by_hand(modern: CheckedClient, settings:
     assert modern.call_tool("take", sent)["isError"] is False
     assert received == [{"needed": "a", "note": None, "more": None}]
     assert errors_of(modern.call_tool("take", {"needed": None})) == [("/needed", "type")]
+
+
+def test_nulls_are_left_out_of_an_operation(modern: CheckedClient, settings: Any) -> None:
+    api = NinjaAPI(urls_namespace="nulls")
+
+    @mcp_tool
+    @api.get("/find", operation_id="find", response=list[str])
+    def find(request: Any, text: str, limit: int = 5, note: str | None = "a") -> Any:
+        """Find articles."""
+        return [text, str(limit), str(note)]
+
+    options = {"auth": "mcp_bridge.sources.ninja.caller"}
+    source = {"BACKEND": "mcp_bridge.sources.ninja.NinjaSource", "OPTIONS": options}
+    settings.MCP_BRIDGE = {"SOURCES": {"ninja": source}}
+    route(settings, path("api/", api.urls))
+    answer = modern.call_tool("find", {"text": "b", "limit": None})
+    assert answer["structuredContent"] == {"result": ["b", "5", "a"]}
+    assert errors_of(modern.call_tool("find", {"text": None})) == [("/text", "type")]
