@@ -91,7 +91,7 @@ def read_sources() -> Found:
             messages += source.check_no_tools()
         elif not tools:
             nothing += source.check_no_tools()
-    if not (found or messages):
+    if not (found or messages or offers):
         messages += nothing
     for name, tools in found.items():
         if len(tools) > 1:

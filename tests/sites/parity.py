@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -113,10 +114,26 @@ def by_tool(client: MCPClient, name: str, arguments: dict[str, object]) -> tuple
         if error.error["code"] == -32602 and "Unknown tool" in str(error):
             return LISTED_OUT, ""
         return "refused", str(error)
-    text = result["content"][0].get("text", "")
+    text = written(result["content"][0])
     if result.get("isError"):
         return ("broken" if BROKEN in text else "refused"), text
     return "ok", result.get("structuredContent", text)
+
+
+def written(block: dict) -> str:
+    """Return the text of a content block, or of the file in it."""
+    if block["type"] != "resource":
+        return block.get("text", "")
+    file = block["resource"]
+    return file["text"] if "text" in file else b64decode(file["blob"]).decode()
+
+
+def steady(value: object) -> object:
+    """Return a value without the members that tell how long ago something was."""
+    if isinstance(value, dict):
+        left = value.keys() - PLAN["changing"]
+        return {name: steady(value[name]) for name in sorted(left)}
+    return [steady(each) for each in value] if isinstance(value, list) else value
 
 
 def by_http(client: Client, address: str) -> tuple[str, object]:
@@ -130,9 +147,11 @@ def by_http(client: Client, address: str) -> tuple[str, object]:
         data = response.json() if kind.endswith("json") else {}
         why = data.get("detail", data.get("message")) if type(data) is dict else None
         return ("forbidden" if response.status_code in (401, 403) else "refused"), why
+    # Of a file too, which has neither ``text`` nor ``content``.
+    body = response.getvalue()
     if not kind.endswith("json"):
-        return "ok", response.text
-    value = response.json()
+        return "ok", body.decode()
+    value = json.loads(body)
     return "ok", value if type(value) is dict else {"result": value}
 
 
@@ -147,7 +166,7 @@ def same(tool: tuple[str, object], http: tuple[str, object]) -> str:
         if told == LISTED_OUT:
             return "refused"
         answered = "refused"
-    if told != answered or (told == "ok" and value != expected):
+    if told != answered or (told == "ok" and steady(value) != steady(expected)):
         return ""
     if told == "refused" and type(expected) is str and expected not in str(value):
         # Its lines on arguments may stand for a sentence on the whole.

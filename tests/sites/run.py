@@ -204,6 +204,7 @@ class Run:
             "values": own.values,
             "arguments": [*own.arguments.items()],
             "differs": own.differs,
+            "changing": [*own.changing],
             "credential": own.credential,
         }
         code = (HERE / "parity.py").read_text()

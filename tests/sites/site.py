@@ -43,7 +43,8 @@ class Interface:
 
     ``values`` are what parameters are given, by name: each at least once, the rest with the first
     ones; ``arguments`` are those of single tools instead, by patterns of names. ``differs`` are
-    patterns of names of tools that answer otherwise than over HTTP, each with the reason.
+    patterns of names of tools that answer otherwise than over HTTP, each with the reason;
+    ``changing`` are members of answers that change with the time.
     ``credential`` is code: the function ``credential(user)`` returns the META of requests of a user
     beside the session.
     """
@@ -55,6 +56,7 @@ class Interface:
     values: dict[str, list[object]] = field(default_factory=dict)
     arguments: dict[str, list[dict[str, object]]] = field(default_factory=dict)
     differs: dict[str, str] = field(default_factory=dict)
+    changing: frozenset[str] = frozenset()
     credential: str = "def credential(user): return {}"
     warned: frozenset[str] = frozenset({"W002"})
     """What the checks say of it, by their ids: that an operation has no description, at least."""

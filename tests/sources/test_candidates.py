@@ -259,6 +259,39 @@ def own(settings: Any) -> Iterator[type[OwnSource]]:
     OwnSource.raises.clear()
 
 
+class OfferingSource(OwnSource):
+    """A source of candidates alone."""
+
+    def tools(self) -> Sequence[Tool]:
+        return []
+
+
+class EmptySource(OfferingSource):
+    """A source of nothing."""
+
+    def candidates(self) -> Sequence[Candidate]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("sources", "told"),
+    [
+        (["OwnSource"], 0),
+        (["OfferingSource"], 0),
+        (["EmptySource", "OfferingSource"], 0),
+        (["OfferingSource", "EmptySource"], 0),
+        (["EmptySource"], 1),
+        ([], 1),
+    ],
+)
+def test_default_sources_are_silent_beside_candidates(
+    settings: Any, sources: list[str], told: int
+) -> None:
+    settings.MCP_BRIDGE = {"SOURCES": {name: {"BACKEND": f"{__name__}.{name}"} for name in sources}}
+    route(settings)
+    assert len(messages("mcp_bridge.W012")) == told
+
+
 def test_only_those_that_are_switched_on_are_built_and_once(
     own: type[OwnSource], modern: CheckedClient
 ) -> None:

@@ -23,8 +23,12 @@ for user in users:
     user.save()
 client = Client(SERVER_NAME="127.0.0.1")
 client.force_login(users[-1])
-CONFIG = """<View><Text name="text" value="$text"/>
-<Choices name="kind" toName="text"><Choice value="News"/><Choice value="Opinion"/></Choices></View>"""
+CONFIG = """
+<View>
+  <Text name="text" value="$text"/>
+  <Choices name="kind" toName="text"><Choice value="News"/><Choice value="Opinion"/></Choices>
+</View>
+"""
 RESULT = [
     {"from_name": "kind", "to_name": "text", "type": "choices", "value": {"choices": ["News"]}}
 ]
@@ -41,3 +45,5 @@ post("tasks/1/annotations/", {"result": RESULT})
 post("predictions/", {"task": 2, "result": RESULT, "score": 0.5, "model_version": "one"})
 post("projects/1/exports/", {"title": "All"})
 post("dm/views/", {"project": 1, "data": {"title": "Rain"}})
+# The first request makes it.
+assert client.get("/api/session-policy/").status_code == 200

@@ -8,7 +8,6 @@ from decimal import Decimal
 from django.contrib.auth.models import Permission, User
 from oscar.apps.address.models import Country
 from oscar.apps.catalogue.models import Category, Option
-from oscar.apps.voucher.models import Voucher
 from oscar.test import factories
 
 for name in os.environ["SITE_USERS"].split():
