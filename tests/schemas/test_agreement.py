@@ -58,7 +58,9 @@ def disagreements(hint: Any) -> list[tuple[Any, bool, bool]]:
     check = typed_checker(inputs)
     found = []
     for value in VALUES:
-        fitting = fits({"value": value})
+        is_optional = "value" not in inputs.schema.get("required", ())
+        # Null for what is optional is left out.
+        fitting = fits({"value": value}) or (value is None and is_optional)
         try:
             check({"value": value})
             accepted = True

@@ -166,8 +166,18 @@ def test_headers_come_before_the_arguments(site: None, modern: CheckedClient, qu
 def test_argument_that_no_header_can_say_is_an_argument_error(
     site: None, modern: CheckedClient
 ) -> None:
-    for value in (None, ["eu"], {"a": 1}):
+    for value in (["eu"], {"a": 1}):
         assert call(modern, "routed", {"region": value}).json()["result"]["isError"] is True
+
+
+@pytest.mark.requirement("header.param-absent")
+def test_argument_of_null_that_is_left_out_needs_no_header(
+    site: None, modern: CheckedClient
+) -> None:
+    assert (
+        call(modern, "routed", {"region": None}).json()["result"]
+        == (call(modern, "routed", {}).json()["result"])
+    )
 
 
 def test_access_comes_before_the_headers(settings: Any, modern: CheckedClient) -> None:

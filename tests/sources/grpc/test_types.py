@@ -205,6 +205,8 @@ def test_whatever_a_service_sends_is_as_promised(seed: bytes) -> None:
         ({"kind": "KIND_UNSPECIFIED"}, "/kind: must be one of"),
         ({"kind": 1}, "/kind: must be one of"),
         ({"many": 1}, "/many: must be an array"),
+        ({"many": {}}, "/many: must be an array"),
+        ({"many": [None]}, "/many/0: "),
         ({"i64": str(2**63)}, "/i64: "),
         ({"byNumber": {}}, "/byNumber: is not a known member"),
     ],
