@@ -79,6 +79,7 @@ ROOT_URLCONF = "site_.urls"
             **dict.fromkeys(("contributed_to_projects", "all", "resolve_uri", "review"), [True]),
             **dict.fromkeys(("organization-only",), [True, False]),
             "ids": ["1"],
+            "user_pk": [1, 99],
             "filename": ["upload/1/none.txt"],
             "action_id": ["delete_tasks", "none"],
             "entity_name": ["task", "project", "none"],
@@ -157,7 +158,9 @@ ROOT_URLCONF = "site_.urls"
                 "/api/dm/views/?project=2",
                 "Praise alone",
             ),
-            Write("admin", "api_tasks_api_task_detail_delete", {"pk": "5"}, "/api/tasks/5/", "404 "),
+            Write(
+                "admin", "api_tasks_api_task_detail_delete", {"pk": "5"}, "/api/tasks/5/", "404 "
+            ),
         ),
     ),
 )
