@@ -147,6 +147,8 @@ def by_http(client: Client, address: str) -> tuple[str, object]:
         data = response.json() if kind.endswith("json") else {}
         why = data.get("detail", data.get("message")) if type(data) is dict else None
         return ("forbidden" if response.status_code in (401, 403) else "refused"), why
+    if response.status_code == 204:
+        return "ok", "Done (204 No Content)."
     # Of a file too, which has neither ``text`` nor ``content``.
     body = response.getvalue()
     if not kind.endswith("json"):

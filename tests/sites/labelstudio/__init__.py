@@ -50,7 +50,7 @@ ROOT_URLCONF = "site_.urls"
     seed="labelstudio/seed.py",
     bridge={"EXPOSE": "all"},
     names={user: f"{user}@example.com" for user in USERS},
-    pages=("/health/", "/version/"),
+    pages=("/health/", "/admin/jsi18n/"),
     # A middleware gives each visitor a session, and the parts of the policy are in no order.
     changing_headers=frozenset(
         {"date", "connection", "set-cookie", "content-security-policy-report-only"}
@@ -79,6 +79,7 @@ ROOT_URLCONF = "site_.urls"
             **dict.fromkeys(("contributed_to_projects", "all", "resolve_uri", "review"), [True]),
             **dict.fromkeys(("organization-only",), [True, False]),
             "ids": ["1"],
+            "user_pk": [1, 99],
             "filename": ["upload/1/none.txt"],
             "action_id": ["delete_tasks", "none"],
             "entity_name": ["task", "project", "none"],
@@ -108,7 +109,10 @@ ROOT_URLCONF = "site_.urls"
             Write(
                 "reader",
                 "api_data_import_api_projects_project_import",
-                {"pk": 2, "body": [{"text": "Dear editor"}, {"text": "Dear madam"}]},
+                {
+                    "pk": 2,
+                    "body": [{"data": {"text": "Dear editor"}}, {"data": {"text": "Dear madam"}}],
+                },
                 "/api/projects/2/tasks/",
                 "Dear madam",
             ),
@@ -122,7 +126,7 @@ ROOT_URLCONF = "site_.urls"
             Write(
                 "reader",
                 "api_tasks_api_task_detail_patch",
-                {"pk": 3, "data": {"text": "Dear editors"}},
+                {"pk": "3", "data": {"text": "Dear editors"}},
                 "/api/tasks/3/",
                 "Dear editors",
             ),
@@ -154,7 +158,9 @@ ROOT_URLCONF = "site_.urls"
                 "/api/dm/views/?project=2",
                 "Praise alone",
             ),
-            Write("admin", "api_tasks_api_task_detail_delete", {"pk": 5}, "/api/tasks/5/", "404 "),
+            Write(
+                "admin", "api_tasks_api_task_detail_delete", {"pk": "5"}, "/api/tasks/5/", "404 "
+            ),
         ),
     ),
 )

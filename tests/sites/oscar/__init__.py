@@ -140,7 +140,7 @@ urlpatterns += [
             Write(
                 "reader",
                 "api_basket_line_detail_patch",
-                {"basket_pk": 2, "pk": 2, "quantity": 3},
+                {"basket_pk": 1, "pk": 2, "quantity": 3},
                 "/api/basket/",
                 '"total_incl_tax":"30.00"',
             ),
@@ -162,7 +162,7 @@ urlpatterns += [
                 "reader",
                 "api_api_checkout",
                 {
-                    "basket": "http://127.0.0.1/api/baskets/2/",
+                    "basket": "http://127.0.0.1/api/baskets/1/",
                     "guest_email": "",
                     "shipping_address": ADDRESS,
                     "billing_address": ADDRESS,
@@ -178,10 +178,10 @@ urlpatterns += [
                 "12.50",
             ),
             Write(
-                "admin",
-                "api_admin_category_detail_delete",
-                {"pk": 3},
-                "/api/categories/3/",
+                "reader",
+                "api_useraddress_detail_delete",
+                {"pk": 1},
+                "/api/useraddresses/1/",
                 "404 ",
             ),
         ),

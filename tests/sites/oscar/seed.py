@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from django.contrib.auth.models import Permission, User
 from oscar.apps.address.models import Country
+from oscar.apps.basket.models import Basket
 from oscar.apps.catalogue.models import Category, Option
 from oscar.test import factories
 
@@ -20,6 +21,8 @@ for name in os.environ["SITE_USERS"].split():
     )
 reader, editor = (User.objects.get(username=name) for name in ("reader", "editor"))
 editor.user_permissions.set(Permission.objects.filter(content_type__model="product"))
+# Each request of a user without a basket makes one: this is the first.
+Basket.objects.create(owner=reader)
 Country.objects.create(
     iso_3166_1_a2="NO", printable_name="Norway", name="NORWAY", is_shipping_country=True
 )
@@ -35,6 +38,6 @@ book = factories.create_product(
 )
 book.categories.add(Category.objects.get(name="Novels"))
 Option.objects.create(name="Dedication", code="dedication")
-factories.create_order(number="100001", user=reader)
+factories.create_order(number="1", user=reader)
 voucher = factories.VoucherFactory(code="AUTUMN")
 voucher.offers.add(factories.create_offer(offer_type="Voucher"))
