@@ -43,17 +43,8 @@ def check_tools(
     if check_settings():
         # A wrong setting can stop the sources from being read at all; it is reported by itself.
         return []
-    may_ask = bool(databases) and has_database()
-    if databases and may_ask:
-        # Called by migrate, or by any command from Django 6.1 on: the types of a tool may read and
-        # write tables that are not made yet.
-        using = router.db_for_write(ToolSetting)
-        try:
-            if using not in databases or not is_migrated(using):
-                return []
-        except Exception:
-            # A database or a migration cannot be read, so that migrate cannot go on either.
-            logger.debug("Whether migrations wait cannot be read", exc_info=True)
+    if _awaits_tables(databases):
+        return []
     # Read anew, and kept for the requests that follow.
     registry.reload()
     tools = registry.discovered
@@ -65,8 +56,25 @@ def check_tools(
         *_throttles(tools),
         *_toolsets(tools),
         # Databases are asked by those commands alone that name them (Django, "Database checks").
-        *(check_locks(iter(tools)) if may_ask else ()),
+        *(check_locks(iter(tools)) if databases and has_database() else ()),
     ]
+
+
+def _awaits_tables(databases: Sequence[str] | None) -> bool:
+    """
+    Return whether tools cannot be made yet: their types may use tables that are not made.
+
+    Commands name databases: migrate, and any other from Django 6.1 on.
+    """
+    if not (databases and has_database()):
+        return False
+    using = router.db_for_write(ToolSetting)
+    try:
+        return using not in databases or not is_migrated(using)
+    except Exception:
+        # A database or a migration cannot be read, so that migrate cannot go on either.
+        logger.debug("Whether migrations wait cannot be read", exc_info=True)
+        return False
 
 
 def _permissions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
@@ -139,10 +147,14 @@ def _nearest(permission: str, declared: set[str]) -> str:
 
 
 def check_transactions(
-    app_configs: Sequence[AppConfig] | None = None, **kwargs: object
+    app_configs: Sequence[AppConfig] | None = None,
+    databases: Sequence[str] | None = None,
+    **kwargs: object,
 ) -> list[checks.CheckMessage]:
     """Warn of SQLite databases in which tools that read and then write fail under concurrency."""
-    if check_settings() or all(tool.is_read_only for tool in registry.discovered):
+    if check_settings() or _awaits_tables(databases):
+        return []
+    if all(tool.is_read_only for tool in registry.discovered):
         return []
     aliases = sorted({router.db_for_write(model) for model in apps.get_models()})
     return [
@@ -160,10 +172,12 @@ def check_transactions(
 
 
 def check_records(
-    app_configs: Sequence[AppConfig] | None = None, **kwargs: object
+    app_configs: Sequence[AppConfig] | None = None,
+    databases: Sequence[str] | None = None,
+    **kwargs: object,
 ) -> list[checks.CheckMessage]:
     """Warn of a SQLite database of the records that waits for the disk longer than it has to."""
-    if check_settings() or conf.AUDIT is None or not has_database():
+    if check_settings() or _awaits_tables(databases) or conf.AUDIT is None or not has_database():
         return []
     alias = router.db_for_write(ToolCallRecord)
     if not is_sqlite_file(connections[alias]):

@@ -22,7 +22,8 @@ settings.configure(
                     "mcp_bridge", "mcp_bridge.tokens", "shelf"],
     DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3",
                            "NAME": os.environ["SITE_DATABASE"],
-                           "OPTIONS": {"transaction_mode": "IMMEDIATE"}}},
+                           "OPTIONS": {"transaction_mode": "IMMEDIATE", "init_command":
+                               "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"}}},
     MIDDLEWARE=[],
     ALLOWED_HOSTS=["library.example"],
 )

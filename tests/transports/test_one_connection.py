@@ -70,7 +70,7 @@ def test_a_server_answers_one_request_after_another(address: tuple[str, int]) ->
     for page, status in (("/mcp", 405), ("/nowhere", 404)):
         connection.request("GET", page)
         answer = connection.getresponse()
-        assert (answer.status, len(answer.read()) > 0) == (status, status == 404)
+        assert (answer.status, len(answer.read()) > 0) == (status, True)
     connection.close()
     assert LEFT == ["/mcp", "/nowhere"]
 

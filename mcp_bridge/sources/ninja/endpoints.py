@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation, PathView
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features.secrets import deals_with_secrets
-from mcp_bridge.protocol import JSONSchema
-from mcp_bridge.schemas.walk import change_subschemas
 from mcp_bridge.sources.in_process.routes import Route, routes, wrapped
 from mcp_bridge.sources.marked import location
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
@@ -83,24 +80,11 @@ class APIDocument(OpenAPISchema):
                 "paths": {path: {method: details}},
                 "components": {"schemas": self.schemas},
             },
-            is_naive=not settings.USE_TZ,
+            # ninja writes a naive datetime as it is, whatever USE_TZ says.
+            is_naive=True,
         )
         operation = document.operation(method, path)
-        mapped = map_operation(document, operation, output_schema=output_schema)
-        answer = mapped.output_schema
-        return mapped if answer is None else replace(mapped, output_schema=_as_sent(answer))
-
-
-def _as_sent(schema: JSONSchema) -> dict[str, object]:
-    """
-    Return the schema of an answer without the formats that its values may not have.
-
-    Clients assert them: a naive datetime or a time lacks the offset, a duration has fractions.
-    """
-    result = change_subschemas(schema, _as_sent)
-    if result.get("format") in ("date-time", "duration", "time"):
-        del result["format"]
-    return result
+        return map_operation(document, operation, output_schema=output_schema)
 
 
 def _path_views(callback: Any) -> Iterator[PathView]:
