@@ -21,7 +21,6 @@ from django.urls import (
 )
 from django.utils import translation
 from django.utils.regex_helper import normalize
-from django.utils.translation import get_supported_language_variant
 
 from mcp_bridge.conf import conf
 from mcp_bridge.views import MCPView
@@ -55,7 +54,7 @@ def _usual_language() -> AbstractContextManager[object]:
     if prefixes_default and "django.middleware.locale.LocaleMiddleware" in settings.MIDDLEWARE:
         # It activates one of LANGUAGES, such as "en" for "en-us".
         with suppress(LookupError):
-            code = get_supported_language_variant(code)
+            code = translation.get_supported_language_variant(code)
     return translation.override(code)
 
 
