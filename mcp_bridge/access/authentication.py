@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 from io import BytesIO
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest, QueryDict
@@ -12,7 +12,6 @@ from django.views import View
 from django.views.decorators.debug import sensitive_variables
 from rest_framework.exceptions import APIException, NotAuthenticated, PermissionDenied, Throttled
 from rest_framework.negotiation import DefaultContentNegotiation
-from rest_framework.parsers import JSONParser
 from rest_framework.request import ForcedAuthentication, Request
 from rest_framework.throttling import BaseThrottle
 
@@ -39,8 +38,6 @@ logger = get_logger("mcp_bridge.access")
 
 # DRF would make one for each request; nothing is negotiated here.
 _NO_NEGOTIATION = DefaultContentNegotiation()
-# For classes that read ``request.data``.
-_PARSERS = (JSONParser(),)
 # Whether classes do nothing for a request without an Authorization header.
 _read_header = frozenset(
     {
@@ -75,6 +72,15 @@ class MessageRequest(Request):
         """The body, which Django keeps for the endpoint."""
         return BytesIO(self._request.body)
 
+    @property
+    def data(self) -> Any:
+        """The message, for a class that reads it."""
+        # Imported late: it imports all of DRF's serializers.
+        from rest_framework.parsers import JSONParser
+
+        self.parsers = (JSONParser(),)
+        return super().data
+
 
 @sensitive_variables()
 def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
@@ -101,7 +107,7 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
         return
     is_refused = is_invalid = bool(header)
     authenticators = [imported(path)() for path in conf.AUTHENTICATION_CLASSES]
-    wrapped = MessageRequest(request, _PARSERS, authenticators, _NO_NEGOTIATION)
+    wrapped = MessageRequest(request, authenticators=authenticators, negotiator=_NO_NEGOTIATION)
     try:
         # Those of the request, since DRF's test tools put their own in the place of ours. Many
         # read the header as text, and no credential is of other characters (RFC 9110, 11.4).
@@ -154,7 +160,7 @@ def throttle(request: HttpRequest, view: View) -> None:
     counting = [make(kind) for kind in kinds if not issubclass(kind, ToolRateThrottle)]
     if not counting:
         return
-    wrapped = MessageRequest(request, _PARSERS, negotiator=_NO_NEGOTIATION)
+    wrapped = MessageRequest(request, negotiator=_NO_NEGOTIATION)
     # Neither is there where a credential could not be read.
     wrapped.user = getattr(request, "user", None) or AnonymousUser()
     wrapped.auth = getattr(request, "auth", None)

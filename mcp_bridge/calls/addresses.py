@@ -21,6 +21,8 @@ def network_of(address: str) -> str:
 
     An IPv4 address inside IPv6 (``::ffff:192.0.2.1``) is that address; other text is unchanged.
     """
+    if ":" not in address:
+        return address
     try:
         number = IPv6Address(address)
     except ValueError:
