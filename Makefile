@@ -124,7 +124,7 @@ lint: $(VENV)/.demo $(VENV)/.test $(VENV)/.lint  ## Check format, style, types a
 conformance: $(VENV)/.demo $(VENV)/.test  ## Official conformance suite, MCP Inspector, mcpcheck
 	$(BIN)/python tests/conformance/run.py
 
-sites: $(VENV)/.test  ## Install the bridge into Wagtail, django CMS, helpdesk, djoser, knox and sites with own users; all of their APIs as tools
+sites: $(VENV)/.test  ## Install the bridge into Wagtail, django CMS, helpdesk, djoser, knox, sites with own users, label-studio, ARA and oscar; all of their APIs as tools (ARGS="djoser ara" for some)
 	$(BIN)/python -m tests.sites $(ARGS)
 
 oldest:  ## The tests of REST views with the oldest drf-spectacular that the extra allows

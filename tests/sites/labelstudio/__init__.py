@@ -69,7 +69,7 @@ ROOT_URLCONF = "site_.urls"
                 },
             }
         },
-        operations=130,
+        operations=133,
         warned=frozenset(),
         changing=frozenset({"created_ago"}),
         values={
