@@ -41,13 +41,13 @@ class Builder:
         options: Mapping[str, Any],
         callbacks: Collection[object],
         *,
-        with_answers: bool = False,
+        as_declared: bool = False,
     ) -> None:
         self._options = options
         # Those of the tools of the source: a redirect may lead there.
         self._callbacks = callbacks
-        with_answers = with_answers or options.get("output_schemas", False)
-        self._describer = Describer(with_answers=with_answers)
+        with_answers = as_declared or options.get("output_schemas", False)
+        self._describer = Describer(with_answers=with_answers, as_declared=as_declared)
 
     def describe(self, selected: Selected) -> Description:
         """Return the operation of an endpoint. Raises what the view raises."""

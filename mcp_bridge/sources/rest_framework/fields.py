@@ -58,11 +58,12 @@ def _identity(found: Any) -> Any:
     ]
 
 
-def correct(view: Any, schema: Any, *, with_answers: bool) -> Any:
+def correct(view: Any, schema: Any, *, with_answers: bool, as_declared: bool) -> Any:
     """
     Give a view a copy of its AutoSchema that describes fields as views read them; return that.
 
-    Without answers, what serializers say of those is left out, which takes half of the time. Its
+    Without answers, what serializers say of those is left out, which takes half of the time; with
+    ``as_declared`` each is described by its fields, even if it represents itself. Its
     ``answer_error`` is the exception that describing the answers raised, or None, and
     ``undeclared`` has the serializers of answers whose fields do not say what they represent.
     """
@@ -72,7 +73,8 @@ def correct(view: Any, schema: Any, *, with_answers: bool) -> Any:
     made._get_response_for_code = partial(_map_answer, made, made._get_response_for_code)
     made._get_response_bodies = partial(_map_answers, made, made._get_response_bodies)
     made.get_request_serializer = cache(made.get_request_serializer)
-    made.answer_error, made.undeclared, made.with_answers = None, [], with_answers
+    made.answer_error, made.undeclared = None, []
+    made.with_answers, made.as_declared = with_answers, as_declared
     # By a proxy, as drf-spectacular does it: the descriptor would keep the view for ever.
     view.schema = weakref.proxy(made)
     return made
@@ -119,7 +121,7 @@ def _hides(made: Any, serializer: Any) -> bool:
     """Return whether a serializer represents itself in a way that nothing declares."""
     kind: Any = type(_instance(serializer))
     is_own = kind.to_representation.__module__.partition(".")[0] != "rest_framework"
-    if not is_own or OpenApiSerializerExtension.get_match(serializer):
+    if made.as_declared or not is_own or OpenApiSerializerExtension.get_match(serializer):
         return False
     made.undeclared.append(f"{kind.__module__}.{kind.__qualname__}")
     return True

@@ -69,9 +69,9 @@ class Description:
 class Describer(SchemaGenerator):
     """Describes endpoints, one by one, each with components of its own."""
 
-    def __init__(self, *, with_answers: bool) -> None:
+    def __init__(self, *, with_answers: bool, as_declared: bool) -> None:
         super().__init__()
-        self._with_answers = with_answers
+        self._answers = {"with_answers": with_answers, "as_declared": as_declared}
 
     def create_view(self, callback: Any, method: str, request: Any = None) -> Any:
         view = super().create_view(callback, method, request)
@@ -79,7 +79,7 @@ class Describer(SchemaGenerator):
         view.is_schema_lost = not isinstance(schema, AutoSchema) and _has_extension(schema)
         # The view keeps it, since its descriptor holds it by a weak reference.
         schema = schema if isinstance(schema, AutoSchema) else AutoSchema()
-        view.corrected = correct(view, schema, with_answers=self._with_answers)
+        view.corrected = correct(view, schema, **self._answers)
         return view
 
     def operation_id(self, endpoint: Endpoint, wanted: str | None) -> str | None:

@@ -273,17 +273,21 @@ class RESTFrameworkSource(Source):
         from mcp_bridge.sources.secrets import secret_member
 
         with override(settings.LANGUAGE_CODE):
-            builder = Builder(self.options, self._callbacks, with_answers=True)
-            description = builder.describe(chosen)
+            # A serializer that represents itself may still send the secrets that it declares.
+            judge = Builder(self.options, self._callbacks, as_declared=True)
+            description = judge.describe(chosen)
             if description.operation.get("deprecated"):
                 raise ValueError("it is deprecated")
             if description.answer_error is not None:
                 # It may be a secret.
                 raise description.answer_error
-            (document,) = builder.documents([description])
-            answer = builder.mapped(description, document, True).output_schema
+            (document,) = judge.documents([description])
+            answer = judge.mapped(description, document, True).output_schema
             if answer is not None and (secret := secret_member(answer)):
                 raise ValueError(f"it returns a secret, {secret!r}: only a mark makes it a tool")
+            builder = Builder(self.options, self._callbacks)
+            description = builder.describe(chosen)
+            (document,) = builder.documents([description])
             return builder.tool(name, chosen, description, document).tool
 
     def _withhold(self, endpoint: Endpoint, reason: str) -> None:

@@ -19,10 +19,11 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from mcp_bridge import mcp_tool
+from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route
-from tests.support.serving import messages, served
+from tests.support.serving import messages, names, served, set_tool
 
 SOURCE = "mcp_bridge.sources.rest_framework.RESTFrameworkSource"
 
@@ -307,3 +308,36 @@ def test_an_answer_fits_its_output_schema(
     texts = messages("mcp_bridge.W075")
     assert bool(texts) is (kind is not DeclaredHolder)
     assert all("to_representation()" in text for text in texts)
+
+
+class Storage(Flat):
+    """Its fields are declared, and it sends them itself."""
+
+    aws_secret_key = serializers.CharField()
+
+
+class Storages(serializers.Serializer[Any]):
+    storages = Storage(many=True)
+
+
+@pytest.mark.parametrize(
+    "kind", [Storage, Storage(many=True), Storages, Storages(many=True)], ids=repr
+)
+def test_a_candidate_that_declares_a_secret_is_not_served(settings: Any, kind: Any) -> None:
+    def view(name: str, answer: Any) -> type[APIView]:
+        class View(APIView):
+            """Show it."""
+
+            @extend_schema(responses=answer)
+            def get(self, request: Any) -> Response:
+                return Response({})
+
+        return type(name, (View,), {"__doc__": View.__doc__})
+
+    offer(settings, view("Shelf", kind), view("Plain", Flat), expose="all")
+    secret, plain = sorted(registry.discovered.candidates, key=lambda name: "plain" in name)
+    for name in (secret, plain):
+        set_tool(name, chosen=True)
+    assert names() == [plain]
+    (message,) = messages("mcp_bridge.W092")
+    assert "it returns a secret, 'aws_secret_key': only a mark makes it a tool" in message
