@@ -32,7 +32,7 @@ from mcp_bridge.protocol import BatchLimits, JSONObject
 
 T = TypeVar("T")
 
-# Where hints and messages send people.
+# The documentation, for links in hints and messages.
 DOCUMENTATION: Final = "https://github.com/django-mcp-bridge/django-mcp-bridge/blob/main/docs/"
 
 
@@ -115,7 +115,7 @@ class Audit:
     UNAUTHENTICATED: bool = True
 
 
-# The sources of every site, unless SOURCES has None for one.
+# The sources of every site; None in SOURCES removes one.
 DEFAULT_SOURCES: Final[Mapping[str, JSONObject]] = {
     "functions": {"BACKEND": "mcp_bridge.sources.functions.FunctionSource"},
     "rpc": {},
@@ -186,7 +186,7 @@ class Conf:
         given = self.SOURCES if isinstance(self.SOURCES, Mapping) else {}
         entries = {**DEFAULT_SOURCES, **given}
         for alias in DEFAULT_SOURCES.keys() & given.keys():
-            # OPTIONS alone change no BACKEND.
+            # OPTIONS alone keep the default BACKEND.
             if isinstance(entry := given[alias], Mapping):
                 entries[alias] = {**DEFAULT_SOURCES[alias], **entry}
         return {alias: entry for alias, entry in entries.items() if entry is not None}
@@ -239,7 +239,7 @@ conf = Conf()
 
 
 def require_app(name: str) -> None:
-    """Raise ImproperlyConfigured if an app is not installed: what its models raise says less."""
+    """Raise ImproperlyConfigured if an app is not installed; the error of its models says less."""
     if not apps.is_installed(name):
         raise ImproperlyConfigured(
             f'{name} is not in INSTALLED_APPS: add "{name}" and run `manage.py migrate`.'

@@ -162,9 +162,9 @@ class MCPView(BridgeView):
     The MCP endpoint under WSGI: one POST, one JSON answer.
 
     Every other verb is 405 (MCP, "Streamable HTTP"), with a sentence for people: a client that was
-    refused tries the GET of the old transport, and shows the answer to that. Every answer to a POST
-    is JSON, whatever the bytes. Override ``get_server()`` or ``get_context()`` for an endpoint of
-    your own.
+    refused tries the GET of the old transport, and shows its answer. Every answer to a POST is
+    JSON, whatever the bytes. Override ``get_server()`` or ``get_context()`` to customise the
+    endpoint.
     """
 
     http_method_names = ["post"]

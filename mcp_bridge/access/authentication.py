@@ -62,7 +62,7 @@ def _may_block(authentication: tuple[str, ...], throttles: tuple[str, ...]) -> b
 
 
 class MessageRequest(Request):
-    """DRF's request around a message, whose body is no form and is read if a class asks for it."""
+    """DRF's request around a message; its body is not a form, and is read only on demand."""
 
     # DRF would read the body to find a form's CSRF token in it; a header carries the token.
     POST = QueryDict()

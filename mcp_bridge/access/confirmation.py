@@ -84,9 +84,9 @@ def resume(
     """
     Return the call with what its client has answered; ``confirmed`` where a person has agreed.
 
-    ``count`` counts answers but the first as calls, and raises CallRefused over the rate: the same
-    answer may be sent again later. Raises CallRefused where a person has not agreed, and
-    InvalidParamsError for a state that is not one of this call.
+    ``count`` counts each answer after the first as a call, and raises CallRefused over the rate:
+    the same answer may be sent again later. Raises CallRefused if a person has not agreed, and
+    InvalidParamsError for a state that does not belong to this call.
     """
     agreed: Mapping[str, object] | None = None
     if answers is not None:

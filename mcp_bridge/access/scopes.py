@@ -73,7 +73,7 @@ def resource_of(request: object) -> str | None:
 
 def as_configured(resource: str) -> str:
     """
-    Return a resource as the settings write it; unchanged if they have none like it.
+    Return a resource as the settings write it, or unchanged if they do not have it.
 
     Scheme and host are compared in lower case (RFC 3986, section 6.2.2.1), all else as it is.
     """

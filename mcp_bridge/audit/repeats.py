@@ -26,7 +26,7 @@ class Repeats:
 
     first: Mapping[str, Any]
     until: float
-    # The record of the last one, how many are not written yet, and how many are being written.
+    # The last record, the number not written yet, and the number being written.
     last: Mapping[str, Any]
     times: int = 0
     taken: int = 0

@@ -76,8 +76,8 @@ def insert_or_count(record: Row, about: Hashable = None) -> None:
     """
     Write the record of a refusal, or count it on the row of the first of this minute.
 
-    The first is one of the same user, credential or address, with the same error code, that was
-    ``about`` the same.
+    The first is one of the same user, credential or address, with the same error code and the same
+    ``about``.
     """
     who = [record.get(name) for name in ("user_id", "user_name", "credential")]
     caller = tuple(who) if any(who) else network_of(record["remote_address"])
@@ -265,7 +265,7 @@ def _doubt(items: Sequence[Item], connection: BaseDatabaseWrapper) -> None:
 
 def _log_loss(item: Item, error: Exception) -> None:
     if not isinstance(item, dict) and not item.as_row():
-        # Another one has written them.
+        # They have been written meanwhile.
         return
     tool = item["tool"] if isinstance(item, dict) else item.tool
     logger.error("The record of a call of %r is lost: it was not written", tool, exc_info=error)

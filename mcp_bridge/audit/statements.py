@@ -36,7 +36,7 @@ _SAME: Final = ("started_at", "remote_address", "tool")
 _ALIKE: Final = (*_SAME, "error_code")
 # No column: of a record that the database may have, the sessions that died before they said so.
 IN_DOUBT: Final = "in_doubt"
-# The member of a logged record that is its signature, and the salt of that.
+# The member of a logged record with its signature, and the salt of the signature.
 SIGNATURE: Final = "signature"
 _SALT: Final = "mcp_bridge.audit.lost"
 # How often a session that was given up is looked for. After a restart of the server its number may

@@ -1,4 +1,4 @@
-"""Addresses: the network of a caller, where secrets may be sent, what may be connected to."""
+"""Addresses: the network of a caller, and those that secrets and connections may go to."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NAT64: Final = IPv6Network("64:ff9b::/96")
 
 def network_of(address: str) -> str:
     """
-    Return what counts as one caller: an IPv4 address, or the /64 of one of IPv6 (RFC 6177).
+    Return the network that counts as one caller: an IPv4 address or an IPv6 /64 (RFC 6177).
 
-    An IPv4 address inside IPv6 (``::ffff:192.0.2.1``) is that address; other text is unchanged.
+    An IPv4 address inside IPv6 (``::ffff:192.0.2.1``) is unwrapped; other text is unchanged.
     """
     if ":" not in address:
         return address
@@ -43,13 +43,13 @@ def is_https_or_loopback(url: str) -> bool:
 
 
 def is_redirect_uri(uri: str) -> bool:
-    """Return whether clients may register an address: all read the same host and port in it."""
+    """Return whether clients may register an address: every parser reads one host and port."""
     try:
         parts = urlsplit(uri)
         has_port = parts.port != 0
     except ValueError:
         return False
-    # Some read an encoded character in the host as what it stands for, such as "@".
+    # Some parsers decode a character in the host, such as "@".
     return has_port and not {"@", "%"} & {*parts.netloc} and is_https_or_loopback(uri)
 
 

@@ -105,7 +105,7 @@ def plain_checker(
     """
     Return a checker that enforces a JSON Schema (2020-12) which a source has made, and no hints.
 
-    Formats are enforced if ``asserts_formats``; else whatever is called judges them.
+    Formats are enforced if ``asserts_formats``; else the service or view judges them.
 
     It returns the arguments as they are, or raises InvalidArguments. The first call prepares it, so
     that tools which nobody calls cost nothing; it takes the schema to be valid and within the
@@ -141,15 +141,15 @@ def _without_nulls(
     schema: JSONSchema, validator: Callable[[], SchemaValidator]
 ) -> Callable[[JSONObject], JSONObject]:
     """
-    Return what leaves out null for each optional parameter whose schema has no null.
+    Return a function that drops null for each optional parameter whose schema has no null.
 
-    Agents fill in what is optional. Inside a parameter null is what the schema says.
+    Agents fill in optional parameters. Null inside a parameter is kept.
     """
     optional = schema.get("properties", {}).keys() - {*schema.get("required", ())}
 
     @cache
     def is_absent(name: str) -> bool:
-        # A schema that cannot be checked says so where the arguments are.
+        # A schema that cannot be checked is reported when the arguments are.
         with suppress(Exception):
             return any(each.path[:1] == (name,) for each in validator().errors({name: None}))
         return False

@@ -52,7 +52,7 @@ def lost_marks() -> list[FunctionType]:
         return []
     found = registry.discovered
     codes = {tool.code for tool in found}
-    # A source has found a function too if it says why that is no tool.
+    # A source has also found a function if it reports why that cannot be a tool.
     said = "".join(message.msg for message in found.messages)
     return [
         each

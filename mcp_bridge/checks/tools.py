@@ -185,7 +185,7 @@ def check_records(
     options = connections[alias].settings_dict["OPTIONS"]
     commands = re.sub(r"\s", "", str(options.get("init_command") or "")).lower()
     missing = []
-    # With a tool that acts, W013 says it.
+    # If a tool writes, W013 reports it.
     if not begins_with_lock(connections[alias]) and all(
         tool.is_read_only for tool in registry.discovered
     ):

@@ -29,11 +29,11 @@ class TablesCommand(BaseCommand):
     """A command that needs the tables of this package."""
 
     requires_migrations_checks = True
-    # A tool that cannot be made must not stop whoever revokes a token.
+    # A broken tool must not prevent an administrator from revoking a token.
     requires_system_checks = ()
 
     def warn_of_settings(self) -> None:
-        """Print what is wrong with the setting MCP_BRIDGE, since no system check has run."""
+        """Print the errors in the setting MCP_BRIDGE, since no system check has run."""
         for each in check_settings():
             self.stderr.write(self.style.WARNING(f"{each.id}: {each.msg}"))
 

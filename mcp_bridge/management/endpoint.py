@@ -37,9 +37,9 @@ class Unreachable(Exception):
 @dataclass(frozen=True, slots=True)
 class Answer:
     """
-    An HTTP response; ``reply`` is its JSON-RPC message, or empty if it is another one.
+    An HTTP response; ``reply`` is its JSON-RPC message, or empty for any other body.
 
-    ``told`` is the beginning of a body that is neither such a message nor a page.
+    ``told`` is the beginning of a body that is neither such a message nor HTML.
     """
 
     status: int

@@ -42,7 +42,7 @@ def why_missing(name: str, user: AbstractBaseUser | AnonymousUser) -> str | None
     if name in discovered.candidates:
         reason = discovered.candidates.errors.get(name)
         return f"It is a candidate that can be no tool now: {reason}." if reason else _CANDIDATE
-    # Errors first: a warning may name what is left out as well.
+    # Errors first: a warning may also name the tool.
     for message in sorted(discovered.messages, key=lambda each: -each.level):
         # The name as a word of its own, with or without quotation marks.
         is_named = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", message.msg)

@@ -207,7 +207,7 @@ def slash(endpoint: Endpoint) -> Findings:
         answer = endpoint.post("ping", _LEGACY, address=address)
         how = f"is answered with status {answer.status}"
     except Unreachable as unreachable:
-        # So does Django with DEBUG and APPEND_SLASH.
+        # Django raises RuntimeError with DEBUG and APPEND_SLASH.
         answer, how = None, unreachable.args[0].removeprefix(f"POST {address} ")
     if answer is not None and answer.reply:
         yield ok(f"{address} is served as well.")

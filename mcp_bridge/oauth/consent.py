@@ -107,13 +107,13 @@ def is_vouched_for(application: AbstractApplication) -> bool:
 
 def shown(text: str, length: int = MAX_NAME) -> str:
     """Return the text of a client on one line, cut, without characters that show nothing."""
-    # First to a size that costs little to clean, whatever was sent.
+    # Cut first, since cleaning a long text is slow.
     printable = "".join(letter if shows(letter) else " " for letter in text[: 10 * length])
     return cut(" ".join(printable.split()), length)
 
 
 def clean_client(instance: Any, **kwargs: object) -> None:
-    """Clean the name of a client that made itself known; make no secret if it needs none."""
+    """Clean the name of a client that registered itself; give a public client no secret."""
     if instance.registration_source != instance.RegistrationSource.MANUAL:
         instance.name = shown(instance.name)
         if instance._state.adding and instance.client_type == instance.CLIENT_PUBLIC:

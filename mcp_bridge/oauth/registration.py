@@ -48,12 +48,12 @@ class RegistrationError(Exception):
         self.code = code
 
 
-# What every client is granted that registers for the first of them.
+# The grants of every client that registers for the first one.
 GRANTS: Final = ["authorization_code", "refresh_token"]
 
 
 def _granted(granted: list[str], asked: list[str]) -> list[str]:
-    """Return what is granted in the place of what was asked for (RFC 7591, section 3.2.1)."""
+    """Return the values granted, which may differ from those asked for (RFC 7591, 3.2.1)."""
     if granted[0] not in asked:
         raise ValueError(f"must have {granted[0]}")
     return granted
@@ -71,7 +71,7 @@ class ClientMetadata(BaseModel):
     redirect_uris: Annotated[
         list[Annotated[str, Field(max_length=2000)]], Field(min_length=1, max_length=20)
     ]
-    # Some ask for more, such as the device flow: what they get is in the answer.
+    # Some ask for more, such as the device flow: the answer lists the grants.
     grant_types: Annotated[list[str], AfterValidator(partial(_granted, GRANTS))] = GRANTS
     response_types: Annotated[list[str], AfterValidator(partial(_granted, ["code"]))] = ["code"]
     token_endpoint_auth_method: Literal["none", "client_secret_post", "client_secret_basic"] = (
@@ -85,7 +85,7 @@ class ClientMetadata(BaseModel):
 
 
 class RegistrationRateThrottle(AnonRateThrottle):
-    """Count the registrations and the documents of clients that come from a network."""
+    """Count the registrations and the client documents of a network."""
 
     rate = "300/hour"
 
@@ -169,7 +169,7 @@ class ClientDocument:
 
 
 def is_up_to_date(client_id: str) -> bool:
-    """Return whether a client is known, and no document of it is to be fetched."""
+    """Return whether a client is known and its document need not be fetched."""
     model = get_application_model()
     found = model.objects.filter(client_id=client_id.replace("\0", ""))
     return found.exclude(cimd_expires_at__lt=timezone.now()).exists()
@@ -178,10 +178,10 @@ def is_up_to_date(client_id: str) -> bool:
 def seconds_to_wait(meta: dict[str, Any]) -> int | None:
     """Count a registration from the address in a request's META; None if it is allowed."""
     throttle = make_throttle(client_registration().throttle_class)
-    # As of nobody: a rate of the anonymous does not count who has a session.
+    # Always anonymous: AnonRateThrottle does not count a user with a session.
     asked = HttpRequest()
     asked.META, asked.user = meta, AnonymousUser()
-    # These read of a request what Django's has as well.
+    # Throttles read only attributes that Django's request has too.
     count = partial(throttle.allow_request, cast("Request", asked), cast("APIView", None))
     allowed = count_or_none(throttle, count)
     if count_locally(throttle, count) if allowed is None else allowed:

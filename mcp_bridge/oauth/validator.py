@@ -26,8 +26,8 @@ from oauthlib.oauth2.rfc6749.utils import scope_to_list
 from mcp_bridge.access.scopes import as_configured
 from mcp_bridge.conf import conf
 
-# In the META of a request whose client was authenticated: its id, or "" for one that is not what
-# it says. No header can have that name.
+# The META key for the id of the client that was authenticated, or "" if that failed. No header can
+# have this name.
 PROVEN: Final = "mcp_bridge.client"
 
 
@@ -61,7 +61,7 @@ class Validator(OAuth2Validator):
 
     def _load_application(self, client_id: str | None, request: Request) -> Any:
         if client_id and "\0" in client_id:
-            # PostgreSQL takes no such text.
+            # PostgreSQL cannot store U+0000.
             return None
         return super()._load_application(client_id, request)
 
@@ -113,7 +113,7 @@ class Validator(OAuth2Validator):
     def validate_code(
         self, client_id: str, code: str, client: Any, request: Request, *args: Any, **kwargs: Any
     ) -> bool:
-        """Return whether a code may be exchanged; one that was revokes what it gave."""
+        """Return whether a code may be exchanged; one that was used revokes its tokens."""
         if super().validate_code(client_id, code, client, request, *args, **kwargs):
             return bool(request.user.is_active)
         tokens, family = get_refresh_token_model(), family_of(code)
@@ -136,7 +136,7 @@ class Validator(OAuth2Validator):
             .order_by("-revoked")
             .first()
         )
-        # One that was revoked for good has given no token, or none that is left.
+        # A token that was revoked outright has no successor, or none that is left.
         given = get_access_token_model().objects.filter(source_refresh_token=replaced)
         if replaced is not None and given.exists():
             request.user, request.refresh_token_instance = replaced.user, replaced
@@ -151,12 +151,12 @@ class Validator(OAuth2Validator):
         if used is not None and self.rotate_refresh_token(request):
             now, tokens = timezone.now(), get_access_token_model().objects
             if used.revoked is None:
-                # Marked here: where the toolkit does it, it deletes the access token.
+                # Marked here, because the toolkit would also delete the access token.
                 rows = get_refresh_token_model().objects.filter(pk=used.pk)
                 rows.update(revoked=now, updated=now)
                 until = now + self.grace
                 tokens.filter(pk=used.access_token_id, expires__gt=until).update(expires=until)
-            # An access token that has this source would be given once more, and is not known.
+            # The toolkit would return the access token with this source, whose text is unknown.
             tokens.filter(source_refresh_token=used).update(source_refresh_token=None)
         super()._save_bearer_token(token, request, *args, **kwargs)
 
@@ -164,7 +164,7 @@ class Validator(OAuth2Validator):
         self, request: Request, refresh_token_code: str, access_token: Any, previous: Any
     ) -> Any:
         if previous is None and request.grant_type == "authorization_code":
-            # By which a code that comes again is known.
+            # Identifies a code that is sent again.
             previous = SimpleNamespace(token_family=family_of(request.code))
         return super()._create_refresh_token(request, refresh_token_code, access_token, previous)
 

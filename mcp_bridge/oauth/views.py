@@ -41,7 +41,7 @@ _CORS: Final = {
     "Access-Control-Allow-Headers": "Authorization, Content-Type, MCP-Protocol-Version",
     "Access-Control-Max-Age": "86400",
 }
-# How often a transaction is begun that another one has stopped.
+# Attempts for a transaction that another one aborted.
 _TRIES: Final = 3
 
 
@@ -69,7 +69,7 @@ class OneAtATime(OAuthLibMixin):
 
     @sensitive_variables()
     def alone(self, request: HttpRequest, do: Callable[[], HttpResponse]) -> HttpResponse:
-        """Return what ``do`` returns, in a transaction that locks the login."""
+        """Return the result of ``do``, run in a transaction that locks the login."""
         self.authenticate_before(request)
         code = request.POST.get("code", "")
         secret = request.POST.get("refresh_token") or request.POST.get("token", "")
@@ -80,11 +80,11 @@ class OneAtATime(OAuthLibMixin):
             of_login = tokens.filter(token_family=family or family_of(code)).order_by("pk")
             oldest = of_login.values_list("pk", flat=True).first()
             if oldest is None and not grants.exists():
-                # There is nothing to lock: it is refused, or a machine's own.
+                # There is nothing to lock: the request will fail, or it has no login.
                 return do()
             try:
                 with transaction.atomic(using=router.db_for_write(tokens.model)):
-                    # Locks by writing: a transaction of SQLite that reads first fails if it writes.
+                    # Locks by writing: on SQLite, a transaction that reads first may not write.
                     now = timezone.now()
                     grants.update(updated=now)
                     tokens.filter(pk=oldest).update(updated=now)
@@ -96,7 +96,7 @@ class OneAtATime(OAuthLibMixin):
         raise AssertionError("unreachable")
 
     def authenticate_before(self, request: HttpRequest) -> None:
-        """Authenticate the client while nothing is locked: it takes a hash, or a document."""
+        """Authenticate the client before locking, since hashing or fetching a document is slow."""
         core = self.get_oauthlib_core()
         asked, validator = (
             OAuthRequest(*core._extract_params(request)),
@@ -118,8 +118,8 @@ class AuthorizationView(views.AuthorizationView):
         query = request.GET.copy()
         if "resource" in query:
             query.setlist("resource", [*map(as_configured, query.getlist("resource"))])
-        # Whether a user is asked again is not the client's to say: any program on the user's
-        # machine can call itself by the name of a public client (RFC 8252, section 8.6).
+        # A client may not skip the question: any program on the user's machine can pretend to be
+        # a public client (RFC 8252, section 8.6).
         query.pop("approval_prompt", None)
         request.GET = query  # type: ignore[assignment]
         known = conf.resources.values()
@@ -127,7 +127,7 @@ class AuthorizationView(views.AuthorizationView):
         if any(each not in known for each in query.getlist("resource")):
             error = InvalidTargetError(no_such_resource())
             if not is_up_to_date(query.get("client_id", "")):
-                # Nor is a document fetched for it, by which the redirect URI would be known.
+                # Do not fetch the client's document, which lists its redirect URIs, either.
                 return self.error_response(FatalClientError(error), None)
             return self.refuse(error)
         return super().dispatch(request, *args, **kwargs)
@@ -192,7 +192,7 @@ class TokenView(OneAtATime, views.TokenView):
             and "device_code" not in sent
             or any("\0" in each for each in sent.values())
         ):
-            # The toolkit would raise KeyError, and PostgreSQL an error for U+0000.
+            # The toolkit would raise KeyError, and PostgreSQL refuses U+0000.
             response: HttpResponse = JsonResponse({"error": "invalid_request"}, status=400)
         else:
             response = super().post(request, *args, **kwargs)

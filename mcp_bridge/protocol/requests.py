@@ -133,7 +133,7 @@ def _read(message: Any, request_id: RequestId | None, headers: Headers | None) -
         return _read_modern(request_id, method, params, headers)
     if revision is None:
         raise UnsupportedProtocolVersionError(str(version))
-    # Clients of these revisions write null for what they do not send.
+    # Clients of these revisions send null for absent members.
     params = {key: each for key, each in params.items() if each is not None or key not in _ABSENT}
     meta = params.get("_meta", {})
     if not isinstance(meta, dict):

@@ -117,7 +117,7 @@ def read_sources() -> Found:
 
 
 def _is_same(one: Tool, other: Tool) -> bool:
-    """Return whether two sources have read one function, under the same conditions."""
+    """Return whether two sources have read the same function with the same access rule."""
     told = [(each.function, each.code, each.access) for each in (one, other)]
     return one.source_alias != other.source_alias and one.code is not None and told[0] == told[1]
 

@@ -33,7 +33,7 @@ class Difference:
 
 @lru_cache(maxsize=1024)
 def canonical_definition(tool: Tool) -> str:
-    """Return what is approved, as JSON text: the definition, who may call, where a call goes."""
+    """Return the approved text, as JSON: the definition, its conditions and the target of calls."""
     # Every process writes the same in any request.
     with translation.override(settings.LANGUAGE_CODE):
         definition = tool.definition(LATEST)

@@ -45,13 +45,13 @@ ADAPTERS: Final[list[Adapter]] = []
 TRANSIENT: Final[set[type[Exception]]] = set()
 
 
-# What is said of the hints that are being adapted, where it is collected.
+# The list that collects notes on the hints being adapted, if there is one.
 _NOTES: Final[ContextVar[list[str] | None]] = ContextVar("mcp_bridge_notes", default=None)
 
 
 @contextmanager
 def collected_notes(notes: list[str]) -> Iterator[None]:
-    """Add to a list what adapters note of the hints that are adapted meanwhile, each once."""
+    """Collect the notes of adapters in a list, each once, while the context is open."""
     token = _NOTES.set(notes)
     try:
         yield
@@ -60,7 +60,7 @@ def collected_notes(notes: list[str]) -> Iterator[None]:
 
 
 def note(text: str) -> None:
-    """Say of the hint that is being adapted what its schema cannot tell: a check warns of it."""
+    """Note a gap in the schema of the hint being adapted, for a warning of the checks."""
     notes = _NOTES.get()
     if notes is not None and text not in notes:
         notes.append(text)
@@ -76,7 +76,7 @@ def adapt(hint: TypeHint, side: Side) -> TypeHint:
     """Return a hint with every adapted type in it replaced, in unions and containers too."""
     inner, metadata = split_annotated(hint)
     if inner is LiteralString:
-        # Any text that is sent is as good as another: nothing tells them apart at run time.
+        # At run time a literal string cannot be told from any other.
         return annotate(str, *metadata)
     for adapter in ADAPTERS:
         found = getattr(adapter, side)(inner, metadata)

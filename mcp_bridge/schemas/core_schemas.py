@@ -114,7 +114,7 @@ def gather_definitions(schema: CoreNode) -> CoreNode:
 
 
 def with_names(schema: CoreNode) -> CoreNode:
-    """Return a core schema whose dicts have literals and enums as keys by their names in JSON."""
+    """Return a core schema that reads literals and enums as keys of dicts by their JSON names."""
     if not any("keys_schema" in each for each in parts(schema)):
         return schema
     definitions = {each["ref"]: each for each in parts(schema) if "ref" in each}

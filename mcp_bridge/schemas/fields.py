@@ -34,7 +34,7 @@ CONFIG = ConfigDict(
 )
 # The field of a model for ``**kwargs``, whose hint is the type of all other arguments.
 _REST: Final = "rest"
-# The schema shows no default if there is only a factory, whose value is never used.
+# With a factory, whose value is never used, the schema shows no default.
 _ABSENT: Final[dict[str, Any]] = {"default_factory": lambda: None}
 # What a field's metadata says in its JSON Schema, in pydantic's order.
 _UPDATES: Final = ("title", "description", "deprecated", "examples")

@@ -56,8 +56,8 @@ class SchemaGenerator(GenerateJsonSchema):
     """
     pydantic's generator without the titles that it makes of field names.
 
-    With ``of_results`` a time or a duration has a pattern in place of a format: clients assert
-    formats, which demand an offset, and no fraction or sign.
+    With ``of_results`` a time or a duration has a pattern instead of a format: clients assert
+    formats, which require an offset and allow no fraction or sign.
     """
 
     # A default that is no JSON is left out of the schema; the parameter stays optional.
@@ -94,14 +94,14 @@ class SchemaGenerator(GenerateJsonSchema):
         return {"type": "string", "contentEncoding": "base64"}
 
     def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
-        # The members of a core schema are those of all names, also of aliases.
+        # The members of a core schema include aliases.
         members = list({id(each): each for each in schema["members"]}.values())
         result = super().enum_schema({**schema, "members": members})
         description = schema.get("metadata", {}).get(DESCRIPTION)
         return {**result, "description": description} if description else result
 
     def literal_schema(self, schema: core_schema.LiteralSchema) -> JsonSchemaValue:
-        # A member of an enum may stand beside its own value.
+        # A literal may list a member of an enum and its value.
         values = {repr(to_jsonable_python(each)): each for each in schema["expected"]}
         return super().literal_schema({**schema, "expected": list(values.values())})
 
@@ -111,7 +111,7 @@ class SchemaGenerator(GenerateJsonSchema):
         | core_schema.IncExSeqSerSchema
         | core_schema.IncExDictSerSchema,
     ) -> JsonSchemaValue | None:
-        # A function of the site's may return anything, unless its return hint says what.
+        # A serializer function without a return hint may return anything.
         function = schema.get("function")
         code = getattr(getattr(function, "func", function), "__module__", None) or "pydantic"
         known = super().ser_schema(schema)
@@ -128,7 +128,7 @@ class SchemaGenerator(GenerateJsonSchema):
         try:
             json.dumps(encoded, allow_nan=False)
         except ValueError as exception:
-            # Caught by pydantic, as of any default that is no JSON.
+            # pydantic catches it and leaves the default out.
             raise PydanticSerializationError(
                 "it holds a number that JSON does not have"
             ) from exception
@@ -169,7 +169,7 @@ class SchemaGenerator(GenerateJsonSchema):
         return _with_pattern(result, f"^{_DAY}T{_CLOCK}{_OFFSET}$") if is_open else result
 
     def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
-        # The format "time" demands an offset too, which no database of Django's can store.
+        # The format "time" requires an offset too, which no Django database can store.
         offset = _OFFSET if self._of_results else ""
         return _with_pattern(super().time_schema(schema), f"^{_CLOCK}{offset}$")
 
@@ -193,9 +193,9 @@ def generate(
 @contextmanager
 def reading_hints() -> Iterator[None]:
     """
-    Have pydantic read hints without its warning about TypedDicts with ReadOnly items.
+    Silence pydantic's warning about TypedDicts with ReadOnly items while it reads hints.
 
-    Raises TypeError for a hint that is no type, such as ``[int]``, of which it only warns.
+    Raises TypeError for a hint that is not a type, such as ``[int]``: pydantic only warns.
     """
     with warnings.catch_warnings():
         # The dict that a procedure receives is its own, so nothing has to protect its items.

@@ -35,7 +35,7 @@ class Parameter:
     """
     One parameter that a caller may give; ``default`` is MISSING if it must.
 
-    One that ``may_be_absent`` has no default: the function takes it by ``**`` or not at all.
+    If it ``may_be_absent`` it has no default: the function receives it in ``**``, or not at all.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Signature:
     """
     A function as a caller sees it.
 
-    Parameters have the names that callers send; ``renamed`` has the function's own by these.
+    Parameters have the names that callers send; ``renamed`` maps them to the function's own.
     ``extra`` is the hint of ``**kwargs``, or MISSING. ``context`` names the parameter that takes
     the Context. ``hidden`` are names that no caller may give. ``errors`` are sentences on hints of
     parameters that could not be resolved, and ``returns_errors`` those on the return hint: as it
@@ -103,7 +103,7 @@ class Signature:
             raise UnsupportedSignature(
                 "two of its parameters have the same name, or the same alias"
             )
-        # By the name of its own, what ``**`` takes would come in place of a parameter.
+        # Sent in ``**`` under the function's own name, a value would replace the parameter.
         replaced = set(renamed.values()) - renamed.keys()
         gone = {
             name: each
@@ -165,8 +165,8 @@ def _is_context(hint: TypeHint) -> bool:
 
 
 def _inspected(function: Callable[..., object]) -> tuple[inspect.Signature, Collection[str]]:
-    """Return what ``inspect.signature`` says, and the names that a partial has bound."""
-    # It looks through a partial that says what it wraps, and so past what is bound in it.
+    """Return the signature of a function, and the names that a partial has bound."""
+    # ``inspect.signature`` follows __wrapped__ past a partial and its bound arguments.
     function = inspect.unwrap(function, stop=_decides)
     if not isinstance(function, functools.partial):
         return inspect.signature(function), ()
@@ -184,7 +184,7 @@ def _decides(function: object) -> bool:
 
 
 def _innermost(function: Callable[..., object]) -> Callable[..., object]:
-    """Return the function that decorators and partials stand around."""
+    """Return the function inside decorators and partials."""
     function = inspect.unwrap(function)
     return _innermost(function.func) if isinstance(function, functools.partial) else function
 
@@ -204,7 +204,7 @@ def _sent_name(parameter: Parameter) -> str:
 
 
 def _unpacked(name: str, hint: TypeHint, documented: dict[str, str]) -> Iterator[Parameter]:
-    """Yield the members of the TypedDict that ``**name: Unpack[...]`` names; none for another."""
+    """Yield the members of the TypedDict in ``**name: Unpack[...]``; none for another hint."""
     if origin_of(hint) not in _UNPACKS:
         return
     kind = get_args(hint)[0]
@@ -232,7 +232,7 @@ def _hints(
     own: Mapping[str, TypeHint] = getattr(inner, "__annotations__", {})
     inspected = {name: each.annotation for name, each in signature.parameters.items()}
     inspected["return"] = signature.return_annotation
-    # Those that a signature by hand has in place of the function's.
+    # Annotations of an explicit __signature__ that differ from the function's.
     others = {
         name: each
         for name, each in inspected.items()

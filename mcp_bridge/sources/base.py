@@ -31,8 +31,8 @@ class Source(ABC):
     ``alias`` is the key in SOURCES and ``options`` its "OPTIONS". ``tools()`` returns the tools and
     adds to ``messages`` why it left others out. ``known_options`` are the options that there may
     be, each with the type of its value and the words for it; None takes any. Raises TypeError for
-    others. ``is_outside`` is true for tools that are described outside the site's code: a collision
-    of their names is a warning, which stops no command.
+    others. ``is_outside`` is true if tools are described outside the site's code: a collision of
+    their names is a warning, which does not stop commands.
     """
 
     is_outside: ClassVar[bool] = False
@@ -111,8 +111,8 @@ def own_line(exception: Exception, within: str = "") -> str | None:
     """
     Return "path:line" of the site's own code that is nearest to an error; None if there is none.
 
-    ``within`` is the name that the code must have. Nobody mends the standard library, a package or
-    this one.
+    ``within`` is the name that the code must have. The standard library, installed packages and
+    this package are skipped.
     """
     lines = [
         (each.filename, each.lineno)
@@ -132,6 +132,6 @@ def _is_own(path: Path) -> bool:
 
 
 def mend_import(exception: Exception) -> str | None:
-    """Return what to do about a module of the site that raised at import; None if none did."""
+    """Return the remedy for a module of the site that raised at import; None if none did."""
     line = own_line(exception, within="<module>")
     return line and f"Mend {line}, which raises when it is imported."

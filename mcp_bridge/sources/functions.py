@@ -62,7 +62,7 @@ class FunctionSource(Source):
         return [tool for each in self.marked() if (tool := each.tool(self)) is not None]
 
     def marked(self) -> list[MarkedFunction]:
-        """Return what is marked; ``messages`` says which modules cannot be imported."""
+        """Return the marked functions; ``messages`` names modules that cannot be imported."""
         return [each for module in self._modules() for each in self._marked_in(module)]
 
     def no_tools(self) -> tuple[str, str] | None:

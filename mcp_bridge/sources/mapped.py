@@ -45,7 +45,7 @@ def operation_tool(
         annotations={**({} if options.read_only else hints), **options.annotations},
         icons=options.icons,
         meta={**(mapped.meta or {}), **(options.meta or {})} or None,
-        # Services take more than a format says, such as times without seconds or an offset.
+        # Services accept more than a format allows, such as times without seconds or an offset.
         check=plain_checker(schema, asserts_formats=options.input_schema is not None),
         invoke=invoke,
         encode=_same if promised is None else encoder(Outputs(CallToolResult), promised),

@@ -69,7 +69,7 @@ class MarkedFunction:
     filled: str | None = None
     unread: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    # Of the tool.
+    # Tool.conditions.
     conditions: tuple[str, ...] = ()
 
     def __init__(
@@ -160,7 +160,7 @@ class MarkedFunction:
         """
         Return the tool; ``unread`` has the sentences on hints beside a schema given by hand.
 
-        ``notes`` has those on results that no schema describes.
+        ``notes`` has sentences on results that no schema describes.
 
         Raises IllegalName, UnreadHints, and whatever the types of the function raise.
         """

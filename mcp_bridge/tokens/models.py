@@ -137,7 +137,7 @@ class Token(models.Model):
         blank=True,
         help_text=_("With none chosen, the token opens all tools that its user may call."),
     )
-    # Kept if that user is deleted, who may still have the secret.
+    # Kept if that user is deleted, since they may still have the secret.
     issued_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         models.DO_NOTHING,
@@ -147,7 +147,7 @@ class Token(models.Model):
         db_constraint=False,
         editable=False,
     )
-    # Revoked since its user has gained what its issuer lacks (mcp_bridge.tokens.outgrown).
+    # Revoked because its user gained rights that its issuer lacks (mcp_bridge.tokens.outgrown).
     outgrown = models.BooleanField(_("outgrown"), default=False, db_default=False, editable=False)
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True, editable=False)
     last_used_at = models.DateTimeField(_("last used"), null=True, blank=True, editable=False)

@@ -1,8 +1,8 @@
 """
-Tokens that somebody else issued end when their user gains rights that the issuer lacks.
+Revocation of tokens for others when their user gains rights that the issuer lacks.
 
-The issuer has seen the secret, which would give them these rights. Changes are noticed by Django's
-signals: ``QuerySet.update()`` sends none.
+The issuer has seen the secret, which would give them these rights. Changes are seen by Django's
+signals: ``QuerySet.update()`` does not send any.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _GAINED: Final = "_mcp_gained"
 
 
 def connect() -> None:
-    """Notice what users gain from now on."""
+    """Connect the signals of users, groups and permissions."""
     pre_save.connect(_before_save, dispatch_uid=f"{__name__}.before")
     post_save.connect(_after_save, dispatch_uid=f"{__name__}.after")
     m2m_changed.connect(_after_adding, dispatch_uid=f"{__name__}.adding")
@@ -36,7 +36,7 @@ def connect() -> None:
 def _before_save(
     instance: Model, raw: bool, using: str, update_fields: Any, **kwargs: object
 ) -> None:
-    """Note which flags a user gains; most are saved without any, and cost no query."""
+    """Note the flags that a user gains; saving a user without flags costs no query."""
     users = get_user_model()
     if raw or not isinstance(instance, users) or instance._state.adding:
         return
@@ -67,10 +67,10 @@ def _after_adding(
     pk_set: set[Any] | None,
     **kwargs: object,
 ) -> None:
-    """End tokens of users who are added to a group, or are given a permission, also by a group."""
+    """End tokens of users who gain a group or a permission, also through a group."""
     if action != "post_add" or not pk_set:
         return
-    # Those at the side of the users or groups, and those that they are given.
+    # The users or groups, and the groups or permissions that they are given.
     takers, given = (pk_set, {instance.pk}) if reverse else ({instance.pk}, pk_set)
     users: Any = get_user_model()
     if sender is _through(users, "groups"):
@@ -99,7 +99,7 @@ def _lacks_permission(issuer: Any, permissions: set[Any]) -> bool:
 
 
 def _end(users: Iterable[Any], lacks: Callable[[Any], bool]) -> None:
-    """End the tokens of users whose issuer is another one, and lacks what they have gained."""
+    """End tokens of users if another user issued them who lacks the rights gained."""
     tokens = Token._default_manager.filter(user__in=list(users), revoked_at=None)
     ended: dict[Any, list[str]] = {}
     for token in tokens.exclude(issued_by=None).exclude(issued_by=F("user")).select_related("user"):
@@ -116,7 +116,7 @@ def _end(users: Iterable[Any], lacks: Callable[[Any], bool]) -> None:
 
 
 def _tell(user: Any, names: list[str]) -> None:
-    """Tell a user by mail, if they have an address, that tokens of theirs have ended."""
+    """Send a user mail about the ended tokens, if they have an address."""
     if not getattr(user, "email", "") or not hasattr(user, "email_user"):
         return
     site = " ".join(conf.server_title.split())

@@ -26,7 +26,7 @@ from mcp_bridge.tokens.models import PROPOSED, Token
 
 # The days after which a token may expire.
 DAYS: Final = (7, 30, PROPOSED, 365)
-# The days for which the page says that a token has ended since its user gained rights.
+# Days for which the page reports an outgrown token.
 TOLD: Final = 30
 # The valid tokens that a user may have who issues them alone.
 MOST: Final = 50

@@ -222,12 +222,12 @@ def read_body(request: HttpRequest) -> bytes:
 
 
 def _reader(request: HttpRequest) -> Callable[[int], bytes]:
-    """Return what reads the body; raises what ``read_body`` raises."""
+    """Return the function that reads the body; raises the errors of ``read_body``."""
     meta = request.META
     is_in_chunks = "HTTP_TRANSFER_ENCODING" in meta and not meta.get("CONTENT_LENGTH")
     if not is_in_chunks or "wsgi.input" not in meta:
         if hasattr(request, "_body"):
-            # Django has kept it for the middleware or class that has read request.body.
+            # Django kept it when a middleware or class read request.body.
             return BytesIO(request._body).read
         if getattr(request, "_read_started", False):
             raise ImproperlyConfigured(

@@ -131,7 +131,7 @@ def _read(file: Path) -> Document:
 
 
 def _bundled(address: str, source: OpenAPISource) -> tuple[Document, list[str]]:
-    """Return the chosen operations of the document at an address, and what is missing in them."""
+    """Return the chosen operations of the document at an address, and their missing references."""
     is_url = address.startswith(("http://", "https://"))
     reader = _Web(address) if is_url else _Folder(Path(address))
     try:
@@ -263,7 +263,7 @@ def _security(document: Document) -> Iterator[str]:
 
 
 def _lines(mapped: MappedOperation) -> list[str]:
-    """Return where calls of a tool go, and its definition, in lines."""
+    """Return the method and path of a tool and its definition, in lines."""
     schema = json.dumps(mapped.input_schema, indent=1, ensure_ascii=False)
     lines = (str(mapped.operation), *mapped.description.splitlines(), *schema.splitlines())
     return [f"{line}\n" for line in lines]

@@ -42,7 +42,7 @@ _READ: Final[Mapping[type, type]] = {
 _DATES: Final[Mapping[type, tuple[str, str]]] = {
     serializers.DateField: ("date", "DATE_FORMAT"),
     serializers.DateTimeField: ("date-time", "DATETIME_FORMAT"),
-    # The format "time" demands an offset.
+    # The format "time" requires an offset.
     serializers.TimeField: ("", "TIME_FORMAT"),
 }
 # The class of the items of lists and dicts that were given no child.
@@ -163,7 +163,7 @@ def _represents_itself(field: Any) -> bool:
 
 def _nullable_hint(field: Any, direction: spectacular.Direction) -> TypeHint:
     hint = _hint(field, direction)
-    # Django REST framework writes null for whatever is None, but not for an item of many=True.
+    # Django REST framework writes null for any None, except for an item of many=True.
     is_read = direction == "response" and not isinstance(field.parent, serializers.ListSerializer)
     return hint | None if field.allow_null or is_read else hint
 
@@ -272,7 +272,7 @@ def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direc
 def _read(field: _Field, options: dict[str, Any]) -> TypeHint:
     """Return the hint of a field that may be read, as a member of a TypedDict."""
     hint = annotate(_nullable_hint(field, "response"), Field(**options))
-    # A path through relations ends where one of them is null.
+    # A dotted source is left out if a relation on the way is null.
     is_sent = (field.required or field.read_only) and "." not in (field.source or "")
     return hint if is_sent else NotRequired[hint]
 

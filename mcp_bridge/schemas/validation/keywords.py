@@ -243,7 +243,7 @@ def _format(validator: Validator, name: str, instance: object, *rest: object) ->
 
 def _multiple_of(validator: Validator, step: float, instance: object, *rest: object) -> Errors:
     if isinstance(instance, int | float) and not isinstance(instance, bool):
-        # Of the numbers as they are written: 4.35 is a multiple of 0.01, in binary it is not.
+        # Decimal arithmetic: 4.35 is a multiple of 0.01, but not in binary.
         number = Fraction(repr(instance) if isinstance(instance, float) else instance)
         if (number / Fraction(repr(step))).denominator != 1:
             yield ValidationError("is no multiple")

@@ -44,7 +44,7 @@ def request_checker(
 
     What the schema cannot say is refused besides: two members of a oneof, numbers that are no
     float, unknown types in an Any, and the rules of buf.validate where protovalidate is installed.
-    What ProtoJSON takes and the schema does not say is taken too: null for a field that is not set,
+    ProtoJSON that the schema does not describe is accepted too: null for a field that is not set,
     bytes in either alphabet of base64.
     """
     check_schema, make = plain_checker(schema), GetMessageClass(message)
@@ -121,7 +121,7 @@ class _Known:
 
 
 def _in_one_spelling(message: Descriptor, value: Any) -> Any:
-    """Return a message without members that are null, its bytes as the schema has them."""
+    """Return a message without null members, its bytes in standard base64 with padding."""
     if not isinstance(value, Mapping) or message.file.package == "google.protobuf":
         return value
     fields = message.fields_by_name

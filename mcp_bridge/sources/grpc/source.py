@@ -216,7 +216,7 @@ class GRPCSource(Source):
                 f"its name {name!r} is refused by clients, which accept 1 to 64 of the characters "
                 "A-Z a-z 0-9 _ and -: give a name in its options"
             )
-        # The options of a tool are not mixed with what the service says of its method.
+        # Either of these hints in the options replaces all of the service's.
         says = options.annotations.keys() & {"readOnlyHint", "destructiveHint"}
         hints = {} if says else _hints(descriptors, descriptor)
         schema = input_schema(descriptors, descriptor.input_type)

@@ -1,4 +1,4 @@
-"""The credential that a view of this process sees: its scopes, and nothing else of it."""
+"""Stand-ins for the caller's credential, which show a view of this process its scopes only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ScopesOnly:
 
 
 class GuardedScopes(ScopesOnly):
-    """The same, which refuses the request if a view reads more of it, or asks for its class."""
+    """Scopes that refuse the request if a view reads any other attribute, or the class."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> NoReturn:  # type: ignore[override]
@@ -41,7 +41,7 @@ class GuardedScopes(ScopesOnly):
 
 
 def stand_in(auth: object, *, guarded: bool) -> ScopesOnly | None:
-    """Return the stand-in for a credential; None for one whose kind has no scopes."""
+    """Return the stand-in for a credential; None if its kind does not have scopes."""
     granted = scopes_of(auth)
     if granted is None:
         return None

@@ -80,7 +80,7 @@ class APIDocument(OpenAPISchema):
                 "paths": {path: {method: details}},
                 "components": {"schemas": self.schemas},
             },
-            # ninja writes a naive datetime as it is, whatever USE_TZ says.
+            # ninja writes a naive datetime as it is, even with USE_TZ.
             is_naive=True,
         )
         operation = document.operation(method, path)

@@ -15,14 +15,14 @@ from mcp_bridge.sources.operations.read import METHODS, Document, Operation, loo
 
 # Far more than any document has: YAML can write few bytes that mean very many.
 _MAX_VALUES: Final = 2_000_000
-# Path items that refer to each other further than this lead round in a circle.
+# More references between path items than this are a circle.
 _MAX_HOPS: Final = 32
 # The members of a document that stay; of those left out, "servers" is the one that misleads.
 _KEPT: Final = ("openapi", "info", "security")
 _SCALARS: Final = (str, bool, int, float)
-# Members whose values are data, which hold no references.
+# Members whose values are data and hold no references.
 _DATA: Final = frozenset({"const", "default", "enum", "example", "examples"})
-# Members that hold others by names of the document's own, among which "default" is one like others.
+# Members that map names of the author's choice, so that "default" may be one of them.
 _NAMED: Final = frozenset(
     {"$defs", "callbacks", "content", "definitions", "dependentSchemas", "encoding", "headers"}
     | {"links", "parameters", "patternProperties", "properties", "responses"}
@@ -59,7 +59,7 @@ class Bundle:
         self._documents = {address: data}
         self._names: dict[str, str] = {}
         self._values = 0
-        # The places in the components that are still to be filled, and what with.
+        # The places in the components that are still to be filled, each with its reference.
         self._waiting: list[tuple[tuple[str, str], str]] = []
         kept = {name: self._plain(given[name]) for name in _KEPT if name in given}
         paths = dict(self._paths(given, chooses))
@@ -72,7 +72,7 @@ class Bundle:
             where, fragment = urldefrag(reference)
             if place not in done:
                 done.add(place)
-                # A component that is not there is told where it is needed.
+                # A missing component is reported by the operation that needs it.
                 with suppress(LookupError):
                     copied = self._copy(self._target(where, fragment), where)
                     filled.setdefault(place[0], {})[place[1]] = copied
@@ -81,7 +81,7 @@ class Bundle:
     def _paths(
         self, given: JSONObject, chooses: Callable[[Operation], bool]
     ) -> Iterator[tuple[str, dict[str, object]]]:
-        """Yield the paths with chosen operations, and those of their operations alone."""
+        """Yield each path that has chosen operations, with only those."""
         for path, entry in given.get("paths", {}).items():
             # Members, each with the address of the document that it is in.
             item: dict[str, tuple[object, str]] = {}
@@ -118,7 +118,7 @@ class Bundle:
         raise ValueError("its references lead round in a circle")
 
     def _schemes(self, given: JSONObject) -> dict[str, object]:
-        """Return what the document says of credentials, used or not."""
+        """Return the security schemes of the document, used or not."""
         parts = given.get("components")
         schemes = parts.get("securitySchemes") if isinstance(parts, Mapping) else None
         copied = {}
@@ -194,7 +194,7 @@ class Bundle:
 
 
 def _outline(method: str, path: str, data: object) -> Operation:
-    """Return of an operation what it is chosen by."""
+    """Return an operation with the members that patterns choose it by."""
     given: JSONObject = data if isinstance(data, Mapping) else {}
     outline = {name: given[name] for name in ("operationId", "tags", "deprecated") if name in given}
     item = {method: outline}

@@ -233,7 +233,7 @@ class OpenAPISource(Source):
             text = self._where + f"It cannot reach its service: {first_line(why)}."
             mend = mend_import(why)
             if isinstance(why, OSError) and mend is None:
-                # The file of certificates, which the site's code does not have.
+                # The certificate file is not part of the site's code.
                 found: checks.CheckMessage = checks.Warning(text, hint=hint, id="mcp_bridge.W064")
             else:
                 found = checks.Error(text, hint=mend or hint, id="mcp_bridge.E062")

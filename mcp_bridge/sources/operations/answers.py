@@ -231,7 +231,7 @@ def _argument_errors(data: object, mapped: MappedOperation) -> Iterator[Argument
             return
     fields = data.get("errors")
     if not isinstance(fields, dict):
-        # Beside a message, a text is of the whole, even if an argument has the same name.
+        # Beside a message, a text is about the whole request, even under an argument's name.
         is_told = _said(data) is not None
         fields = {k: each for k, each in data.items() if not (is_told and isinstance(each, str))}
     yield from _by_field(fields, (), mapped)

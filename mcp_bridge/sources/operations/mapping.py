@@ -132,8 +132,8 @@ def map_operation(
     Return an operation as a tool has it. Raises Unmappable where it can be none.
 
     ``hidden`` names parameters that the source fills itself. ``is_dotted`` names nested values of
-    forms as DRF reads them, and not in brackets. ``is_open`` says that the body is a guess: none of
-    its members is required, and others are taken.
+    forms as DRF reads them, and not in brackets. With ``is_open`` the body is a guess: none of its
+    members is required, and others are accepted.
     """
     if operation.error is not None:
         raise Unmappable(operation.error)

@@ -65,7 +65,7 @@ class Document:
         if not isinstance(data.get("paths", {}), Mapping):
             raise ValueError("its 'paths' is no object")
         self.data = data
-        # In OpenAPI 3.0 what stands beside a reference is ignored ("Reference Object").
+        # OpenAPI 3.0 ignores members beside a reference ("Reference Object").
         self.has_bare_references = version.startswith("3.0")
         self.is_naive = is_naive
         self.errors: list[str] = []

@@ -41,8 +41,8 @@ from mcp_bridge.sources.operations.read import Document, Unmappable
 # No schema within the bounds stands inside more others.
 _MAX_LEVELS: Final = 40
 _DEFINITIONS: Final = "#/$defs/"
-# Formats that clients assert and answers break, by an offset or a fraction; the first one only
-# where datetimes are naive.
+# Formats that clients assert and answers break, by a missing offset or a fraction; the first one
+# only if datetimes are naive.
 _UNHELD: Final = ("date-time", "time", "duration")
 
 

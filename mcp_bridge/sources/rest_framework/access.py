@@ -30,7 +30,7 @@ _BY_MODEL: Final = (
 _TOOLKIT: Final = "oauth2_provider.contrib.rest_framework.permissions"
 _OF_TOKENS: Final = ("TokenHasScope", "TokenHasReadWriteScope", "TokenHasResourceScope")
 _OR_TOKEN: Final = "IsAuthenticatedOrTokenHasScope"
-# Attributes of a request that say how it was authenticated, which no tool's request has.
+# Attributes that say how a request was authenticated, which the request of a tool lacks.
 _AUTHENTICATOR: Final = frozenset(("successful_authenticator", "_authenticator", "authenticators"))
 _OF_VIEWS: Final = ("rest_framework.views", "adrf.views")
 # Packages whose classes are known.
@@ -85,7 +85,7 @@ def is_staff(context: Context) -> bool:
 
 
 def has_scopes(context: Context) -> bool:
-    """Return whether the caller has a credential with scopes, as TokenHasScope wants one."""
+    """Return whether the caller has a credential with scopes, as TokenHasScope requires."""
     return scopes_of(context.auth) is not None
 
 
@@ -113,7 +113,7 @@ def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
                     "authenticated, which a tool cannot answer: give the tool scopes="
                 )
             continue
-        # The others in an alternative read them of ``request.auth``.
+        # Other classes in an alternative read the scopes from ``request.auth``.
         judge = _toolkit_class(kind)
         if judge is None or is_alternative and judge.__name__ != _OR_TOKEN:
             continue
@@ -134,7 +134,7 @@ def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
 
 
 def conditions(endpoint: Endpoint, options: ToolOptions) -> tuple[str, ...]:
-    """Return who may call a view, in words: its permissions, and the scopes that they ask for."""
+    """Return the conditions of a view in words: its permissions and their scopes."""
     kind = endpoint.route.kind
     own = [getattr(kind, name) for name in ("get_permissions", "check_permissions")]
     return (
@@ -183,7 +183,7 @@ def _empty_request(endpoint: Endpoint) -> InProcessRequest:
 
 
 def _toolkit_class(kind: Any) -> Any:
-    """Return the class of django-oauth-toolkit whose decision a permission class has, or None."""
+    """Return the django-oauth-toolkit class that decides for a permission class, or None."""
     definer = next((base for base in kind.__mro__ if "has_permission" in vars(base)), kind)
     return definer if definer.__module__ == _TOOLKIT else None
 
@@ -244,10 +244,10 @@ def may_authenticate(endpoint: Endpoint, request: InProcessRequest) -> bool:
 
 def log_in(endpoint: Endpoint, request: InProcessRequest, *, guarded: bool) -> None:
     """
-    Have a view take the caller for authenticated, if it looks at who calls.
+    Authenticate the in-process request as the caller, if the view authenticates at all.
 
-    ``guarded`` is False for a tool whose mark has scopes: these stand for all that the view reads
-    of a credential besides.
+    ``guarded`` is False for a tool whose mark has scopes: they replace anything else that the view
+    reads of a credential.
     """
     user: Any = request.mcp_context.user
     if user is not None and user.is_authenticated and may_authenticate(endpoint, request):

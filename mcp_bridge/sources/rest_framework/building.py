@@ -34,7 +34,7 @@ class Made(NamedTuple):
 
 
 class Builder:
-    """Makes the tools of endpoints, which are described first."""
+    """A maker of tools of endpoints, which are described first."""
 
     def __init__(
         self,

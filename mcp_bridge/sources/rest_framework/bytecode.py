@@ -1,4 +1,4 @@
-"""What methods of views read, by their bytecode: the body of a request, and a serializer."""
+"""Inspection of the bytecode of views: whether methods read the body, and which serializer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
-# What a function reads of a request that is not its body.
+# Attributes of a request other than its body.
 _BESIDE_BODY: Final = frozenset(
     (
         *("user", "auth", "query_params", "GET", "META", "headers", "COOKIES", "session"),
@@ -25,8 +25,8 @@ def reads_body(function: Callable[..., Any]) -> bool:
     """
     Return whether a method of a view may read the body of its request, by its bytecode.
 
-    It does where it hands the request on, reads of it more than what is beside the body, or asks
-    for a serializer.
+    It does if it passes the request on, reads more of it than _BESIDE_BODY, or asks for a
+    serializer.
     """
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
@@ -56,8 +56,8 @@ def reads_serializer(kind: type, function: Callable[..., Any], seen: Collection[
     """
     Return whether a method of a view may read the body with the view's own serializer.
 
-    It does if it asks the view for one, makes one of data, or calls a method that does. A
-    serializer that is only named may be the answer's.
+    It does if it asks the view for one, makes one with data, or calls a method that does. A
+    serializer that is only named may belong to the answer.
     """
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)

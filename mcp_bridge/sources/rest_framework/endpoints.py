@@ -145,11 +145,11 @@ class Endpoint:
 
     @property
     def renders_only_html(self) -> bool:
-        """Whether a view answers people alone; False if it decides that request by request."""
+        """Whether a view renders only HTML; False if it decides that request by request."""
         try:
             found = self.route.kind(**self.route.initkwargs).get_renderers()
         except Exception:
-            # Code of the view's own, which asks for the request.
+            # The view's own code may need a real request.
             return False
         types = [str(each.media_type).partition(";")[0] for each in found]
         return set(types) == {"text/html"}

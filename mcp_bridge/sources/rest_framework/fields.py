@@ -1,4 +1,4 @@
-"""Fields as drf-spectacular describes them, corrected where views read them in another way."""
+"""Corrections of drf-spectacular's descriptions of fields to the way that views read them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rest_framework.settings import api_settings
 from rest_framework.utils import humanize_datetime
 
 _FORMS: Final = ("multipart/form-data", "application/x-www-form-urlencoded")
-# Of any value: drf-spectacular takes an empty schema for none.
+# A schema of any value: drf-spectacular ignores an empty one.
 _OPEN: Final[dict[str, Any]] = {"additionalProperties": {}}
 _DATES: Final = (
     (serializers.DateTimeField, "DATETIME_INPUT_FORMATS", humanize_datetime.datetime_formats),
@@ -48,7 +48,7 @@ class Components(ComponentRegistry):
 
 
 def _identity(found: Any) -> Any:
-    """Return what tells the objects of components apart: of a serializer, its class and fields."""
+    """Return a key that tells the objects of components apart: a serializer's class and fields."""
     if not isinstance(found, serializers.Serializer):
         return found
     told = ("required", "read_only", "write_only", "allow_null")
@@ -62,10 +62,10 @@ def correct(view: Any, schema: Any, *, with_answers: bool, as_declared: bool) ->
     """
     Give a view a copy of its AutoSchema that describes fields as views read them; return that.
 
-    Without answers, what serializers say of those is left out, which takes half of the time; with
-    ``as_declared`` each is described by its fields, even if it represents itself. Its
+    Without answers their serializers are not described, which saves half of the time. With
+    ``as_declared`` each is described by its fields, even if it has its own to_representation().
     ``answer_error`` is the exception that describing the answers raised, or None, and
-    ``undeclared`` has the serializers of answers whose fields do not say what they represent.
+    ``undeclared`` names the serializers of answers whose fields do not describe them.
     """
     made = copy.copy(schema)
     made._map_serializer_field = partial(_map_field, made, made._map_serializer_field)
@@ -84,7 +84,7 @@ def _map_answers(made: Any, original: Callable[..., Any], *given: Any, **named: 
     try:
         return original(*given, **named)
     except Exception as error:
-        # An answer that cannot be described is no reason to withhold the request.
+        # An answer that cannot be described does not withhold the tool.
         made.answer_error = error
         return {}
 
@@ -118,7 +118,7 @@ def _instance(found: Any) -> Any:
 
 
 def _hides(made: Any, serializer: Any) -> bool:
-    """Return whether a serializer represents itself in a way that nothing declares."""
+    """Return whether a serializer has its own to_representation() and no declared schema."""
     kind: Any = type(_instance(serializer))
     is_own = kind.to_representation.__module__.partition(".")[0] != "rest_framework"
     if made.as_declared or not is_own or OpenApiSerializerExtension.get_match(serializer):
@@ -147,7 +147,7 @@ def _map_field(
 
 
 def tell_formats(schema: dict[str, Any], formats: str) -> None:
-    """Tell the formats of a date or a time in words, if its schema has the format of ISO 8601."""
+    """Describe the formats of a date or a time in words instead of by the schema's ``format``."""
     if schema.pop("format", None) is not None:
         text = schema.get("description")
         schema["description"] = "\n".join(filter(None, (text, f"Format: {formats}.")))
@@ -156,7 +156,7 @@ def tell_formats(schema: dict[str, Any], formats: str) -> None:
 def _map_choice(
     original: Callable[..., Any], field: Any, direction: str, *given: Any, **named: Any
 ) -> Any:
-    """Return the schema of a field of choices, of which null is none; they may be of any types."""
+    """Return the schema of a field of choices of any types; null is not a choice."""
     choices = dict(field.choices)
     null = choices.pop(None, None)
     made = copy.copy(field)
@@ -165,7 +165,7 @@ def _map_choice(
     for kind in (str, int | float | Decimal):
         if choices and all(isinstance(each, kind) for each in choices):
             return original(made, direction, *given, **named)
-    # drf-spectacular describes choices of one type alone.
+    # drf-spectacular only describes choices of one type.
     values = {str(each): each for each in choices}
     is_nullable, made.allow_null = made.allow_null, False
     made.choices = [(str(each), label) for each, label in choices.items()]
@@ -179,7 +179,7 @@ def _map_choice(
 
 
 def tell_json(operation: dict[str, Any], schema: Any) -> None:
-    """Say of forms which members are JSON text: those that a JSONField reads."""
+    """Mark the members of forms that are JSON text: those of a JSONField."""
     content = operation.get("requestBody", {}).get("content", {})
     forms = [content[each] for each in _FORMS if each in content]
     names = list(_json_members(_instance(schema.get_request_serializer()))) if forms else ()

@@ -1,4 +1,4 @@
-"""Query parameters of filters, as far as drf-spectacular leaves them open."""
+"""Query parameters of filters that drf-spectacular leaves out or incomplete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcp_bridge.sources.rest_framework.fields import tell_formats
 
 
 def add_filters(operation: dict[str, Any], view: Any) -> None:
-    """Say by which fields a list may be ordered, and what filters of django-filter read."""
+    """Describe the orderings of a list, and the filters of django-filter."""
     for backend in getattr(view, "filter_backends", ()):
         if not isinstance(backend, type):
             continue
@@ -45,7 +45,7 @@ def _orderings(backend: Any, view: Any) -> list[str]:
         context = {"request": view.request}
         return [name for name, _ in backend.get_valid_fields(get_queryset(), view, context)]
     except Exception:
-        # Code of the view's own, that cannot say it without a real request.
+        # The view's own code may need a real request.
         return []
 
 

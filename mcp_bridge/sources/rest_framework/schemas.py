@@ -44,8 +44,8 @@ class Description:
     The operation of an endpoint, as OpenAPI 3.1 has it.
 
     ``components`` are those that it refers to. ``warnings`` are those of drf-spectacular, and
-    ``answer_error`` is why its answers cannot be described, if so; ``undeclared`` names serializers
-    of answers that represent themselves in a way that nothing declares. ``is_lost`` says that an
+    ``answer_error`` is the reason if its answers cannot be described. ``undeclared`` names
+    serializers of answers whose fields do not describe them. ``is_lost`` says that an
     ``@extend_schema`` of the site does nothing, since its views have another kind of schema, and
     ``inherits_body`` that the body is that of the view set, which an extra action inherits.
     ``is_guessed`` says that nothing shows that the view reads its body with the serializer that
@@ -67,7 +67,7 @@ class Description:
 
 
 class Describer(SchemaGenerator):
-    """Describes endpoints, one by one, each with components of its own."""
+    """A generator that describes endpoints one by one, each with separate components."""
 
     def __init__(self, *, with_answers: bool, as_declared: bool) -> None:
         super().__init__()
@@ -145,15 +145,15 @@ class Describer(SchemaGenerator):
         self, path: str, endpoint: Endpoint, view: Any
     ) -> tuple[str, dict[str, str], dict[str, str]]:
         """
-        Return a path with the names that the site gives, and the URLconf's names by them.
+        Return a path with the names that the site sets, and the URLconf's names by those.
 
-        The third are the URLconf's names by those that drf-spectacular gives if nothing is set.
+        The third are the URLconf's names by drf-spectacular's default names.
         """
         found = []
         for self.coerce_path_pk in (api_settings.SCHEMA_COERCE_PATH_PK, True):
             named = self.coerce_path(path, endpoint.method, view)
             names = dict(zip(_PLACE.findall(named), _PLACE.findall(path), strict=True))
-            # Two parameters of one name could not be told apart.
+            # Two parameters of one name would be ambiguous.
             is_clear = len(names) == len(_PLACE.findall(path))
             found.append((named, names) if is_clear else (path, {}))
         return *found[0], found[1][1]
@@ -254,7 +254,7 @@ def with_arguments(description: Description, schema: Mapping[str, Any]) -> None:
 
 
 def _use_aliases(operation: dict[str, Any], path: str, aliases: Mapping[str, str]) -> None:
-    """Have a parameter of the path say what ``@extend_schema`` says under its other name."""
+    """Describe a parameter of the path as ``@extend_schema`` does under its other name."""
     parameters = operation.get("parameters", [])
     found = {each["name"]: each for each in parameters if each["in"] == "path"}
     for alias, name in aliases.items():
@@ -264,7 +264,7 @@ def _use_aliases(operation: dict[str, Any], path: str, aliases: Mapping[str, str
 
 
 def _may_be_guessed(endpoint: Endpoint, view: Any) -> bool:
-    """Return whether the serializer of a view may be that of its answer alone."""
+    """Return whether the serializer of a view may only describe its answer."""
     if endpoint.is_inherited or _given(view.schema, "request") is not None:
         return False
     get = view.schema.__class__.get_request_serializer

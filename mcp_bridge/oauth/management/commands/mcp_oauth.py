@@ -33,7 +33,7 @@ class Command(TablesCommand):
 
     def prune(self, *, unused: str, **options: object) -> None:
         call_command("cleartokens", stdout=self.stdout, stderr=self.stderr)
-        # Replaced ones, which the toolkit leaves to their refresh tokens.
+        # The toolkit keeps replaced access tokens as long as their refresh tokens.
         ended = get_access_token_model().objects.filter(expires__lt=timezone.now())
         ended.filter(refresh_token__revoked__isnull=False).delete()
         call_command("clearcimdapplications", stdout=self.stdout, stderr=self.stderr)
