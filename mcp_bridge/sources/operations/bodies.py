@@ -62,12 +62,11 @@ class Body:
     it, in their place. ``files`` are the members that are files, and ``filenames`` the arguments
     with their names, by argument. ``objects`` are the members that are objects, or null. Nested
     values of forms are named as OpenAPI says, or as DRF reads them (``is_dotted``:
-    ``address.city``, ``lines[0]sku``). Without a file the body is written as ``plain``, if there is
-    one. If ``others`` is a set, any argument that is not in it is a member.
+    ``address.city``, ``lines[0]sku``). Without a file the body is written as ``media.plain``, if
+    there is one. If ``others`` is a set, any argument that is not in it is a member.
     """
 
     media: Media
-    plain: Media | None = None
     is_required: bool
     members: Mapping[str, str] = field(default_factory=dict)
     whole: str | None = None
@@ -120,7 +119,7 @@ class Body:
         """Return how a value is written: JSON keeps null and empty lists, which forms do not."""
         given = value if isinstance(value, Mapping) else {}
         has_file = any(given.get(name) not in (None, []) for name in self.files)
-        return self.media if has_file or self.plain is None else self.plain
+        return self.media if has_file else self.media.plain or self.media
 
     def _encoding(self, name: str) -> JSONObject:
         encodings = self.media.data.get("encoding")
@@ -206,8 +205,10 @@ def choose_media(content: object, has_files: Callable[[object], bool]) -> Media:
     named = {kind: name for name, kind in reversed(plain.items())}
     multipart = named.get("multipart/form-data")
     if multipart is not None and has_files(types[multipart].get("schema")):
-        return Media("multipart", "multipart/form-data", types[multipart], _json_media(types))
-    if (found := _json_media(types)) is not None:
+        return Media(
+            "multipart", "multipart/form-data", types[multipart], _json_media(types, plain)
+        )
+    if (found := _json_media(types, plain)) is not None:
         return found
     for kind, way in (
         ("application/x-www-form-urlencoded", "form"),
@@ -224,9 +225,8 @@ def choose_media(content: object, has_files: Callable[[object], bool]) -> Media:
     raise Unmappable(f"its request body is {' or '.join(types)}, which no arguments can be")
 
 
-def _json_media(types: Mapping[str, JSONObject]) -> Media | None:
-    """Return the media type of JSON among those of a request body, or None if there is none."""
-    plain = {name: name.partition(";")[0].strip().lower() for name in types}
+def _json_media(types: Mapping[str, JSONObject], plain: Mapping[str, str]) -> Media | None:
+    """Return the JSON among media types, or None; ``plain`` has their names without parameters."""
     ranks = ("application/json", "application/merge-patch+json")
     found = [name for name in types if _JSON.fullmatch(plain[name])]
     if found:

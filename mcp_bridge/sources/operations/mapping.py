@@ -221,8 +221,7 @@ class _Mapping:
                         f"{argument}_filename", {"type": "string"}, False
                     )
         self.body = Body(
-            media=media,
-            plain=self._plain(media, members.keys() - files),
+            media=media._replace(plain=self._plain(media, members.keys() - files)),
             is_required=is_required,
             members=names,
             files=frozenset(files),
@@ -263,8 +262,7 @@ class _Mapping:
             schema = {key: each for key, each in schema.items() if key != "required"}
         whole = self._add("body", schema, is_required)
         self.body = Body(
-            media=media,
-            plain=self._plain(media, members.keys() - files),
+            media=media._replace(plain=self._plain(media, members.keys() - files)),
             is_required=is_required,
             whole=whole,
             files=files,
