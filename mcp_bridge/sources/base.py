@@ -16,8 +16,8 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Candidate, Tool
 from mcp_bridge.protocol import JSONObject
 
-# The directories of installed packages.
-_PACKAGES: Final = frozenset({"site-packages", "dist-packages"})
+# The directories of installed packages, by pip and by Debian.
+PACKAGES: Final = frozenset({"site-packages", "dist-packages"})
 
 
 class NotYet(checks.Warning):
@@ -128,7 +128,7 @@ def own_line(exception: Exception, within: str = "") -> str | None:
 def _is_own(path: Path) -> bool:
     libraries = get_path("stdlib"), str(Path(mcp_bridge.__file__).parent)
     is_library = any(path.is_relative_to(each) for each in libraries)
-    return path.is_file() and not is_library and _PACKAGES.isdisjoint(path.parts)
+    return path.is_file() and not is_library and PACKAGES.isdisjoint(path.parts)
 
 
 def mend_import(exception: Exception) -> str | None:

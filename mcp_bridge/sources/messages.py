@@ -9,12 +9,10 @@ from typing import Final
 
 from django.core import checks
 
-from mcp_bridge.sources.base import NotYet, first_line
+from mcp_bridge.sources.base import PACKAGES, NotYet, first_line
 
 # The names that the large clients accept.
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-# The folders that pip and Debian install packages in.
-_INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 
 
 class IllegalName(ValueError):
@@ -44,7 +42,7 @@ def _is_installed(module: str) -> bool:
     while module:
         file = getattr(sys.modules.get(module), "__file__", None)
         if file:
-            return not _INSTALLED.isdisjoint(Path(file).parts)
+            return not PACKAGES.isdisjoint(Path(file).parts)
         module = module.rpartition(".")[0]
     return False
 
