@@ -130,7 +130,7 @@ def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
     Raises TypeError for a field to be written that no JSON value fills.
     """
     described = spectacular.override_hint(field, direction)
-    if described is None and direction == "response" and _represents_itself(field):
+    if described is None and direction == "response" and spectacular.represents_itself(field):
         own = type(field)
         adapters.note(
             f"the output schema takes any value from {own.__qualname__} ({own.__module__}), "
@@ -154,11 +154,6 @@ def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
         raise TypeError(f"the field {field.field_name!r} is a {kind}: no JSON fills it")
     blank = not isinstance(field, serializers.CharField) or field.allow_blank
     return hints.with_bounds(hint, field, None if blank else 1)
-
-
-def _represents_itself(field: Any) -> bool:
-    module: str = type(field).to_representation.__module__
-    return module.partition(".")[0] != "rest_framework"
 
 
 def _nullable_hint(field: Any, direction: spectacular.Direction) -> TypeHint:

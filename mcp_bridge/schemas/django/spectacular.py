@@ -65,6 +65,12 @@ def override_value(serializer: object, name: str, default: T) -> T:
     return value
 
 
+def represents_itself(field: Any) -> bool:
+    """Return whether a field or a serializer has its own ``to_representation()``."""
+    module: str = type(field).to_representation.__module__
+    return module.partition(".")[0] != "rest_framework"
+
+
 def inferred_hint(field: object, direction: Direction, extension: Any = None) -> TypeHint | None:
     """Return drf-spectacular's hint of a field or a serializer's extension; None for a guess."""
     if not apps.is_installed("drf_spectacular"):

@@ -16,6 +16,8 @@ from rest_framework import ISO_8601, serializers
 from rest_framework.settings import api_settings
 from rest_framework.utils import humanize_datetime
 
+from mcp_bridge.schemas.django.spectacular import represents_itself
+
 _FORMS: Final = ("multipart/form-data", "application/x-www-form-urlencoded")
 # A schema of any value: drf-spectacular ignores an empty one.
 _OPEN: Final[dict[str, Any]] = {"additionalProperties": {}}
@@ -119,10 +121,11 @@ def _instance(found: Any) -> Any:
 
 def _hides(made: Any, serializer: Any) -> bool:
     """Return whether a serializer has its own to_representation() and no declared schema."""
-    kind: Any = type(_instance(serializer))
-    is_own = kind.to_representation.__module__.partition(".")[0] != "rest_framework"
-    if made.as_declared or not is_own or OpenApiSerializerExtension.get_match(serializer):
+    found = _instance(serializer)
+    is_declared = made.as_declared or OpenApiSerializerExtension.get_match(serializer)
+    if is_declared or not represents_itself(found):
         return False
+    kind = type(found)
     made.undeclared.append(f"{kind.__module__}.{kind.__qualname__}")
     return True
 
