@@ -204,7 +204,7 @@ def reading_hints() -> Iterator[None]:
         try:
             yield
         except ArbitraryTypeWarning as warning:
-            raise TypeError(f"{str(warning).partition(' (')[0]}") from warning
+            raise TypeError(str(warning).partition(" (")[0]) from warning
 
 
 def simplify(schema: JSONSchema) -> JsonSchemaValue:

@@ -277,13 +277,13 @@ def _add_format(name: str, is_valid: Callable[[str], bool]) -> None:
     FORMATS.checks(name, ValueError)(lambda value: not isinstance(value, str) or is_valid(value))
 
 
+NO_FORMATS: Final = FormatChecker(formats=())
 # jsonschema's formats, and those for which it needs packages: where these are installed, they would
 # refuse what they are missing for elsewhere, such as a leap second.
 FORMATS: Final = FormatChecker(formats=())
 _add_format("date-time", _is_date_time)
 _add_format("time", lambda text: _is_date_time(f"2000-01-01T{text}"))
 _add_format("uri", _is_uri)
-NO_FORMATS: Final = FormatChecker(formats=())
 FORMATS.checkers = {**Draft202012Validator.FORMAT_CHECKER.checkers, **FORMATS.checkers}
 
 _KEYWORDS: Final[dict[str, Keyword]] = {

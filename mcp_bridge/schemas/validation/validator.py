@@ -14,7 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
-from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError, ValidationError
 from referencing import Registry
 
@@ -174,7 +174,7 @@ def _read(schema: JSONSchema) -> dict[str, Any]:
 def _check_validity(plain: JSONSchema) -> None:
     try:
         # Without formats: patterns are read below, by the engine that matches them.
-        Draft202012Validator.check_schema(plain, format_checker=FormatChecker(formats=()))
+        Draft202012Validator.check_schema(plain, format_checker=keywords.NO_FORMATS)
     except SchemaError as error:
         place, text = pointer(error.absolute_path) or "/", cut(error.message, 200)
         raise ValueError(f"is not valid at {place}: {text}") from error
