@@ -98,10 +98,8 @@ class OneAtATime(OAuthLibMixin):
     def authenticate_before(self, request: HttpRequest) -> None:
         """Authenticate the client before locking, since hashing or fetching a document is slow."""
         core = self.get_oauthlib_core()
-        asked, validator = (
-            OAuthRequest(*core._extract_params(request)),
-            core.server.request_validator,
-        )
+        asked = OAuthRequest(*core._extract_params(request))
+        validator = core.server.request_validator
         if validator.client_authentication_required(asked):
             is_proven = validator.authenticate_client(asked)
             request.META[PROVEN] = asked.client.client_id if is_proven else ""
