@@ -83,6 +83,8 @@ class Bundle:
     ) -> Iterator[tuple[str, dict[str, object]]]:
         """Yield each path that has chosen operations, with only those."""
         for path, entry in given.get("paths", {}).items():
+            if str(path).startswith("x-"):
+                continue
             # Members, each with the address of the document that it is in.
             item: dict[str, tuple[object, str]] = {}
             try:
@@ -96,7 +98,7 @@ class Bundle:
                 for name in METHODS
                 if name in item and chooses(_outline(name, str(path), item[name][0]))
             }
-            if chosen and not str(path).startswith("x-"):
+            if chosen:
                 shared = item.keys() - {*METHODS, "$ref"}
                 yield str(path), {name: self._member(name, *item[name]) for name in shared} | chosen
 

@@ -249,6 +249,8 @@ UNFOLLOWED = {
     "component": ("    Unused: {type: string}", f"    Unused: {{items: {GONE}}}"),
     "operation": ("operationId: weather/delete", f"requestBody: {GONE}, operationId: x"),
     "item": ("  /other:", f"  /gone: {GONE}\n  /other:"),
+    "extension of paths": ("  /other:", f"  x-gone: {GONE}\n  /other:"),
+    "path in an extension": ("  /other:", "  x-old: {get: {operationId: weather/get}}\n  /other:"),
     "document": ("components:", f"x-all: {GONE}\nwebhooks: {{w: {GONE}}}\ncomponents:"),
     **{
         name: ("Wind: {type: number}", f"Wind: {{type: number, {name}: {value}}}")
