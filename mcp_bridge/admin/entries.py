@@ -284,7 +284,7 @@ class Entry:
     @property
     def scopes_in_code(self) -> str:
         """A sentence on the scopes that the code asks for in any case."""
-        scopes = self.tool.options.scopes if self.tool else ()
+        scopes = self.tool.access.scopes if self.tool else ()
         if not scopes:
             return gettext("The tool itself asks for none.")
         return gettext("The tool itself asks for: %(scopes)s.") % {"scopes": " ".join(scopes)}

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import path
@@ -30,6 +31,7 @@ from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.serving import route
 from mcp_bridge.tokens.models import Token
 from tests.oauth.conftest import MCP_BRIDGE, RESOURCE
+from tests.support.administrator import Administrator, row
 
 SOURCE = "mcp_bridge.sources.rest_framework.RESTFrameworkSource"
 OURS = "mcp_bridge.tokens.authentication.TokenAuthentication"
@@ -99,7 +101,8 @@ def serve_view(settings: Any, permissions: list[Any], scopes: Any = None, **memb
         "AUTHENTICATION_CLASSES": [*MCP_BRIDGE["AUTHENTICATION_CLASSES"], OURS],
         "SOURCES": {"drf": {"BACKEND": SOURCE}},
     }
-    route(settings, path("groups/", kind.as_view(), name="groups"))
+    pages = path("admin/", admin.site.urls)
+    route(settings, pages, path("groups/", kind.as_view(), name="groups"))
 
 
 def token_of(user: Any, scope: str) -> str:
@@ -209,6 +212,20 @@ def test_a_client_is_told_which_scopes_a_view_needs(kind: Any, settings: Any, us
         client.call_tool("groups", {})
     assert client.response.status_code == 403
     assert 'scope="mcp news:write"' in client.response["WWW-Authenticate"]
+
+
+@pytest.mark.parametrize("scopes", [None, "mcp"])
+def test_admin_pages_name_the_scopes_of_a_view(scopes: str | None, settings: Any) -> None:
+    serve_view(settings, [TokenHasScope], scopes=scopes, **WRITE)
+    administrator = Administrator()
+    administrator.get("changelist")
+    named = [*filter(None, [scopes]), "news:write"]
+    page = administrator.get("change", row("groups").pk)
+    assert f"The tool itself asks for: {' '.join(named)}." in page
+    asked = administrator.post(
+        "changelist", action="set_scopes", _selected_action=[row("groups").pk]
+    )
+    assert f"<td>{', '.join(named)}</td>" in asked
 
 
 @pytest.mark.parametrize("kind", [ByAuthenticator, ByHelper, ByType])
