@@ -66,7 +66,7 @@ def typed_checker(
         validator = SchemaValidator(schema, "input_schema")
 
     of_schema = inputs.schema if schema is None else schema
-    without_nulls = _without_nulls(of_schema, lambda: validator or _of_generated(of_schema))
+    without_nulls = _without_nulls(of_schema, cache(lambda: validator or _of_generated(of_schema)))
 
     def check(arguments: JSONObject) -> dict[str, object]:
         arguments = without_nulls(arguments)
