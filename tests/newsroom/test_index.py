@@ -20,5 +20,5 @@ def test_first_page_leads_to_all_that_there_is(urls: str, settings: Any) -> None
     links = re.findall(r'<a href="([^"]+)">', page)
     assert links == ["/admin/", "/mcp", "/mcp/tokens/"]
     browser = Client()
-    browser.force_login(get_user_model().objects.create_superuser("ada"))
+    browser.force_login(get_user_model().objects.create_superuser("visitor"))
     assert [browser.get(each).status_code for each in links] == [200, 405, 200]
