@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args, get_type_hints
 
 from mcp_bridge.conf import conf
@@ -11,6 +11,7 @@ from mcp_bridge.features import Context
 from mcp_bridge.features.secrets import names_secret
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.walk import SchemaDocument
+from mcp_bridge.sources.operations.read import look_up
 
 
 def secret_among(names: Iterable[str]) -> str | None:
@@ -20,12 +21,46 @@ def secret_among(names: Iterable[str]) -> str | None:
 
 def secret_member(schema: JSONSchema) -> str | None:
     """Return the first member in a JSON Schema, at any depth, that is a secret, or None."""
+    return _secret_in(SchemaDocument(schema).subschemas)
+
+
+def secret_answer(responses: Mapping[Any, object], components: object) -> str | None:
+    """
+    Return the first member of an operation's answers that is a secret, or None.
+
+    ``responses`` and ``components`` are as in OpenAPI. Answers of each status but errors count, and
+    of each media type: also those that no output schema describes, such as one of two.
+    """
+    pending = [each for status, each in responses.items() if str(status)[:1] not in ("4", "5")]
+    parts: list[Mapping[str, Any]] = []
+    followed: set[str] = set()
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Mapping):
+            parts.append(part)
+            pending += part.values()
+            reference = part.get("$ref")
+            if isinstance(reference, str) and reference not in followed:
+                followed.add(reference)
+                pending.append(look_up({"components": components}, reference))
+        elif isinstance(part, list | tuple):
+            pending += part
+    return _secret_in(parts)
+
+
+def _secret_in(parts: Iterable[Mapping[str, Any]]) -> str | None:
     members = [
-        member
-        for part in SchemaDocument(schema).subschemas
-        for member in part.get("properties", {}).items()
+        (str(name), each)
+        for part in parts
+        if isinstance(found := part.get("properties"), Mapping)
+        for name, each in found.items()
+        if not (isinstance(each, Mapping) and each.get("writeOnly") is True)
     ]
-    marked = (name for name, each in members if dict(each or {}).get("format") == "password")
+    marked = (
+        name
+        for name, each in members
+        if isinstance(each, Mapping) and each.get("format") == "password"
+    )
     return secret_among(name for name, _ in members) or next(marked, None)
 
 

@@ -15,6 +15,7 @@ from mcp_bridge.sources.in_process.routes import Route, routes, wrapped
 from mcp_bridge.sources.marked import location
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
+from mcp_bridge.sources.secrets import secret_answer
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,6 +86,12 @@ class APIDocument(OpenAPISchema):
         )
         operation = document.operation(method, path)
         return map_operation(document, operation, output_schema=output_schema)
+
+    def secret_answer(self, endpoint: Endpoint) -> str | None:
+        """Return the first member of an operation's answers that is a secret, or None."""
+        self.all_operation_ids.clear()
+        responses = self.operation_details(endpoint.operation)["responses"]
+        return secret_answer(responses, {"schemas": self.schemas})
 
 
 def _path_views(callback: Any) -> Iterator[PathView]:

@@ -223,7 +223,10 @@ class NinjaSource(Source):
         access = None if own else self._access(operation, ToolOptions())
 
         def build() -> Tool:
-            return self._made(endpoint, name, ToolOptions(), APIDocument(operation.api, ""))[0]
+            document = APIDocument(operation.api, "")
+            if secret := document.secret_answer(endpoint):
+                raise ValueError(f"it returns a secret, {secret!r}: only a mark makes it a tool")
+            return self._made(endpoint, name, ToolOptions(), document)[0]
 
         return Candidate(
             name=self.options.get("prefix", "") + name,

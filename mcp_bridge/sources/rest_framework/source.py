@@ -270,7 +270,7 @@ class RESTFrameworkSource(Source):
     def _build(self, name: str, chosen: Selected) -> Tool:
         """Return the tool of a candidate. Raises what says why there can be none."""
         from mcp_bridge.sources.rest_framework.building import Builder
-        from mcp_bridge.sources.secrets import secret_member
+        from mcp_bridge.sources.secrets import secret_answer
 
         with override(settings.LANGUAGE_CODE):
             # A serializer that represents itself may still send the secrets that it declares.
@@ -281,9 +281,8 @@ class RESTFrameworkSource(Source):
             if description.answer_error is not None:
                 # It may be a secret.
                 raise description.answer_error
-            (document,) = judge.documents([description])
-            answer = judge.mapped(description, document, True).output_schema
-            if answer is not None and (secret := secret_member(answer)):
+            responses = description.operation.get("responses", {})
+            if secret := secret_answer(responses, description.components):
                 raise ValueError(f"it returns a secret, {secret!r}: only a mark makes it a tool")
             builder = Builder(self.options, self._callbacks)
             description = builder.describe(chosen)

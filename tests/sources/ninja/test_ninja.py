@@ -513,3 +513,42 @@ def test_ninja_judges_times_and_addresses(
     refused = modern.call_tool("when_tell", {"when": nonsense})
     assert refused["isError"]
     assert text_of(refused).startswith("/when: ")
+
+
+class Holder(Schema):
+    """What no candidate may return."""
+
+    api_key: str
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Holder,
+        list[Holder],
+        dict[str, Holder],
+        Holder | Times,
+        {200: Times, 201: Holder},
+        {200: Holder, 204: None},
+    ],
+    ids=repr,
+)
+def test_a_candidate_that_returns_a_secret_is_not_served(answer: Any, settings: Any) -> None:
+    own = NinjaAPI(urls_namespace="own")
+
+    def shelf(request: Any) -> Any:
+        """Show it."""
+
+    def plain(request: Any) -> Any:
+        """Show it."""
+
+    own.get("/shelf", response=answer, auth=django_auth)(shelf)
+    own.get("/plain", response={200: Times, 400: Holder}, auth=django_auth)(plain)
+    source = {"BACKEND": BACKEND, "OPTIONS": {"expose": "all"}}
+    settings.MCP_BRIDGE = {"SOURCES": {"ninja": source}}
+    route(settings, path("own/", own.urls))
+    candidates = sorted(registry.discovered.candidates)
+    for name in candidates:
+        set_tool(name, chosen=True)
+    assert len(candidates) == 2
+    assert [name.rpartition("_")[2] for name in names()] == ["plain"]
