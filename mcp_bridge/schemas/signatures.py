@@ -149,10 +149,14 @@ def _parameter(parameter: inspect.Parameter, hint: TypeHint, documented: str) ->
     texts = [each for each in metadata if isinstance(each, str)]
     if texts:
         hint = annotate(inner, *(each for each in metadata if not isinstance(each, str)))
+    default = parameter.default
+    if isinstance(default, FieldInfo):
+        # ``x: int = Field(gt=3)``, as in a class of pydantic.
+        hint, default = annotate(hint, default), MISSING
     return Parameter(
         name=parameter.name,
         hint=hint,
-        default=parameter.default,
+        default=default,
         description=texts[0] if texts else documented,
     )
 

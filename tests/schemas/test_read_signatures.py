@@ -344,3 +344,28 @@ def test_aliases_that_name_no_one_parameter_are_refused(
     take.__annotations__ = {"value": Annotated[int, alias], "other": int}
     serve(settings, take)
     assert why in messages("mcp_bridge.E006")[0]
+
+
+def test_a_field_as_default_is_of_the_parameter(modern: CheckedClient, settings: Any) -> None:
+    def find(
+        least: int = Field(gt=3),
+        word: str = Field("x", alias="see", description="A word."),
+        many: list[int] = Field(default_factory=list),  # noqa: B008
+        size: Annotated[int, Field(le=9)] = Field(5, description="Pages."),
+    ) -> None:
+        """Find it."""
+        received.append((least, word, many, size))
+
+    serve(settings, find)
+    [tool] = modern.list_tools()
+    schema = tool["inputSchema"]
+    assert schema["required"] == ["least"]
+    assert schema["properties"]["least"] == {"type": "integer", "exclusiveMinimum": 3}
+    assert schema["properties"]["see"] == {**STRING, "default": "x", "description": "A word."}
+    size = {"type": "integer", "maximum": 9, "default": 5, "description": "Pages."}
+    assert schema["properties"]["size"] == size
+    assert modern.call_tool("find", {"least": 4})["isError"] is False
+    assert modern.call_tool("find", {"least": 5, "see": "y", "many": [1]})["isError"] is False
+    assert received == [(4, "x", [], 5), (5, "y", [1], 5)]
+    for wrong in ({}, {"least": 3}, {"least": 4, "size": 10}, {"least": 4, "word": "y"}):
+        assert modern.call_tool("find", wrong)["isError"] is True
