@@ -20,7 +20,11 @@ from oauth2_provider.oauth2_validators import OAuth2Validator
 from oauth2_provider.scopes import get_scopes_backend
 from oauth2_provider.settings import oauth2_settings
 from oauthlib.common import Request
-from oauthlib.oauth2.rfc6749.errors import InvalidRequestError, OAuth2Error
+from oauthlib.oauth2.rfc6749.errors import (
+    InvalidRequestError,
+    OAuth2Error,
+    UnauthorizedClientError,
+)
 from oauthlib.oauth2.rfc6749.utils import scope_to_list
 
 from mcp_bridge.access.scopes import as_configured
@@ -71,6 +75,14 @@ class Validator(OAuth2Validator):
         if proven is None:
             return bool(super().authenticate_client(request, *args, **kwargs))
         return proven != "" and self._load_application(proven, request) is not None
+
+    def validate_user(
+        self, username: str, password: str, client: Any, request: Request, *args: Any, **kwargs: Any
+    ) -> bool:
+        """Check a password for a client with that grant alone: others could try passwords."""
+        if not client.allows_grant_type(AbstractApplication.GRANT_PASSWORD):
+            raise UnauthorizedClientError(request=request)
+        return bool(super().validate_user(username, password, client, request, *args, **kwargs))
 
     def is_pkce_required(self, client_id: str, request: Request) -> bool:
         """Refuse a challenge that is empty or plain before a user is asked to allow anything."""

@@ -381,3 +381,14 @@ def test_the_use_of_a_client_is_known_to_the_minute(user: Any) -> None:
     client_with(other).call_tool("whoami")
     assert ClientUse.objects.get().last_used_at > written
     ToolCallRecord.objects.all().delete()
+
+
+@pytest.mark.parametrize("password", ["right", "wrong", ""])
+def test_a_password_is_checked_for_no_client_without_that_grant(password: str, user: Any) -> None:
+    user.set_password("right")
+    user.save()
+    sent = {"grant_type": "password", "username": user.username, "password": password}
+    client = OAuthClient(user)
+    response = Client().post("/oauth/token/", {**sent, "client_id": client.client_id}, secure=True)
+    expected = (400, "invalid_request" if not password else "unauthorized_client")
+    assert (response.status_code, response.json()["error"]) == expected
