@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -240,6 +241,78 @@ def test_a_view_that_asks_for_the_authenticator_needs_scopes(
     serve_view(settings, [kind], scopes="news:write")
     assert writes_by_tool(token_of(user, "news:read")) is False
     assert writes_by_tool(token_of(user, "news:write")) is True
+
+
+class Helpers:
+    """Functions that a permission class reaches by an attribute."""
+
+    is_of_oauth = staticmethod(is_of_oauth)
+
+
+helpers = ModuleType("helpers")
+vars(helpers)["is_of_oauth"] = is_of_oauth
+
+
+class ByAttributeOfClass(BasePermission):
+    def has_permission(self, request: Any, view: Any) -> bool:
+        return not Helpers.is_of_oauth(request) or request.auth.is_valid(["news:write"])
+
+
+class ByModule(BasePermission):
+    def has_permission(self, request: Any, view: Any) -> bool:
+        return not helpers.is_of_oauth(request) or request.auth.is_valid(["news:write"])
+
+
+class ByView(BasePermission):
+    def has_permission(self, request: Any, view: Any) -> bool:
+        return bool(view.may(request))
+
+
+class ByHeader(BasePermission):
+    def has_permission(self, request: Any, view: Any) -> bool:
+        is_bearer = "Authorization" in request.headers
+        return not is_bearer or request.auth.is_valid(["news:write"])
+
+
+def get_permissions(self: Any) -> list[BasePermission]:
+    if isinstance(self.request.successful_authenticator, OAuth2Authentication):
+        return [TokenHasScope()]
+    return [IsAuthenticated()]
+
+
+def check_permissions(self: Any, request: Any) -> None:
+    if type(request.auth) is AccessToken and not request.auth.is_valid(["news:write"]):
+        self.permission_denied(request)
+
+
+def initial(self: Any, request: Any, *args: Any, **kwargs: Any) -> None:
+    if isinstance(request.successful_authenticator, OAuth2Authentication):
+        self.permission_denied(request)
+
+
+def asks(self: Any, request: Any) -> bool:
+    return isinstance(request.successful_authenticator, OAuth2Authentication)
+
+
+ASKING: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "attribute of a class": ([ByAttributeOfClass], {}),
+    "attribute of a module": ([ByModule], {}),
+    "method of the view": ([ByView], {"may": asks}),
+    "header": ([ByHeader], {}),
+    "get_permissions": ([], {"get_permissions": get_permissions, "required_scopes": ["x"]}),
+    "check_permissions": ([IsAuthenticated], {"check_permissions": check_permissions}),
+    "initial": ([IsAuthenticated], {"initial": initial}),
+}
+
+
+@pytest.mark.parametrize(("permissions", "members"), ASKING.values(), ids=ASKING)
+def test_a_view_that_asks_how_callers_log_in_needs_scopes(
+    permissions: list[Any], members: dict[str, Any], settings: Any
+) -> None:
+    serve_view(settings, permissions, **members)
+    assert registry.discovered.tools == {}
+    (message,) = (each for each in registry.discovered.messages if each.id == "mcp_bridge.E070")
+    assert "asks how the caller was authenticated" in message.msg
 
 
 @pytest.mark.parametrize("kind", [ByApplication, ByKind, ByDefault])

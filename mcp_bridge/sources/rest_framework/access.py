@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any, Final
 
 from django.contrib.auth.models import AnonymousUser
@@ -30,8 +30,13 @@ _BY_MODEL: Final = (
 _TOOLKIT: Final = "oauth2_provider.contrib.rest_framework.permissions"
 _OF_TOKENS: Final = ("TokenHasScope", "TokenHasReadWriteScope", "TokenHasResourceScope")
 _OR_TOKEN: Final = "IsAuthenticatedOrTokenHasScope"
-# Attributes that say how a request was authenticated, which the request of a tool lacks.
-_AUTHENTICATOR: Final = frozenset(("successful_authenticator", "_authenticator", "authenticators"))
+# Attributes and headers that say how a request was authenticated, which a tool's request lacks.
+_AUTHENTICATOR: Final = frozenset(
+    (
+        *("successful_authenticator", "_authenticator", "authenticators"),
+        *("Authorization", "authorization", "HTTP_AUTHORIZATION"),
+    )
+)
 _OF_VIEWS: Final = ("rest_framework.views", "adrf.views")
 # Packages whose classes are known.
 _KNOWN: Final = ("builtins", "rest_framework", "adrf", "oauth2_provider")
@@ -103,15 +108,13 @@ def reading_credentials(endpoint: Endpoint, options: ToolOptions) -> list[str]:
 
 def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
     """Yield the scopes that classes of django-oauth-toolkit ask for. Raises ValueError."""
+    if not options.scopes and _view_asks(endpoint.route.kind):
+        raise _unanswerable(f"class {endpoint.route.kind.__qualname__}")
     for each, is_alternative in _leaves(endpoint):
         kind: Any = type(each)
-        names = _reads(kind)
-        if names & _AUTHENTICATOR or names >= {"auth", "type"}:
+        if _asks(_reads(kind)):
             if not options.scopes:
-                raise ValueError(
-                    f"its permission class {kind.__qualname__} asks how the caller was "
-                    "authenticated, which a tool cannot answer: give the tool scopes="
-                )
+                raise _unanswerable(f"permission class {kind.__qualname__}")
             continue
         # Other classes in an alternative read the scopes from ``request.auth``.
         judge = _toolkit_class(kind)
@@ -188,25 +191,66 @@ def _toolkit_class(kind: Any) -> Any:
     return definer if definer.__module__ == _TOOLKIT else None
 
 
+def _unanswerable(what: str) -> ValueError:
+    return ValueError(
+        f"its {what} asks how the caller was authenticated, which a tool cannot answer: give the "
+        "tool scopes="
+    )
+
+
+def _asks(names: Set[str]) -> bool:
+    """Return whether code with these names and texts asks how its caller was authenticated."""
+    return bool(names & _AUTHENTICATOR) or names >= {"auth", "type"}
+
+
+@lru_cache(maxsize=1024)
+def _view_asks(kind: Any) -> bool:
+    return any(_asks({*_names(code)}) for code, _ in _codes(kind))
+
+
 @lru_cache(maxsize=1024)
 def _reads(kind: Any) -> frozenset[str]:
     """Return the names in the code of a permission class of the site's, and of its functions."""
     found: set[str] = set()
-    own = [base for base in kind.__mro__ if base.__module__.partition(".")[0] not in _KNOWN]
-    pending: list[Any] = [each for base in own for each in vars(base).values()]
-    seen: set[int] = set()
+    pending, seen = [*_codes(kind)], set[int]()
     while pending:
-        each = pending.pop()
-        each = inspect.unwrap(getattr(each, "fget", None) or getattr(each, "__func__", each))
-        code = each if isinstance(each, CodeType) else getattr(each, "__code__", None)
-        if code is None or id(code) in seen:
+        code, known = pending.pop()
+        if id(code) in seen:
             continue
         seen.add(id(code))
-        found.update(code.co_names, (text for text in code.co_consts if isinstance(text, str)))
-        pending += [part for part in code.co_consts if isinstance(part, CodeType)]
-        known = getattr(each, "__globals__", {})
-        pending += [known[name] for name in code.co_names if inspect.isfunction(known.get(name))]
+        found.update(_names(code))
+        owners = [known[name] for name in code.co_names if name in known]
+        for owner in owners:
+            # A function, or one that is an attribute of a module or a class.
+            inside = isinstance(owner, ModuleType | type)
+            named = [inspect.getattr_static(owner, each, None) for each in code.co_names]
+            for each in named if inside else [owner]:
+                if getattr(each, "__module__", "").partition(".")[0] not in _KNOWN:
+                    pending += _code(each)
     return frozenset(found)
+
+
+def _codes(kind: Any) -> list[tuple[CodeType, Mapping[str, Any]]]:
+    """Return the code of a class's methods, but of those from known packages."""
+    own = [base for base in kind.__mro__ if base.__module__.partition(".")[0] not in _KNOWN]
+    return [found for base in own for each in vars(base).values() for found in _code(each)]
+
+
+def _code(found: Any) -> list[tuple[CodeType, Mapping[str, Any]]]:
+    """Return the code of a function, and of those inside it, each with its global names."""
+    found = inspect.unwrap(getattr(found, "fget", None) or getattr(found, "__func__", found))
+    if not inspect.isfunction(found):
+        return []
+    codes, pending = [], [found.__code__]
+    while pending:
+        codes.append((code := pending.pop(), found.__globals__))
+        pending += [part for part in code.co_consts if isinstance(part, CodeType)]
+    return codes
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    yield from (text for text in code.co_consts if isinstance(text, str))
 
 
 def authenticates(endpoint: Endpoint) -> bool | None:
