@@ -50,7 +50,13 @@ class IsNobody(BasePermission):
         return False
 
 
-def view(*permissions: Any, at: str = "drafts/", method: str = "delete", **more: Any) -> Serve:
+def view(
+    *permissions: Any,
+    at: str = "drafts/",
+    method: str = "delete",
+    fixed: dict[str, Any] | None = None,
+    **more: Any,
+) -> Serve:
     """A view of Django REST framework, with ``more`` members and options of its mark."""
     options = {"confirm": True, "name": "wipe", "description": "Wipe.", "destructive": True}
     options |= more.pop("options", {})
@@ -62,7 +68,7 @@ def view(*permissions: Any, at: str = "drafts/", method: str = "delete", **more:
         members = {method: mcp_tool(**options)(handler), **more}
         kind = type("Wiping", (APIView,), {"permission_classes": permissions, **members})
         settings.MCP_BRIDGE = {"SOURCES": {"drf": {"BACKEND": DRF}}}
-        route(settings, path(at, kind.as_view(), name="wiping"))
+        route(settings, path(at, kind.as_view(), fixed, name="wiping"))
 
     return serve
 
@@ -176,6 +182,12 @@ CHANGES: dict[str, tuple[Serve, Serve, str, str]] = {
         "write",
     ),
     "path": (view(IsEditor), view(IsEditor, at="accounts/"), "target", "DELETE /drafts/"),
+    "fixed argument": (
+        view(IsEditor, fixed={"kind": "drafts"}),
+        view(IsEditor, fixed={"kind": "accounts"}),
+        "target",
+        "kind='drafts'",
+    ),
     "method": (view(IsEditor), view(IsEditor, method="get"), "target", "DELETE /drafts/"),
     "predicate": (procedure(is_known), procedure(is_anybody), "conditions", "is_known"),
     "no predicate": (procedure(is_known), procedure(), "conditions", "is_known"),

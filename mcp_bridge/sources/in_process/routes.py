@@ -12,6 +12,8 @@ from django.urls import ResolverMatch, URLPattern, URLResolver, get_resolver
 from django.urls.resolvers import RoutePattern
 from django.utils.regex_helper import normalize
 
+from mcp_bridge.features import dotted_name
+
 _CONVERTED: Final = re.compile(r"<(?:[^>:]+:)?([^>]+)>")
 _REVERSED: Final = re.compile(r"%\((\w+)\)s")
 _PLACE: Final = re.compile(r"\{(\w+)\}")
@@ -30,6 +32,13 @@ class Route:
     name: str
     namespaces: tuple[str, ...]
     app_names: tuple[str, ...]
+    # The arguments that the URLconf itself gives the view, in words.
+    fixed: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> str:
+        """The template with the fixed arguments: where a call goes."""
+        return " ".join((self.template, *self.fixed))
 
     @property
     def full_name(self) -> str:
@@ -115,7 +124,7 @@ def _template(is_route: bool, pattern: str) -> str:
 
 def routes(urlconf: Any) -> Iterator[Route]:
     """Yield each address of a URLconf."""
-    return _walk(get_resolver(urlconf).url_patterns, (), (), ())
+    return _walk(get_resolver(urlconf).url_patterns, (), (), (), {})
 
 
 def wrapped(callback: Any) -> Iterator[Any]:
@@ -130,15 +139,19 @@ def _walk(
     before: tuple[Any, ...],
     namespaces: tuple[str, ...],
     app_names: tuple[str, ...],
+    fixed: Mapping[str, object],
 ) -> Iterator[Route]:
     for each in patterns:
         here = (*before, each.pattern)
+        own = each.default_kwargs if isinstance(each, URLResolver) else each.default_args
+        given = {**fixed, **(own or {})}
         if isinstance(each, URLResolver):
             yield from _walk(
                 each.url_patterns,
                 here,
                 (*namespaces, each.namespace) if each.namespace else namespaces,
                 (*app_names, each.app_name) if each.app_name else app_names,
+                given,
             )
         else:
             yield Route(
@@ -147,4 +160,9 @@ def _walk(
                 name=each.name or "",
                 namespaces=namespaces,
                 app_names=app_names,
+                fixed=tuple(f"{name}={_words(value)}" for name, value in sorted(given.items())),
             )
+
+
+def _words(value: object) -> str:
+    return repr(value) if isinstance(value, str | int | float | None) else dotted_name(value)

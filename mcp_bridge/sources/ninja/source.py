@@ -205,7 +205,7 @@ class NinjaSource(Source):
             hints=mapped.annotations,
             access=self._access(endpoint.operation, options),
             conditions=self._conditions(endpoint.operation),
-            target=f"{endpoint.method} {endpoint.route.template}",
+            target=f"{endpoint.method} {endpoint.route.target}",
             non_atomic=frozenset(getattr(function, "_non_atomic_requests", ())),
             # A view may ask by request.mcp_context.
             may_elicit=True,

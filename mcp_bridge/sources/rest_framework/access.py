@@ -108,10 +108,11 @@ def reading_credentials(endpoint: Endpoint, options: ToolOptions) -> list[str]:
 
 def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
     """Yield the scopes that classes of django-oauth-toolkit ask for. Raises ValueError."""
-    if not options.scopes and _view_asks(endpoint.route.kind):
-        raise _unanswerable(f"class {endpoint.route.kind.__qualname__}")
+    kind: Any = endpoint.route.kind
+    if not options.scopes and _view_asks(kind):
+        raise _unanswerable(f"class {kind.__qualname__}")
     for each, is_alternative in _leaves(endpoint):
-        kind: Any = type(each)
+        kind = type(each)
         if _asks(_reads(kind)):
             if not options.scopes:
                 raise _unanswerable(f"permission class {kind.__qualname__}")
@@ -241,7 +242,8 @@ def _code(found: Any) -> list[tuple[CodeType, Mapping[str, Any]]]:
     found = inspect.unwrap(getattr(found, "fget", None) or getattr(found, "__func__", found))
     if not inspect.isfunction(found):
         return []
-    codes, pending = [], [found.__code__]
+    codes: list[tuple[CodeType, Mapping[str, Any]]] = []
+    pending = [found.__code__]
     while pending:
         codes.append((code := pending.pop(), found.__globals__))
         pending += [part for part in code.co_consts if isinstance(part, CodeType)]

@@ -97,7 +97,7 @@ class Builder:
             hints=hints_of(endpoint),
             access=access_rule(endpoint, options, probe=self._options.get("probe", True)),
             conditions=conditions(endpoint, options),
-            target=f"{endpoint.method} {endpoint.route.template}",
+            target=f"{endpoint.method} {endpoint.route.target}",
             # Django has no public way to read the mark of transaction.non_atomic_requests.
             non_atomic=frozenset(getattr(endpoint.route.callback, "_non_atomic_requests", ())),
             # A view may ask by request.mcp_context.
