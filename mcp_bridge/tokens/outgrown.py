@@ -125,4 +125,4 @@ def _tell(user: Any, names: list[str]) -> None:
         "You have gained rights that the person who issued these tokens for you does not have: "
         "%(tokens)s. The tokens have ended. Issue your own to go on."
     )
-    user.email_user(subject, text % {"tokens": ", ".join(names)}, fail_silently=True)
+    user.email_user(subject, text % {"tokens": ", ".join(names)})
