@@ -7,7 +7,7 @@ import pickle
 from typing import Any
 
 from tests.hostile.cases import Theme
-from tests.hostile.drafts import header, method
+from tests.hostile.drafts import LEGACY, MODERN, header, method
 from tests.hostile.wanted import Answered, Refused
 
 INVALID_CURSOR = Refused(-32602, status=200, message="Invalid cursor: .*")
@@ -35,7 +35,7 @@ THEME.add(
     {
         f"the cursor {str(each)[:30]!r}": method("tools/list", cursor=each)
         for each in (
-            *(None, 0, 1, -1, 1.5, True, [], {}, ["MQ"], {"offset": 1}),
+            *(0, 1, -1, 1.5, True, [], {}, ["MQ"], {"offset": 1}),
             *("", " ", "0", "1", "next", "null", "=", "====", "A", "AA", "*", "%3D", "..", "\0"),
             *(GOOD + "A", GOOD + "==", GOOD + "===", GOOD[:-1], GOOD[1:], " " + GOOD),
             *(GOOD + "\n", GOOD.swapcase(), GOOD[::-1], GOOD + GOOD, "\u20ac", GOOD + "\u0661"),
@@ -62,6 +62,14 @@ THEME.add(
             *(pickle.dumps({"after": "echo"}), b"\0" * 50, b">>echo", b">\xc3\xa9cho"),
         )
     },
+)
+# Of a legacy client a null is absent.
+NULL = method("tools/list", cursor=None)
+THEME.add(INVALID_CURSOR, {"a cursor that is null": NULL}, eras=(MODERN,))
+THEME.add(
+    Answered(runs=0, check=lambda result: bool(result["tools"])),
+    {"a cursor that is null": NULL},
+    eras=(LEGACY,),
 )
 # Unused bits at the end, by which one position would have several spellings.
 THEME.add(

@@ -127,12 +127,13 @@ THEME.add(
 )
 THEME.add(
     Refused(-32602, status=200, message="Invalid params: params._meta must be an object.*"),
-    {f"_meta as {each!r}": params(_meta=each) for each in (None, [1], "x", 1, True)},
+    {f"_meta as {each!r}": params(_meta=each) for each in ([1], "x", 1, True)},
     eras=ONLY_LEGACY,
 )
 THEME.add(
     ECHOED,
     {
+        "_meta that is null": params(_meta=None),
         "no header": header(VERSION_HEADER),
         "an older header": header(VERSION_HEADER, "2025-06-18"),
         "a progress token that is none": meta("progressToken", {}),
