@@ -88,10 +88,10 @@ class Model:
             if self.queue.get(key) == "approved":
                 del self.queue[key]
                 return "ran"
-            if self.queue.get(key) == "refused":
-                return "refused"
         if self._is_throttled(user, tool):
             return "throttled"
+        if tool.confirms and self.queue.get(key) == "refused":
+            return "refused"
         if not tool.confirms:
             return "ran"
         return "asks" if has_form and user != "nobody" else self._wait(key)
