@@ -84,10 +84,9 @@ class Model:
         if refusal := self._refusal(user, tool):
             return refusal
         key = (user, name, tool.definition)
-        if tool.confirms:
-            if self.queue.get(key) == "approved":
-                del self.queue[key]
-                return "ran"
+        if tool.confirms and self.queue.get(key) == "approved":
+            del self.queue[key]
+            return "ran"
         if self._is_throttled(user, tool):
             return "throttled"
         if tool.confirms and self.queue.get(key) == "refused":
