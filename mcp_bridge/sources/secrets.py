@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, get_args, get_type_hints
 
 from mcp_bridge.conf import conf
@@ -21,7 +21,7 @@ def secret_among(names: Iterable[str]) -> str | None:
 
 def secret_member(schema: JSONSchema) -> str | None:
     """Return the first member in a JSON Schema, at any depth, that is a secret, or None."""
-    return _secret_in(SchemaDocument(schema).subschemas)
+    return _secret_in(_members(SchemaDocument(schema).subschemas))
 
 
 def secret_answer(responses: Mapping[Any, object], components: object) -> str | None:
@@ -45,22 +45,22 @@ def secret_answer(responses: Mapping[Any, object], components: object) -> str | 
                 pending.append(look_up({"components": components}, reference))
         elif isinstance(part, list | tuple):
             pending += part
-    return _secret_in(parts)
+    # An answer leaves out what only requests have.
+    sent = (each for each in _members(parts) if each[1].get("writeOnly") is not True)
+    return _secret_in(sent)
 
 
-def _secret_in(parts: Iterable[Mapping[str, Any]]) -> str | None:
-    members = [
-        (str(name), each)
-        for part in parts
-        if isinstance(found := part.get("properties"), Mapping)
-        for name, each in found.items()
-        if not (isinstance(each, Mapping) and each.get("writeOnly") is True)
-    ]
-    marked = (
-        name
-        for name, each in members
-        if isinstance(each, Mapping) and each.get("format") == "password"
-    )
+def _members(parts: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the members of objects, by name; one that any value fits has no keywords."""
+    for part in parts:
+        if isinstance(found := part.get("properties"), Mapping):
+            for name, each in found.items():
+                yield str(name), each if isinstance(each, Mapping) else {}
+
+
+def _secret_in(members: Iterable[tuple[str, Mapping[str, Any]]]) -> str | None:
+    members = list(members)
+    marked = (name for name, each in members if each.get("format") == "password")
     return secret_among(name for name, _ in members) or next(marked, None)
 
 

@@ -334,6 +334,18 @@ def test_one_whose_schema_has_a_secret_is_not_served(
     assert "it takes or returns a secret, 'api_key', so that only a mark makes it a tool" in message
 
 
+def test_one_that_takes_a_secret_is_not_served(
+    own: type[OwnSource], modern: CheckedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As pydantic writes a SecretStr.
+    word = {"word": {"type": "string", "format": "password", "writeOnly": True}}
+    monkeypatch.setattr(own, "build", lambda _, name: tool(name, count, word, {}, True))
+    set_tool("one", chosen=True)
+    assert listed(modern) == ["marked"]
+    (message,) = messages("mcp_bridge.W092")
+    assert "it takes or returns a secret, 'word'" in message
+
+
 def test_one_that_is_gone_is_said(own: type[OwnSource], modern: CheckedClient) -> None:
     set_tool("three", chosen=True)
     assert listed(modern) == ["marked"]
