@@ -26,6 +26,7 @@ from mcp_bridge.sources.operations.parameters import (
 from mcp_bridge.sources.operations.read import Unmappable
 
 FILE_NOTE: Final = "A file: a data: URI (data:image/png;base64,…), or its bytes in base64."
+Place = tuple[str | int, ...]
 _JSON: Final = re.compile(r"[^/]+/([^/]+\+)?json", re.IGNORECASE)
 # Of spaces alone before a parameter: it is written into a header, which a line break would end.
 _MEDIA_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+(; *[\w-]+=[\w.+-]+)*", re.ASCII)
@@ -108,8 +109,8 @@ class Body:
         if not isinstance(value, Mapping):
             raise refusal((self.whole or "",), "must be an object")
         if kind == "form":
-            parts = (part for name in value for part in self._form(name, value[name]))
-            return "&".join(parts).encode(), content_type
+            pairs = (self._form(name, each, self._place(name)) for name, each in value.items())
+            return "&".join(pair for each in pairs for pair in each).encode(), content_type
         boundary = secrets.token_hex(16)
         written = [_write_part(each, boundary) for each in self._multipart(value, arguments)]
         closing = f"--{boundary}--\r\n".encode()
@@ -126,12 +127,19 @@ class Body:
         found = encodings.get(name) if isinstance(encodings, Mapping) else None
         return found if isinstance(found, Mapping) else {}
 
-    def _form(self, name: str, value: object) -> Iterator[str]:
+    def _place(self, name: str) -> Place:
+        """Return the place among the arguments of a member."""
+        arguments = {member: argument for argument, member in self.members.items()}
+        return (arguments.get(name, name),) if self.whole is None else (self.whole, name)
+
+    def _form(self, name: str, value: object, place: Place) -> Iterator[str]:
         encoding = self._encoding(name)
         style = encoding.get("style")
         if self.is_dotted:
-            yield from (pair(*each) for each in self._dotted(name, value))
-        elif isinstance(value, Mapping) or _holds_containers(value):
+            yield from (pair(*each) for each in self._dotted(name, value, place))
+            return
+        _refuse_lost(value, place)
+        if isinstance(value, Mapping) or _holds_containers(value):
             # OpenAPI leaves open how forms nest; services that take them read brackets.
             yield from (pair(*each) for each in brackets(name, value))
         else:
@@ -139,30 +147,32 @@ class Body:
             explode = encoding.get("explode", known in ("form", "deepObject"))
             yield from form(name, value, str(known), explode)
 
-    def _dotted(self, name: str, value: object, separator: str = ".") -> Iterator[tuple[str, str]]:
+    def _dotted(
+        self, name: str, value: object, place: Place, separator: str = "."
+    ) -> Iterator[tuple[str, str]]:
         """Yield the names and texts of a nested value as DRF reads them."""
         plain = re.sub(r"\[\d+\]", ".", name).rstrip(".")
         if _JSON.fullmatch(str(self._encoding(plain).get("contentType"))):
             yield name, json_text(value)
-        elif isinstance(value, Mapping):
+        elif isinstance(value, Mapping) and value:
             for key, each in value.items():
-                yield from self._dotted(f"{name}{separator}{key}", each)
+                yield from self._dotted(f"{name}{separator}{key}", each, (*place, key))
         elif _holds_containers(value):
             assert isinstance(value, list)
             for number, each in enumerate(value):
-                yield from self._dotted(f"{name}[{number}]", each, "")
-        elif isinstance(value, list):
-            yield from ((name, scalar(each)) for each in value)
+                yield from self._dotted(f"{name}[{number}]", each, (*place, number), "")
+        elif name in self.files and value is None:
+            yield name, ""
         else:
-            yield name, "" if value is None else scalar(value)
+            _refuse_lost(value, place)
+            yield from (
+                (name, scalar(each)) for each in (value if isinstance(value, list) else [value])
+            )
 
     def _multipart(self, value: JSONObject, arguments: JSONObject) -> Iterator[Part]:
-        names = {member: argument for argument, member in self.members.items()}
         for name, each in value.items():
-            place: tuple[str | int, ...] = (
-                (names.get(name, name),) if self.whole is None else (self.whole, name)
-            )
-            if name in self.files and each is not None:
+            place = self._place(name)
+            if name in self.files and each not in (None, []):
                 given = arguments.get(self.filenames.get(str(place[0]), ""))
                 listed = isinstance(each, list)
                 for number, item in enumerate(each if listed else [each]):
@@ -173,19 +183,24 @@ class Body:
                     filename = filename or _filename(name, number if listed else None, own)
                     yield Part(name, content, own, filename)
                 continue
-            yield from self._fields(name, each)
+            yield from self._fields(name, each, place)
 
-    def _fields(self, name: str, value: object) -> Iterator[Part]:
+    def _fields(self, name: str, value: object, place: Place) -> Iterator[Part]:
         if self.is_dotted:
-            yield from (Part(key, text.encode()) for key, text in self._dotted(name, value))
+            pairs = self._dotted(name, value, place)
+            yield from (Part(key, text.encode()) for key, text in pairs)
             return
         own = str(self._encoding(name).get("contentType", "")).partition(",")[0].strip()
         own = own if _MEDIA_TYPE.fullmatch(own) else ""
         is_json = bool(_JSON.fullmatch(own)) or name in self.objects
-        for each in value if isinstance(value, list) and not is_json else [value]:
+        listed = value if isinstance(value, list) and not is_json else [value]
+        if not listed:
+            _refuse_lost(listed, place)
+        for each in listed:
             if isinstance(each, Mapping | list) or is_json:
                 yield Part(name, json_text(each).encode(), own or "application/json")
-            elif each is not None:
+            else:
+                _refuse_lost(each, place)
                 yield Part(name, scalar(each).encode(), own)
 
 
@@ -250,7 +265,7 @@ def is_file(schema: JSONObject) -> bool:
     return "contentMediaType" in schema and "contentEncoding" not in schema
 
 
-def read_file(value: object, place: tuple[str | int, ...]) -> tuple[bytes, str]:
+def read_file(value: object, place: Place) -> tuple[bytes, str]:
     """
     Return the bytes of a data: URI or of base64, and the media type that the former names.
 
@@ -274,6 +289,17 @@ def read_file(value: object, place: tuple[str | int, ...]) -> tuple[bytes, str]:
     except (binascii.Error, ValueError):
         advice = "" if media_type else "; other addresses than data: are not opened"
         raise refusal(place, f"is not valid base64{advice}") from None
+
+
+def _refuse_lost(value: object, place: Place) -> None:
+    """Raise InvalidArguments for null, [] and {} in a value, at any depth: no form can say them."""
+    if value is None or value in ([], {}):
+        raise refusal(
+            place, f"cannot be {json_text(value)} in a form: leave it out, or give a value"
+        )
+    if isinstance(value, Mapping | list):
+        for key, each in value.items() if isinstance(value, Mapping) else enumerate(value):
+            _refuse_lost(each, (*place, key))
 
 
 def _filename(name: str, number: int | None, media_type: str) -> str:

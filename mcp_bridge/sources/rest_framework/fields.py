@@ -21,6 +21,8 @@ from mcp_bridge.schemas.django.spectacular import represents_itself
 _FORMS: Final = ("multipart/form-data", "application/x-www-form-urlencoded")
 # A schema of any value: drf-spectacular ignores an empty one.
 _OPEN: Final[dict[str, Any]] = {"additionalProperties": {}}
+_PLAIN: Final = (str, int, float, Decimal, list, tuple, dict, type(None))
+_TOLD: Final = ("required", "read_only", "write_only", "allow_null")
 _DATES: Final = (
     (serializers.DateTimeField, "DATETIME_INPUT_FORMATS", humanize_datetime.datetime_formats),
     (serializers.DateField, "DATE_INPUT_FORMATS", humanize_datetime.date_formats),
@@ -49,15 +51,24 @@ class Components(ComponentRegistry):
             component.name = f"{name}{number}"
 
 
-def _identity(found: Any) -> Any:
-    """Return a key that tells the objects of components apart: a serializer's class and fields."""
-    if not isinstance(found, serializers.Serializer):
+def _identity(found: Any, around: tuple[type, ...] = ()) -> Any:
+    """
+    Return a key that tells the objects of components apart: the class of a field, its plain
+    arguments, and the keys of the fields within. ``around`` are the classes that it stands in: a
+    serializer within itself is told by its class alone.
+    """
+    if not isinstance(found, serializers.Field):
         return found
-    told = ("required", "read_only", "write_only", "allow_null")
-    return type(found), [
-        (name, type(each), *(getattr(each, option, None) for option in told))
-        for name, each in found.fields.items()
-    ]
+    kind: Any = type(found)
+    if kind in around:
+        return kind
+    field: Any = found
+    given = {**dict(enumerate(field._args)), **field._kwargs, "validators": None}
+    plain = [(name, repr(each)) for name, each in given.items() if isinstance(each, _PLAIN)]
+    told = [getattr(found, option, None) for option in _TOLD]
+    within = dict(getattr(found, "fields", {}), child=getattr(found, "child", None))
+    keys = [(name, _identity(each, (*around, kind))) for name, each in within.items()]
+    return kind, plain, told, keys
 
 
 def correct(view: Any, schema: Any, *, with_answers: bool, as_declared: bool) -> Any:

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+from mcp_bridge.exceptions import InvalidArguments
 from mcp_bridge.sources.operations.mapping import MappedOperation
 from tests.sources.operations.documents import (
     STRING,
@@ -238,6 +239,10 @@ def test_json_is_written_unless_a_file_is_given(
         "multipart/form-data": schema_(of_object(**values, **files)),
     }
     tool = mapped({"requestBody": {"content": content, "required": True}})
+    if not has_json and any(each in (None, []) for each in arguments.values()):
+        with pytest.raises(InvalidArguments, match="in a form: leave it out"):
+            tool.request(arguments)
+        return
     request = tool.request(arguments)
     if is_json and has_json:
         assert request.content_type == "application/json"

@@ -139,3 +139,27 @@ def test_a_list_of_files_makes_a_form(called: Any) -> None:
 def test_a_filename_without_its_file_is_refused(called: Any, user: Any) -> None:
     result = CheckedClient(user=user).call_tool("keep", {"file_filename": "a.txt"})
     assert text_of(result).startswith("/file_filename: names a file that was not given")
+
+
+@pytest.mark.parametrize("name", ["keep", "change", "keep_form"])
+@pytest.mark.parametrize(
+    ("arguments", "refused"),
+    [
+        ({"note": None}, "/note: cannot be null in a form"),
+        ({"tags": []}, "/tags: cannot be [] in a form"),
+        ({"part": {}}, "/part: cannot be {} in a form"),
+        ({"parts": []}, "/parts: cannot be [] in a form"),
+        ({"parts": [{"sku": "a"}, {}]}, "/parts/1: cannot be {} in a form"),
+    ],
+    ids=str,
+)
+def test_what_a_form_cannot_say_is_refused(
+    called: Any, user: Any, name: str, arguments: dict[str, Any], refused: str
+) -> None:
+    result = CheckedClient(user=user).call_tool(name, {"file": FILE, **arguments})
+    assert result["isError"]
+    assert text_of(result).startswith(refused)
+
+
+def test_null_takes_a_file_away_in_a_form(called: Any) -> None:
+    assert called("keep_form", file=None, urgent=True) == {"file": None, "urgent": True}

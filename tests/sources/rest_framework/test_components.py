@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from django.core.validators import RegexValidator
 from django.db import models
 from django.urls import path
 from drf_spectacular.utils import (
@@ -96,6 +97,58 @@ class Pair(serializers.Serializer[Any]):
     right = Chosen(only="second")
 
 
+class Framed(serializers.Serializer[Any]):
+    """A serializer that gives its own argument to a serializer within."""
+
+    def __init__(self, *given: Any, only: str = "", **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.fields["inner"] = Chosen(only=only)
+
+
+class FramedList(serializers.Serializer[Any]):
+    def __init__(self, *given: Any, only: str = "", **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.fields["inner"] = serializers.ListField(child=Chosen(only=only))
+
+
+class FramedPair(serializers.Serializer[Any]):
+    left = Framed(only="first")
+    right = Framed(only="second")
+
+
+class FramedListPair(serializers.Serializer[Any]):
+    left = FramedList(only="first")
+    right = FramedList(only="second")
+
+
+class FramedLists(serializers.Serializer[Any]):
+    left = Framed(only="first", many=True)
+    right = Framed(only="second", many=True)
+
+
+class Node(serializers.Serializer[Any]):
+    """A serializer that has itself as a member."""
+
+    text = serializers.CharField()
+
+    def get_fields(self) -> Any:
+        slug = serializers.CharField(validators=[RegexValidator("[a-z]+")])
+        return {**super().get_fields(), "slug": slug, "nodes": Node(many=True, required=False)}
+
+
+class Choices(serializers.Serializer[Any]):
+    left = serializers.ChoiceField(["a"])
+
+    def __init__(self, *given: Any, only: str = "", **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.fields["left"] = serializers.ChoiceField([only])
+
+
+class ChoicesPair(serializers.Serializer[Any]):
+    left = Choices(only="first")
+    right = Choices(only="second")
+
+
 @pytest.mark.parametrize(
     ("one", "two", "found"),
     [
@@ -139,6 +192,21 @@ def test_members_of_one_class_keep_their_own_fields(settings: Any) -> None:
     members = served("one").input_schema["properties"]
     assert set(members["left"]["properties"]) == {"first"}
     assert set(members["right"]["properties"]) == {"second"}
+
+
+@pytest.mark.parametrize("kind", [FramedPair, FramedListPair, FramedLists, ChoicesPair])
+def test_members_differ_by_what_stands_within_them(settings: Any, kind: Any) -> None:
+    offer(settings, view_of("one", kind))
+    left, right = (
+        str(served("one").input_schema["properties"][side]) for side in ("left", "right")
+    )
+    assert ("first" in left, "second" in left) == (True, False)
+    assert ("first" in right, "second" in right) == (False, True)
+
+
+def test_a_serializer_within_itself_is_described(settings: Any) -> None:
+    offer(settings, view_of("one", Node))
+    assert "nodes" in served("one").input_schema["properties"]
 
 
 class Kind(models.TextChoices):
