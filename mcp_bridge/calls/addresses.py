@@ -19,8 +19,13 @@ def network_of(address: str) -> str:
     """
     Return the network that counts as one caller: an IPv4 address or an IPv6 /64 (RFC 6177).
 
-    An IPv4 address inside IPv6 (``::ffff:192.0.2.1``) is unwrapped; other text is unchanged.
+    An IPv4 address inside IPv6 (``::ffff:192.0.2.1``) is unwrapped, and a port is left out; other
+    text is unchanged.
     """
+    if address.startswith("["):
+        address = address[1:].partition("]")[0]
+    elif "." in address and address.count(":") == 1:
+        address = address.partition(":")[0]
     if ":" not in address:
         return address
     try:
