@@ -21,7 +21,7 @@ from django.contrib.auth.models import Group, Permission
 from django.contrib.auth.signals import user_logged_out
 from django.contrib.contenttypes.models import ContentType
 from django.core.signals import setting_changed
-from django.db import connections, transaction
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.models import Model
 from django.db.models.signals import ModelSignal, m2m_changed, post_delete, post_save
 
@@ -96,7 +96,7 @@ class Principals:
             self._change = object()
             self._kept.clear()
 
-    def _changed(self, *, using: str, **kwargs: object) -> None:
+    def _changed(self, *, using: str = DEFAULT_DB_ALIAS, **kwargs: object) -> None:
         """Drop what is kept, now and when the change is committed. Receives signals of models."""
         self.clear()
         # Until then, others may read what was before.

@@ -34,9 +34,17 @@ def connect() -> None:
 
 
 def _before_save(
-    instance: Model, raw: bool, using: str, update_fields: Any, **kwargs: object
+    instance: Model,
+    raw: bool = False,
+    using: str | None = None,
+    update_fields: Any = None,
+    **kwargs: object,
 ) -> None:
-    """Note the flags that a user gains; saving a user without flags costs no query."""
+    """
+    Note the flags that a user gains; saving a user without flags costs no query.
+
+    The defaults are for code that sends the signal itself, and leaves arguments out.
+    """
     users = get_user_model()
     if raw or not isinstance(instance, users) or instance._state.adding:
         return
@@ -61,10 +69,10 @@ def _after_save(instance: Model, **kwargs: object) -> None:
 
 def _after_adding(
     sender: type[Model],
-    instance: Model,
-    action: str,
-    reverse: bool,
-    pk_set: set[Any] | None,
+    instance: Any = None,
+    action: str = "",
+    reverse: bool = False,
+    pk_set: set[Any] | None = None,
     **kwargs: object,
 ) -> None:
     """End tokens of users who gain a group or a permission, also through a group."""

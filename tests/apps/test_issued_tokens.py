@@ -12,6 +12,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
 from django.core import mail
 from django.core.management import CommandError, call_command
+from django.db.models.signals import m2m_changed, post_save, pre_save
 from django.test import Client
 from django.urls import include, path, reverse
 from django.utils import timezone
@@ -284,6 +285,15 @@ def test_a_token_stays_while_its_issuer_has_the_same(
         change(newcomer)
     assert is_accepted(secret)
     assert mail.outbox == []
+
+
+@pytest.mark.parametrize("signal", [pre_save, post_save, m2m_changed])
+def test_signals_sent_by_other_code_are_taken(signal: Any) -> None:
+    user = person("newcomer")
+    user.is_staff = True
+    for sender in (get_user_model(), Token, get_user_model().groups.through):
+        signal.send(sender=sender, instance=user)
+        signal.send(sender=sender, instance=Group(name="editors"))
 
 
 @pytest.mark.parametrize("gain", GAINS)
