@@ -6,8 +6,8 @@ ARGS ?=
 # What counts all connections to the database, those of other tests too.
 ALONE := tests/processes/test_crowded.py
 # The tests of what decides who may do what, and of what is written of it.
-SUFFICIENT := tests/access tests/protocol tests/audit/test_redaction.py tests/audit/test_hidden_texts.py \
-	tests/audit/test_errors_on_record.py \
+SUFFICIENT := tests/access tests/protocol tests/records/test_redaction.py tests/records/test_hidden_texts.py \
+	tests/records/test_errors_on_record.py \
 	tests/admin/test_pending_calls.py tests/admin/test_approval_queue.py tests/admin/test_call_log.py \
 	tests/admin/test_scopes.py tests/admin/test_sees.py tests/management/test_pending.py \
 	tests/management/test_missing_tools.py tests/oauth/test_consent.py tests/oauth/test_tokens.py \
@@ -15,7 +15,7 @@ SUFFICIENT := tests/access tests/protocol tests/audit/test_redaction.py tests/au
 	tests/server/test_batch_limits.py tests/server/test_elicitation.py \
 	tests/server/test_param_headers.py tests/server/test_toolsets.py
 # The tests that call by the front door: the gate repeats them on the direct lane and on other databases.
-FRONT_DOOR := tests/server tests/transports tests/calls tests/audit
+FRONT_DOOR := tests/server tests/transports tests/calls tests/records
 # The extras whose packages are pinned in tests/constraints.txt.
 LOCKED := browser,demo,dist,faults,fuzz,hostile,lint,mutation,services,test
 # The extras that need no library of the system's.
@@ -59,7 +59,7 @@ proofs:  ## Everything that takes long, before a release: all tests in each surr
 coverage: $(VENV)/.demo $(VENV)/.test  ## Every branch of protocol/, access/ and what hides secrets, by the tests that suffice
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal --cov-fail-under=100 \
 		--cov=mcp_bridge.protocol --cov=mcp_bridge.access \
-		--cov=mcp_bridge.audit.redaction --cov=mcp_bridge.audit.texts \
+		--cov=mcp_bridge.records.redaction --cov=mcp_bridge.records.texts \
 		$(SUFFICIENT)
 
 mutants: $(VENV)/.demo $(VENV)/.test $(VENV)/.mutation  ## Change the same code in every small way, and see whether one of these tests fails (ARGS="mcp_bridge.protocol.text.*" for some)
@@ -70,14 +70,14 @@ fuzz: $(VENV)/.demo $(VENV)/.test $(VENV)/.fuzz  ## 10,000 values a kind (EXAMPL
 	FUZZ=1 FUZZ_EXAMPLES=$(or $(EXAMPLES),10000) FUZZ_MUTATIONS=$(or $(MUTATIONS),100000) FUZZ_SECONDS=$(or $(SECONDS),600) \
 		$(BIN)/python -m pytest -n 2 --hypothesis-seed=$$FUZZ_SEED tests/fuzz tests/server/test_state_machine.py \
 		tests/schemas/test_differential.py tests/schemas/test_many_dataclasses.py \
-		tests/schemas/validation/test_differential.py tests/audit/test_redaction.py \
-		tests/access/test_rendering.py tests/admin/test_call_records.py $(ARGS) \
+		tests/schemas/validation/test_differential.py tests/records/test_redaction.py \
+		tests/confirmation/test_rendering.py tests/admin/test_call_records.py $(ARGS) \
 		|| { echo "To try the same again: make fuzz SEED=$$FUZZ_SEED, with the other variables as they were"; exit 1; }
 
 records: $(VENV)/.demo $(VENV)/.test  ## The proofs of records with a file of SQLite, written together and each at once
 	for write in together now; do \
 		MCP_BRIDGE_TEST_WRITE=$$write MCP_BRIDGE_TEST_FILE=$(VENV)/records.sqlite3 $(BIN)/python -m pytest \
-			$(or $(ARGS),-n 2 --dist loadfile tests/audit tests/calls tests/server tests/admin/test_call_records.py) \
+			$(or $(ARGS),-n 2 --dist loadfile tests/records tests/calls tests/server tests/admin/test_call_records.py) \
 			|| exit 1; \
 	done
 

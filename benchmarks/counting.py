@@ -101,7 +101,7 @@ class Lane(Site):
 
     def __init__(self) -> None:
         from benchmarks.site.lane import application
-        from mcp_bridge.audit import rows
+        from mcp_bridge.records import rows
 
         self.application = application
         self.write_records = rows.flush

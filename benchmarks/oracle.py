@@ -287,7 +287,7 @@ def main() -> int:
                 print("|", " | ".join([server, caller, *cells, median]), "|", flush=True)
         from django.db import connections
 
-        from mcp_bridge.audit.rows import flush
+        from mcp_bridge.records.rows import flush
 
         flush()
         connections.close_all()

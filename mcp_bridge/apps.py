@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,10 @@ class MCPBridgeConfig(AppConfig):
         from mcp_bridge.schemas.django import register_adapters
 
         register_adapters()
-        # By their names, since extras stand above the core; they import no library of their own.
+        # By their names, if they are there: the core imports nothing of ext.
         for extra in ("structs", "wagtail"):
-            import_string(f"mcp_bridge.contrib.{extra}.register_adapters")()
+            if find_spec(f"mcp_bridge.ext.{extra}"):
+                import_string(f"mcp_bridge.ext.{extra}.register_adapters")()
         for name in ("settings", "tools", "urls", "procedures"):
             checks.register(_imported(f"mcp_bridge.checks.{name}.check_{name}"), "mcp_bridge")
         for name in ("records", "transactions"):

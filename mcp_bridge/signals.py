@@ -30,12 +30,12 @@ tools_changed = RobustSignal()
 # A call begins. ``call`` is the ToolCall: tool, checked arguments, context.
 tool_call_started = RobustSignal()
 
-# A call that began has ended. ``call``; ``outcome`` and ``error_code`` (mcp_bridge.calls.outcomes,
+# A call that began has ended. ``call``; ``outcome`` and ``error_code`` (mcp_bridge.models.outcomes,
 # the code empty for a success); ``duration`` in seconds; ``reference`` of an error, as in the log;
 # ``result_bytes``, or None where there is no result.
 tool_call_finished = RobustSignal()
 
-# A call was refused before the tool ran. ``error_code`` (mcp_bridge.calls.outcomes); ``name`` as
+# A call was refused before the tool ran. ``error_code`` (mcp_bridge.models.outcomes); ``name`` as
 # the client gave it; ``tool``, or None where none was found for this caller; ``context``, or None
 # where it is not known who calls; ``request``, the HttpRequest.
 tool_call_refused = RobustSignal()

@@ -29,9 +29,8 @@ from mcp_bridge.access.authentication import (
     throttle,
 )
 from mcp_bridge.access.scopes import TOOLSET, metadata_url, resource_metadata
-from mcp_bridge.audit import recorder
 from mcp_bridge.calls.errors import reraise
-from mcp_bridge.calls.places import alternate_in_slot, in_thread
+from mcp_bridge.concurrency.places import alternate_in_slot, in_thread
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
@@ -49,6 +48,7 @@ from mcp_bridge.protocol import (
     jsonrpc,
     refuse,
 )
+from mcp_bridge.records import recorder
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.server.tools import page
 from mcp_bridge.transports import http

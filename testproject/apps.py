@@ -8,4 +8,4 @@ from django.contrib.admin.apps import AdminConfig
 class NewsroomAdminConfig(AdminConfig):
     """Gives Django's admin the class of site that joins the sections."""
 
-    default_site = "mcp_bridge.contrib.admin_site.OneSection"
+    default_site = "mcp_bridge.ext.admin_site.OneSection"

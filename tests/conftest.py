@@ -21,10 +21,10 @@ from django.test import TransactionTestCase
 from django.test.utils import override_settings
 from hypothesis import settings as hypothesis_settings
 
-from mcp_bridge.audit.repeats import refusals
-from mcp_bridge.audit.rows import flush
 from mcp_bridge.conf import Audit
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.records.repeats import refusals
+from mcp_bridge.records.rows import flush
 from mcp_bridge.testing.checked import CheckedClient
 from tests.support.revisions import SPOKEN
 

@@ -7,6 +7,7 @@ import importlib
 import io
 import sys
 import tokenize
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -26,45 +27,46 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A file stands at the top only if Django, pytest or a user names it.
 TOP = {
     *("__init__.py", "apps.py", "conf.py", "elicitation.py", "exceptions.py", "py.typed"),
-    *("asgi.py", "signals.py", "urls.py", "urls_async.py", "views.py"),
-    *(
-        "admin",
-        "checks",
-        "locale",
-        "management",
-        "migrations",
-        "models",
-        "static",
-        "templates",
-        "testing",
-    ),
-    *("contrib", "oauth", "templatetags", "tokens"),
-    # For those who write services of gRPC, and their generated code.
-    *("annotations.binpb", "annotations.proto", "annotations_pb2.py"),
+    *("signals.py", "urls.py", "urls_async.py", "views.py"),
+    *("locale", "migrations", "static", "templates"),
 }
-# The rooms, and the packages inside each.
-ROOMS: dict[str, set[str]] = {
-    "protocol": set(),
-    "features": set(),
-    "schemas": {"django", "validation"},
-    "calls": set(),
-    "sources": {"grpc", "in_process", "ninja", "openapi", "operations", "rest_framework"},
-    "registry": set(),
-    "audit": set(),
-    "access": set(),
-    "server": set(),
-    "transports": set(),
+# The lines of code that each room may have: whoever raises one lowers another in the same commit.
+ROOMS: dict[str, int] = {
+    "access": 915,
+    "admin": 4289,
+    "calls": 975,
+    "checks": 613,
+    "concurrency": 394,
+    "confirmation": 712,
+    "ext": 2642,
+    "features": 474,
+    "management": 1314,
+    "models": 329,
+    "oauth": 1225,
+    "outbound": 245,
+    "protocol": 1081,
+    "records": 1196,
+    "registry": 988,
+    "schemas": 3181,
+    "server": 651,
+    "sources": 4739,
+    "templatetags": 29,
+    "testing": 167,
+    "tokens": 764,
+    "top": 604,
+    "transports": 376,
 }
-OTHER_PACKAGES = {
+# The packages inside each room.
+INSIDE: dict[str, set[str]] = {
     "admin": {"try_tool"},
-    "checks": set(),
-    "contrib": set(),
+    "ext": {
+        *("grpc", "grpc/management", "grpc/management/commands", "jwt", "lane"),
+        *("openapi", "openapi/management", "openapi/management/commands"),
+    },
     "management": {"commands"},
-    "migrations": set(),
-    "models": set(),
-    "templatetags": set(),
-    "testing": set(),
     "oauth": {"management", "management/commands", "migrations"},
+    "schemas": {"django", "validation"},
+    "sources": {"in_process", "ninja", "operations", "rest_framework"},
     "tokens": {"management", "management/commands", "migrations"},
 }
 
@@ -78,9 +80,9 @@ PUBLIC = {
     "mcp_bridge": ["Context", "ToolError", "mcp_namespace", "mcp_tool", "mcp_toolset"],
     "mcp_bridge.access": ["AccessPolicy"],
     "mcp_bridge.access.throttling": ["CredentialRateThrottle", "ToolRateThrottle"],
-    "mcp_bridge.asgi": ["MCPApplication"],
+    "mcp_bridge.ext.lane": ["MCPApplication"],
     "mcp_bridge.calls.media": ["MediaType"],
-    "mcp_bridge.contrib.jwt": ["JWTAuthentication"],
+    "mcp_bridge.ext.jwt": ["JWTAuthentication"],
     "mcp_bridge.elicitation": ["elicit"],
     "mcp_bridge.exceptions": [
         *("ArgumentError", "CallRefused", "Declined", "InputRequired", "InvalidArguments"),
@@ -129,7 +131,12 @@ PUBLIC = {
 }
 # Every name that these define, or that their __all__ lists, is public.
 WHOLLY_PUBLIC = [
-    *("mcp_bridge", "mcp_bridge.access", "mcp_bridge.access.throttling", "mcp_bridge.asgi"),
+    *(
+        "mcp_bridge",
+        "mcp_bridge.access",
+        "mcp_bridge.access.throttling",
+        "mcp_bridge.ext.lane",
+    ),
     *(
         "mcp_bridge.exceptions",
         "mcp_bridge.models",
@@ -219,16 +226,29 @@ def modules_called(function: Callable[[], object]) -> list[str]:
     return modules
 
 
+def room_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).parts
+    return parts[0] if len(parts) > 1 else "top"
+
+
 def test_the_top_floor_and_the_rooms_are_as_listed() -> None:
     found = {path.name for path in PACKAGE.iterdir() if path.name != "__pycache__"}
-    assert found == TOP | ROOMS.keys()
+    assert found == TOP | ROOMS.keys() - {"top"}
 
 
 def test_each_room_holds_the_packages_that_are_listed() -> None:
-    assert len(ROOMS) == 10
-    listed = {**ROOMS, **OTHER_PACKAGES}
-    assert {name: packages_in(PACKAGE / name) for name in listed} == listed
+    found = {name: packages_in(PACKAGE / name) for name in ROOMS if name != "top"}
+    assert {name: inside for name, inside in found.items() if inside} == INSIDE
     assert packages_in(PACKAGE / "static") | packages_in(PACKAGE / "templates") == set()
+
+
+def test_no_room_has_more_lines_of_code_than_its_ceiling() -> None:
+    lines = Counter[str]()
+    for path in FILES:
+        if "migrations" not in path.parts:
+            lines[room_of(path)] += sum(1 for _ in code_lines(path.read_text()))
+    print(dict(sorted(lines.items())))
+    assert {name: count for name, count in lines.items() if count > ROOMS[name]} == {}
 
 
 def test_each_folder_with_modules_is_a_package() -> None:

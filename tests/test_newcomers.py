@@ -102,7 +102,7 @@ else:
         ("mcp_bridge.urls", [], "mcp_bridge"),
         ("mcp_bridge.urls_async", [], "mcp_bridge"),
         ("mcp_bridge.views", [], "mcp_bridge"),
-        ("mcp_bridge.asgi", [], "mcp_bridge"),
+        ("mcp_bridge.ext.lane.application", [], "mcp_bridge"),
         ("mcp_bridge.tokens.urls", ["mcp_bridge"], "mcp_bridge.tokens"),
         ("mcp_bridge.oauth.urls", ["mcp_bridge"], "mcp_bridge.oauth"),
     ],

@@ -6,6 +6,6 @@ from django.core.asgi import get_asgi_application
 
 site = get_asgi_application()
 
-from mcp_bridge.asgi import MCPApplication  # noqa: E402 - it needs the models
+from mcp_bridge.ext.lane import MCPApplication  # noqa: E402 - it needs the models
 
 application = MCPApplication(site)

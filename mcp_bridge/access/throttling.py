@@ -28,10 +28,10 @@ from rest_framework.request import Request
 from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle, SimpleRateThrottle
 
-from mcp_bridge.calls.addresses import network_of
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import Context, Tool
 from mcp_bridge.features.rates import Rate, parse_rate
+from mcp_bridge.outbound.addresses import network_of
 from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.protocol.logs import get_logger
 

@@ -19,8 +19,8 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.base import Choices
 from mcp_bridge.admin.records import FAILED, HELD, RAN
-from mcp_bridge.calls.outcomes import Outcome
 from mcp_bridge.models import ToolCallRecord, ToolSetting
+from mcp_bridge.models.outcomes import Outcome
 from mcp_bridge.protocol import REVISIONS
 
 Records = QuerySet[ToolCallRecord]

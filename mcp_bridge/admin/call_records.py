@@ -43,10 +43,10 @@ from mcp_bridge.admin.call_filters import (
 from mcp_bridge.admin.record_links import links_of
 from mcp_bridge.admin.records import error_of, one_line, outcome_of, time_of
 from mcp_bridge.admin.usage import time_filter, usage
-from mcp_bridge.audit.rows import flush
 from mcp_bridge.conf import conf
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol.text import without_unprintable
+from mcp_bridge.records.rows import flush
 
 # The setting that says whether arguments are kept, as people write it.
 ARGUMENTS_SETTING: Final = 'MCP_BRIDGE["AUDIT"]["ARGUMENTS"]'

@@ -13,8 +13,8 @@ from django.utils import timezone
 from django.utils.formats import date_format, get_format, time_format
 
 from mcp_bridge.admin.call_filters import Records, local_now, midnight
-from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.models.outcomes import ErrorCode, Outcome
 
 # The days where no range is chosen; the most columns.
 DAYS: Final = 14

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from mcp_bridge.access.rendering import visible
 from mcp_bridge.admin.call_filters import local_now
+from mcp_bridge.confirmation.rendering import visible
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol.text import harmless
 

@@ -20,9 +20,9 @@ from mcp_bridge.admin.chart import Chart
 from mcp_bridge.admin.entries import Entry, entries
 from mcp_bridge.admin.records import FAILED, RAN, THROTTLED, error_of, percent_failed
 from mcp_bridge.admin.waiting import calls_for, calls_set_aside, count
-from mcp_bridge.audit.rows import flush
 from mcp_bridge.conf import conf
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
+from mcp_bridge.records.rows import flush
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url

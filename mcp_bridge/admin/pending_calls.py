@@ -24,7 +24,9 @@ from django.utils.timesince import timesince
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.access.decisions import (
+from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
+from mcp_bridge.admin.entries import hints
+from mcp_bridge.confirmation.decisions import (
     approvable,
     approve,
     end_of,
@@ -32,8 +34,6 @@ from mcp_bridge.access.decisions import (
     refuse,
     set_aside,
 )
-from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
-from mcp_bridge.admin.entries import hints
 from mcp_bridge.features import Tool
 from mcp_bridge.models import PendingCall
 from mcp_bridge.registry.registry import registry

@@ -16,13 +16,13 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext
 
 from mcp_bridge.admin.base import Context
-from mcp_bridge.audit.redaction import CUT
-from mcp_bridge.audit.texts import HIDDEN
-from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.conf import conf
 from mcp_bridge.models import PendingCall, ToolCallRecord
+from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import JSONObject
 from mcp_bridge.protocol.text import without_unprintable
+from mcp_bridge.records.redaction import CUT
+from mcp_bridge.records.texts import HIDDEN
 
 WEEK: Final = timedelta(days=7)
 RAN: Final = ~Q(outcome=Outcome.REFUSED)

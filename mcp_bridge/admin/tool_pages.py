@@ -10,7 +10,6 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext
 
-from mcp_bridge.access.rendering import visible
 from mcp_bridge.admin.audience import may_view_users
 from mcp_bridge.admin.base import Context
 from mcp_bridge.admin.candidates import CandidatePages
@@ -19,6 +18,7 @@ from mcp_bridge.admin.records import recorded_arguments
 from mcp_bridge.admin.sees import found
 from mcp_bridge.admin.try_tool.call import call, shown
 from mcp_bridge.admin.try_tool.forms import ArgumentsForm
+from mcp_bridge.confirmation.rendering import visible
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 
 # What shows the pictures and sounds of a result.

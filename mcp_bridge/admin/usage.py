@@ -13,7 +13,7 @@ from mcp_bridge.admin.base import Context
 from mcp_bridge.admin.call_filters import TimeFilter, local_now, midnight
 from mcp_bridge.admin.chart import Chart
 from mcp_bridge.admin.records import RAN, percent_failed
-from mcp_bridge.calls.outcomes import Outcome
+from mcp_bridge.models.outcomes import Outcome
 
 # The days of the tools where no range is chosen, and the most tools.
 TOOLS_DAYS: Final = 7

@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.functional import Promise
 
-from mcp_bridge.access.decisions import approvable, set_aside
+from mcp_bridge.confirmation.decisions import approvable, set_aside
 from mcp_bridge.models import PendingCall, ToolSetting
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus

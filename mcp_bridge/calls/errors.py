@@ -13,11 +13,11 @@ from django.http import Http404
 from django.utils.module_loading import import_string
 from rest_framework.exceptions import APIException
 
-from mcp_bridge.calls.outcomes import ERRORS_KEY, ErrorCode
 from mcp_bridge.calls.running import mark_repaired
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import InvalidArguments, ToolError, UnsendableResult
 from mcp_bridge.features import ToolCall
+from mcp_bridge.models.outcomes import ERRORS_KEY, ErrorCode
 from mcp_bridge.protocol import CallToolResult, ProtocolError, UnavailableError
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut

@@ -25,9 +25,9 @@ from django.core.exceptions import PermissionDenied, SynchronousOnlyOperation
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from mcp_bridge.calls.places import in_thread, on_loop
 from mcp_bridge.calls.results import holds_iterator
-from mcp_bridge.calls.threads import unused_thread
+from mcp_bridge.concurrency.places import in_thread, on_loop
+from mcp_bridge.concurrency.threads import unused_thread
 from mcp_bridge.conf import DOCUMENTATION, conf
 from mcp_bridge.exceptions import InputRequired, ToolError, UnsendableResult
 from mcp_bridge.features import Tool, ToolCall

@@ -54,7 +54,7 @@ Of mcp_bridge.sources.ninja:
     W082  credentials that a pattern leaves out
     W083  an installed operation that is none
 
-Of mcp_bridge.sources.openapi:
+Of mcp_bridge.ext.openapi:
 
     E060  a package that is missing           E062  a service that cannot be reached
 
@@ -72,7 +72,7 @@ Of mcp_bridge.oauth:
     W042  registration for everybody          W043  a proxy that Django does not know of
     W044  tokens in the log
 
-Of mcp_bridge.sources.grpc:
+Of mcp_bridge.ext.grpc:
 
     W050  methods without descriptions        W051  a pattern of no method
     W052  answers without an output schema    W053  a descriptor set that is not read

@@ -9,9 +9,9 @@ from typing import Final, TypeAlias
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import mcp_bridge
-from mcp_bridge.calls.addresses import is_https_or_loopback
 from mcp_bridge.checks.urls import reachable
 from mcp_bridge.management.endpoint import Answer, Endpoint, Unreachable
+from mcp_bridge.outbound.addresses import is_https_or_loopback
 
 # A revision with the legacy handshake, with which most clients begin.
 _LEGACY: Final = "2025-11-25"

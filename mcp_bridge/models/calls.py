@@ -10,14 +10,14 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.conf import conf
+from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.models.users import optional_user
 
 
 class ToolCallRecord(models.Model):
     """
-    One call of a tool, or one refusal; written by ``mcp_bridge.audit`` alone.
+    One call of a tool, or one refusal; written by ``mcp_bridge.records`` alone.
 
     The client's own statements (its name, the name of a tool that does not exist) are kept as text
     and prove nothing. ``user_name`` stays when the user is deleted. ``arguments`` is JSON text,

@@ -20,13 +20,13 @@ from django.urls import NoReverseMatch, Resolver404, get_script_prefix, resolve,
 from oauth2_provider.dcr import AllowAllDCRPermission
 from oauth2_provider.settings import oauth2_settings
 
-from mcp_bridge.calls.addresses import is_https_or_loopback
 from mcp_bridge.checks.settings import check_settings, import_errors
 from mcp_bridge.conf import conf
 from mcp_bridge.oauth.registration import MetadataFetcher
 from mcp_bridge.oauth.scopes import Scopes
 from mcp_bridge.oauth.urls import app_name, urlpatterns
 from mcp_bridge.oauth.validator import Validator
+from mcp_bridge.outbound.addresses import is_https_or_loopback
 
 TOKENS: Final = "mcp_bridge.oauth.authentication.TokenAuthentication"
 USE_SETTINGS: Final = (

@@ -28,8 +28,8 @@ from mcp_bridge.access.throttling import (
     make_throttle,
     retry_after_seconds,
 )
-from mcp_bridge.calls.addresses import is_redirect_uri
 from mcp_bridge.oauth.consent import shown
+from mcp_bridge.outbound.addresses import is_redirect_uri
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut
 

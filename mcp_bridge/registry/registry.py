@@ -27,7 +27,7 @@ from mcp_bridge.registry import tool_status
 from mcp_bridge.registry.candidates import EFFORT, NO_CANDIDATES, Candidates, Chosen, unread
 from mcp_bridge.registry.definitions import sent_definition, tokens_of
 from mcp_bridge.registry.discovery import read_sources
-from mcp_bridge.registry.pages import Page, PageCache, cut
+from mcp_bridge.registry.listing import Page, PageCache, cut
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.registry.toolsets import DEFAULT, members
 

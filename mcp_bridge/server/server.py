@@ -9,8 +9,8 @@ from django.utils.functional import Promise
 
 from mcp_bridge.access.policy import DEFAULT_POLICY, AccessPolicy, load_policy, opened_by
 from mcp_bridge.calls.errors import reraise
-from mcp_bridge.calls.places import alternate, in_thread, on_loop
-from mcp_bridge.calls.slots import slot_of
+from mcp_bridge.concurrency.places import alternate, in_thread, on_loop
+from mcp_bridge.concurrency.slots import slot_of
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import (

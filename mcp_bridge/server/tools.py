@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from mcp_bridge.access.policy import AccessPolicy, opened_by, read_caller
 from mcp_bridge.access.throttling import caller_of
-from mcp_bridge.calls.slots import CallSlot, slot_of
+from mcp_bridge.concurrency.slots import CallSlot, slot_of
 from mcp_bridge.features import Context, Tool
 from mcp_bridge.protocol import (
     Answers,
@@ -23,9 +23,9 @@ from mcp_bridge.protocol import (
 )
 from mcp_bridge.protocol.input_requests import read_answers
 from mcp_bridge.protocol.text import cut as shortened
-from mcp_bridge.registry.pages import cut
-from mcp_bridge.server.calls import CallResult, amake_call, make_call, start_blocks
+from mcp_bridge.registry.listing import cut
 from mcp_bridge.server.methods import Endpoint, Method, Methods, Send, cacheable
+from mcp_bridge.server.perform import CallResult, amake_call, make_call, start_blocks
 
 # The params with which a client answers an InputRequiredResult.
 _ANSWERS: Final = frozenset({"requestState", "inputResponses"})

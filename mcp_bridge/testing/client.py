@@ -12,12 +12,12 @@ from django.core.exceptions import ImproperlyConfigured
 from rest_framework.test import APIClient
 
 from mcp_bridge.access.policy import served_host
-from mcp_bridge.audit.rows import writer
 from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, reachable
 from mcp_bridge.protocol import LATEST, REVISIONS
 from mcp_bridge.protocol.headers import header_value, parameter_headers
 from mcp_bridge.protocol.requests import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
 from mcp_bridge.protocol.text import cut
+from mcp_bridge.records.rows import writer
 from mcp_bridge.registry.registry import registry
 
 

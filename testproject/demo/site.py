@@ -20,7 +20,7 @@ from django.core.wsgi import get_wsgi_application
 from django.db import connection
 from django.test.utils import override_settings
 
-from mcp_bridge.audit.rows import flush
+from mcp_bridge.records.rows import flush
 from mcp_bridge.tokens.models import Token
 from testproject.authorization import authorization
 from testproject.newsroom.archive import with_archive

@@ -1,4 +1,4 @@
-"""Tools that run only after a person has agreed, or within limits, and a client to be asked."""
+"""Tools that run within limits, and both ways to serve the endpoint under ASGI."""
 
 from __future__ import annotations
 
@@ -7,22 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from tests.support import lane
-from tests.support.confirming import FORM, RUNS, other, wipe
-
-
-@pytest.fixture
-def wiping(settings: Any) -> None:
-    RUNS.clear()
-    serve(settings, wipe, other, confirm=True, title="Wipe")
-
-
-@pytest.fixture
-def asker(user: Any) -> CheckedClient:
-    """A client whose user can be asked."""
-    return CheckedClient(user=user, capabilities=FORM)
 
 
 @pytest.fixture

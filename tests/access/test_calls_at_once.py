@@ -10,7 +10,7 @@ from django.contrib.auth import get_user_model
 from django.core.checks import run_checks
 
 from mcp_bridge import Context, ToolError
-from mcp_bridge.calls import slots
+from mcp_bridge.concurrency import slots
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol.content import CallToolResult
 from mcp_bridge.testing import MCPClient, MCPError

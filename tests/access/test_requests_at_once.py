@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rest_framework.authentication import BaseAuthentication
 
-from mcp_bridge.calls import slots
+from mcp_bridge.concurrency import slots
 from mcp_bridge.testing import MCPClient
 from tests.support import lane
 from tests.support.asgi import Departing, Exchange, posted, scope_of, scope_with

@@ -19,10 +19,10 @@ from rest_framework.throttling import UserRateThrottle
 from mcp_bridge.access import throttling
 from mcp_bridge.access.policy import context_for
 from mcp_bridge.access.throttling import ToolRateThrottle
-from mcp_bridge.audit import repeats
-from mcp_bridge.audit.repeats import refusals
 from mcp_bridge.features.rates import parse_rate
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.records import repeats
+from mcp_bridge.records.repeats import refusals
 from mcp_bridge.signals import tool_call_refused
 from mcp_bridge.testing import MCPClient, MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient

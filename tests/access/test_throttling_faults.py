@@ -19,8 +19,8 @@ from django.core.cache import cache
 from django.core.cache.backends.base import BaseCache
 
 from mcp_bridge.access import throttling
-from mcp_bridge.audit.repeats import refusals
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.records.repeats import refusals
 from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve

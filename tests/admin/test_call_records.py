@@ -25,8 +25,8 @@ from oauth2_provider.models import get_application_model
 
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.testing import MCPClient
-from tests.audit.test_redaction import MARKER as SECRET
-from tests.audit.test_redaction import SENT, with_secrets
+from tests.records.test_redaction import MARKER as SECRET
+from tests.records.test_redaction import SENT, with_secrets
 from tests.support.administrator import VIEW, Administrator, row, serve_tools
 
 pytestmark = pytest.mark.django_db

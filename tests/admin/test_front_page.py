@@ -21,7 +21,7 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from mcp_bridge.admin import PendingCallAdmin, ToolCallRecordAdmin, ToolSettingAdmin
-from mcp_bridge.contrib.admin_site import OneSection
+from mcp_bridge.ext.admin_site import OneSection
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.tokens.models import Token

@@ -17,7 +17,7 @@ from django.test import Client
 from django.urls import include, path, reverse
 from django.utils import timezone
 
-from mcp_bridge.access.decisions import approvable
+from mcp_bridge.confirmation.decisions import approvable
 from mcp_bridge.models import PendingCall
 from mcp_bridge.testing import MCPClient, MCPError, text_of
 from mcp_bridge.testing.serving import addresses, serve

@@ -12,8 +12,8 @@ from django.core.cache import cache
 from django.utils import timezone
 from playwright.sync_api import Page
 
-from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
+from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.tokens.models import Token

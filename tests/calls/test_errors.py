@@ -22,7 +22,7 @@ from rest_framework import exceptions as drf
 
 from mcp_bridge import ToolError
 from mcp_bridge.features import Context
-from mcp_bridge.server.calls import acall
+from mcp_bridge.server.perform import acall
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve

@@ -201,7 +201,7 @@ def test_a_coroutine_that_waits_long_holds_no_connection(
 def test_a_coroutine_that_has_used_its_connection_keeps_it(
     call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mcp_bridge.calls import threads
+    from mcp_bridge.concurrency import threads
 
     monkeypatch.setattr(threads, "HELD", 0)
     found: list[list[bool]] = []

@@ -23,7 +23,7 @@ from mcp_bridge.calls import running
 from mcp_bridge.checks import locks
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol import CallToolResult
-from mcp_bridge.server.calls import acall, call
+from mcp_bridge.server.perform import acall, call
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token

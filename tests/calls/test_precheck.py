@@ -17,9 +17,9 @@ from modernrpc.server import RpcServer
 from pydantic import BaseModel
 
 from mcp_bridge import Context, ToolError, mcp_tool
-from mcp_bridge.calls.outcomes import ErrorCode, Outcome
 from mcp_bridge.elicitation import elicit
 from mcp_bridge.models import PendingCall, ToolCallRecord, UsedState
+from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry.fingerprints import canonical_definition
 from mcp_bridge.registry.registry import registry

@@ -10,8 +10,8 @@ import pytest
 from django.contrib.auth.models import Group
 
 from mcp_bridge import ToolError, mcp_tool
-from mcp_bridge.audit.rows import flush
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.records.rows import flush
 from mcp_bridge.testing.serving import serve
 from tests.support import lane
 from tests.support.asgi import posted

@@ -13,7 +13,7 @@ from django.core.handlers.asgi import ASGIHandler  # noqa: E402
 from django.core.handlers.wsgi import WSGIHandler  # noqa: E402
 from django.urls import include, path  # noqa: E402
 
-from mcp_bridge.asgi import MCPApplication  # noqa: E402
+from mcp_bridge.ext.lane import MCPApplication  # noqa: E402
 
 ASYNCHRONOUS = "FAULTS_ASYNC" in os.environ
 urlpatterns = [path("", include("mcp_bridge.urls_async" if ASYNCHRONOUS else "mcp_bridge.urls"))]

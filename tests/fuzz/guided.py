@@ -27,10 +27,10 @@ MOST = 0.05
 # The modules that read what is tried: to give all of the package instruments takes long.
 READERS = [
     *("mcp_bridge.protocol", "mcp_bridge.schemas", "mcp_bridge.sources.operations"),
-    *("mcp_bridge.calls.addresses", "mcp_bridge.calls.arguments", "mcp_bridge.calls.coercion"),
-    *("mcp_bridge.calls.media", "mcp_bridge.transports.http", "mcp_bridge.access.confirmation"),
-    *("mcp_bridge.access.approval_queue", "mcp_bridge.access.rendering"),
-    *("mcp_bridge.audit.redaction", "mcp_bridge.admin.schema_tables"),
+    *("mcp_bridge.outbound.addresses", "mcp_bridge.calls.arguments", "mcp_bridge.calls.coercion"),
+    *("mcp_bridge.calls.media", "mcp_bridge.transports.http", "mcp_bridge.confirmation.confirm"),
+    *("mcp_bridge.confirmation.queue", "mcp_bridge.confirmation.rendering"),
+    *("mcp_bridge.records.redaction", "mcp_bridge.admin.schema_tables"),
     "mcp_bridge.admin.try_tool.forms",
     *("mcp_bridge.registry.definitions", "mcp_bridge.registry.linting"),
 ]

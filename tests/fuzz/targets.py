@@ -13,17 +13,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mcp_bridge.access.rendering import render_arguments
 from mcp_bridge.admin.schema_tables import parameters
 from mcp_bridge.admin.try_tool.forms import ArgumentsForm
-from mcp_bridge.audit.redaction import redact_to_json, sensitive_fields
-from mcp_bridge.calls.addresses import is_global, is_host, is_https_or_loopback
 from mcp_bridge.calls.arguments import plain_checker, typed_checker
 from mcp_bridge.calls.coercion import repair
 from mcp_bridge.calls.media import MediaType, block
 from mcp_bridge.conf import check_resource
+from mcp_bridge.confirmation.rendering import render_arguments
 from mcp_bridge.exceptions import InvalidArguments, ToolError
 from mcp_bridge.features import Tool
+from mcp_bridge.outbound.addresses import is_global, is_host, is_https_or_loopback
 from mcp_bridge.protocol import Headers, InvalidParamsError, ProtocolError, exchange, jsonrpc
 from mcp_bridge.protocol.content import CallToolResult
 from mcp_bridge.protocol.errors import HeaderMismatchError
@@ -32,6 +31,7 @@ from mcp_bridge.protocol.input_requests import check_response, read_answers
 from mcp_bridge.protocol.pagination import after, position
 from mcp_bridge.protocol.requests import Request
 from mcp_bridge.protocol.revisions import LATEST
+from mcp_bridge.records.redaction import redact_to_json, sensitive_fields
 from mcp_bridge.registry.definitions import current_definition
 from mcp_bridge.registry.linting import lint
 from mcp_bridge.schemas import Inputs, Signature

@@ -12,7 +12,7 @@ from asgiref.sync import async_to_sync
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
 
-from mcp_bridge.asgi import MCPApplication
+from mcp_bridge.ext.lane import MCPApplication
 from tests.fuzz.mutations import Sent
 
 

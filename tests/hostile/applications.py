@@ -19,6 +19,6 @@ def asgi() -> Any:
 def direct() -> Any:
     django = get_asgi_application()
     # It needs the models, which are there by now.
-    from mcp_bridge.asgi import MCPApplication
+    from mcp_bridge.ext.lane import MCPApplication
 
     return MCPApplication(django)

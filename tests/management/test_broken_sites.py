@@ -175,10 +175,10 @@ def broken(x: "Nowhere") -> str:
 WEATHER = """
     MCP_BRIDGE={"SOURCES": {
         "rpc": {},
-        "weather": {"BACKEND": "mcp_bridge.sources.openapi.OpenAPISource", "OPTIONS": {
+        "weather": {"BACKEND": "mcp_bridge.ext.openapi.OpenAPISource", "OPTIONS": {
             "document": os.path.join(os.path.dirname(os.path.abspath(__file__)), "weather.json"),
             "server": "https://weather.example", "operations": ["get*"], "anonymous": True}},
-        "orders": {"BACKEND": "mcp_bridge.sources.grpc.GRPCSource", "OPTIONS": {
+        "orders": {"BACKEND": "mcp_bridge.ext.grpc.GRPCSource", "OPTIONS": {
             "descriptors": "orders.binpb", "target": "localhost:1", "anonymous": True}},
     }},
     MIDDLEWARE=[],

@@ -17,8 +17,8 @@ from mcp_types import methods
 from modernrpc.server import RpcServer
 
 from mcp_bridge import Context, mcp_tool
-from mcp_bridge.calls.outcomes import Outcome
 from mcp_bridge.models import PendingCall
+from mcp_bridge.models.outcomes import Outcome
 from mcp_bridge.protocol import LATEST, REVISIONS
 from mcp_bridge.protocol.revisions import SUPPORTED_VERSIONS
 from mcp_bridge.testing.serving import route, serve

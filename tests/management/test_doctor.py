@@ -21,7 +21,7 @@ from django.test.utils import override_settings
 from django.urls import include, path, re_path
 from django.utils import timezone
 
-from mcp_bridge.asgi import MCPApplication
+from mcp_bridge.ext.lane import MCPApplication
 from mcp_bridge.registry import definitions
 from mcp_bridge.testing.serving import route, serve
 from mcp_bridge.tokens.models import Token

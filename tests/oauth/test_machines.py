@@ -15,8 +15,8 @@ from mcp.client.auth import OAuthTokenError
 from oauth2_provider.models import AccessToken
 
 from mcp_bridge import oauth
-from mcp_bridge.audit.rows import flush
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.records.rows import flush
 from mcp_bridge.testing.serving import route
 from tests.oauth.conftest import MCP_BRIDGE
 from tests.oauth.tools import server

@@ -17,8 +17,8 @@ from django.utils import timezone
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from oauth2_provider.models import AccessToken, Application, RefreshToken
 
-from mcp_bridge.calls.outcomes import Outcome
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.models.outcomes import Outcome
 from mcp_bridge.testing import MCPClient, MCPError
 from testproject.authorization import authorization
 from testproject.demo.client import Visitor, visit

@@ -21,10 +21,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from mcp_bridge.admin.pending_calls import ShownCall
-from mcp_bridge.audit.rows import flush
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.requests import CLIENT_INFO
+from mcp_bridge.records.rows import flush
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.tokens.models import Token
 from tests.pages.test_permission_matrix import ACTIONS, OWN, PAGES

@@ -17,9 +17,9 @@ from modernrpc.server import RpcServer
 from pydantic import Field
 
 from mcp_bridge import ToolError, mcp_tool
-from mcp_bridge.access.decisions import refuse
-from mcp_bridge.audit.rows import flush
+from mcp_bridge.confirmation.decisions import refuse
 from mcp_bridge.models import PendingCall, Scope, ToolCallRecord, ToolSetting
+from mcp_bridge.records.rows import flush
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.serving import route
 from mcp_bridge.tokens.models import Token

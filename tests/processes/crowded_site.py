@@ -18,7 +18,7 @@ from django.urls import include, path  # noqa: E402
 from modernrpc.server import RpcServer  # noqa: E402
 
 from mcp_bridge import mcp_tool  # noqa: E402
-from mcp_bridge.asgi import MCPApplication  # noqa: E402
+from mcp_bridge.ext.lane import MCPApplication  # noqa: E402
 
 server = RpcServer(register_system_procedures=False)
 END = Path(os.environ["CROWDED_END"])

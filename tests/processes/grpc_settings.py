@@ -11,7 +11,7 @@ WSGI_APPLICATION = "tests.processes.grpc_site.wsgi"
 MCP_BRIDGE = {
     "SOURCES": {
         "echo": {
-            "BACKEND": "mcp_bridge.sources.grpc.GRPCSource",
+            "BACKEND": "mcp_bridge.ext.grpc.GRPCSource",
             "OPTIONS": {
                 "descriptors": os.environ["SERVED_DESCRIPTORS"],
                 "target": os.environ.get("SERVED_TARGET", "localhost:1"),

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.sources.grpc.echo import DATA
+from tests.ext.grpc.echo import DATA
 from tests.support.processes import ROOT, run_python
 from tests.support.protobuf import serving
 

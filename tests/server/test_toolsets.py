@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse
 
 from mcp_bridge import mcp_tool
-from mcp_bridge.asgi import MCPApplication
+from mcp_bridge.ext.lane import MCPApplication
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol import pagination
 from mcp_bridge.testing import MCPClient, MCPError

@@ -31,8 +31,8 @@ from tests.support.serving import served
 
 DRF = "mcp_bridge.sources.rest_framework.RESTFrameworkSource"
 NINJA = "mcp_bridge.sources.ninja.NinjaSource"
-OPENAPI = "mcp_bridge.sources.openapi.OpenAPISource"
-GRPC = "mcp_bridge.sources.grpc.GRPCSource"
+OPENAPI = "mcp_bridge.ext.openapi.OpenAPISource"
+GRPC = "mcp_bridge.ext.grpc.GRPCSource"
 Serve = Callable[[Any, Path], None]
 
 

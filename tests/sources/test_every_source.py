@@ -12,8 +12,8 @@ from django.contrib.auth.models import Group, Permission
 from django.core.cache import cache
 from jsonschema import Draft202012Validator
 
-from mcp_bridge.audit.rows import flush
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.records.rows import flush
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient

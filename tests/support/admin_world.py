@@ -19,8 +19,8 @@ from oauth2_provider.models import get_access_token_model, get_application_model
 
 from mcp_bridge import ToolError
 from mcp_bridge.admin.base import PagesAdmin
-from mcp_bridge.audit.rows import flush
 from mcp_bridge.models import PendingCall, Scope, ToolCallRecord, ToolSetting
+from mcp_bridge.records.rows import flush
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import sync_tool_settings

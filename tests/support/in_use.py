@@ -11,8 +11,8 @@ from django.core.management import call_command
 from django.urls import reverse
 from django.utils import timezone
 
-from mcp_bridge.audit.rows import flush
 from mcp_bridge.models import PendingCall, Scope, ToolCallRecord, ToolSetting
+from mcp_bridge.records.rows import flush
 from mcp_bridge.registry.fingerprints import fingerprint
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import sync_tool_settings

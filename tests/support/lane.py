@@ -17,7 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
 from django.test.client import AsyncClientHandler, ClientHandler
 
-from mcp_bridge.asgi import MCPApplication
+from mcp_bridge.ext.lane import MCPApplication
 
 IS_ON = "LANE" in os.environ
 # Tests of what only WSGI or only Django's handler has.

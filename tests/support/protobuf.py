@@ -17,7 +17,7 @@ import grpc
 from google.protobuf.message_factory import GetMessageClass
 from grpc_tools import protoc
 
-from mcp_bridge.sources.grpc.descriptors import Descriptors
+from mcp_bridge.ext.grpc.descriptors import Descriptors
 
 ROOT = Path(__file__).resolve().parents[2]
 # Where imports are looked for: protobuf's own files, Google's, those of the tests, the package.
@@ -28,7 +28,7 @@ INCLUDES = (
     ROOT,
 )
 HEADER = """
-import "mcp_bridge/annotations.proto";
+import "mcp_bridge/ext/grpc/annotations.proto";
 import "buf/validate/validate.proto";
 import "google/api/field_behavior.proto";
 import "google/protobuf/any.proto";

@@ -5,11 +5,11 @@ from __future__ import annotations
 from django.contrib.auth.models import Group
 
 from mcp_bridge import Context, ToolError
-from mcp_bridge.audit.rows import flush
 from mcp_bridge.features import Tool
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol.content import CallToolResult
-from mcp_bridge.server.calls import call
+from mcp_bridge.records.rows import flush
+from mcp_bridge.server.perform import call
 
 
 def record() -> ToolCallRecord:

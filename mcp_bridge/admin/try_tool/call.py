@@ -15,10 +15,10 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext, ngettext
 
 import mcp_bridge
-from mcp_bridge.access.approval_queue import approve_own
-from mcp_bridge.access.rendering import visible
-from mcp_bridge.calls.outcomes import ERRORS_KEY
+from mcp_bridge.confirmation.queue import approve_own
+from mcp_bridge.confirmation.rendering import visible
 from mcp_bridge.features import Client
+from mcp_bridge.models.outcomes import ERRORS_KEY
 from mcp_bridge.protocol import LATEST, JSONObject, ProtocolError, UnknownToolError
 from mcp_bridge.protocol.jsonrpc import decode, encode
 from mcp_bridge.protocol.text import harmless

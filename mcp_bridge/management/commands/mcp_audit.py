@@ -9,10 +9,10 @@ from django.db import DatabaseError, router
 from django.db.models import Model, QuerySet
 from django.utils import timezone
 
-from mcp_bridge.audit.rows import flush, restore
-from mcp_bridge.calls.outcomes import Outcome
 from mcp_bridge.management.base import TablesCommand, duration
 from mcp_bridge.models import PendingCall, ToolCallRecord, UsedState
+from mcp_bridge.models.outcomes import Outcome
+from mcp_bridge.records.rows import flush, restore
 
 # Deleted in one statement, so that none holds the table for long.
 _AT_ONCE: Final = 10_000
@@ -43,7 +43,7 @@ class Command(TablesCommand):
         lost.add_argument(
             "log",
             nargs="?",
-            help="A file with lines of the logger mcp_bridge.audit.lost (default: standard input).",
+            help="A file with lines of the logger mcp_bridge.records.lost (default: stdin).",
         )
 
     def handle(self, *, does: str, **options: str) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -21,7 +21,6 @@ from rest_framework.authentication import SessionAuthentication
 from rest_framework.settings import api_settings
 
 from mcp_bridge.access.policy import served_host
-from mcp_bridge.asgi import MCPApplication
 from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, endpoints, reachable
 from mcp_bridge.conf import DOCUMENTATION, conf
 from mcp_bridge.management.base import TablesCommand, named_user
@@ -118,7 +117,7 @@ def tools() -> Findings:
     views = endpoints().values()
     is_async = any(issubclass(view, AsyncMCPView) for view in views)
     with suppress(Exception):
-        is_async |= _direct_lane() is not None
+        is_async |= bool(_direct_lane())
     if own_loops and views and not is_async:
         yield info(
             f"Tools are `async def` ({', '.join(own_loops[:5])}), and the endpoint's view is not: "
@@ -199,7 +198,7 @@ def proxies() -> Findings:
 
 def workers() -> Findings:
     """What does not hold when several processes, or an event loop, serve the site."""
-    lane = None
+    lane: Collection[str] = ()
     try:
         lane = _direct_lane()
     except Exception as raised:
@@ -210,7 +209,7 @@ def workers() -> Findings:
         )
     if lane:
         yield info(
-            f"The direct lane answers for {', '.join(lane.served)} (ASGI_APPLICATION).",
+            f"The direct lane answers for {', '.join(lane)} (ASGI_APPLICATION).",
             "In this process Django answers in its place: --url tries the lane itself.",
         )
     is_async = any(issubclass(view, AsyncMCPView) for view in endpoints().values())
@@ -233,11 +232,10 @@ def workers() -> Findings:
             )
 
 
-def _direct_lane() -> MCPApplication | None:
-    """Return the application that ASGI_APPLICATION names, if it is the direct lane."""
+def _direct_lane() -> Collection[str]:
+    """Return the addresses that ASGI_APPLICATION serves without Django, if it has an attribute."""
     name = getattr(settings, "ASGI_APPLICATION", None)
-    application = import_string(name) if name else None
-    return application if isinstance(application, MCPApplication) else None
+    return getattr(import_string(name), "mcp_served", ()) if name else ()
 
 
 def caches() -> Findings:

@@ -9,8 +9,8 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import router
 from django.utils.timesince import timesince
 
-from mcp_bridge.access.decisions import approve, obstacle_to, refuse
 from mcp_bridge.access.policy import lacking
+from mcp_bridge.confirmation.decisions import approve, obstacle_to, refuse
 from mcp_bridge.management.base import TablesCommand, named_user
 from mcp_bridge.models import PendingCall
 from mcp_bridge.protocol.text import printable

@@ -11,7 +11,7 @@ DESCRIPTORS: Final = Path(__file__).with_name("archive.binpb")
 def with_archive(bridge: dict[str, Any], address: str) -> dict[str, Any]:
     """Return MCP_BRIDGE with the archive that is served at ``address``, as "127.0.0.1:50051"."""
     archive = {
-        "BACKEND": "mcp_bridge.sources.grpc.GRPCSource",
+        "BACKEND": "mcp_bridge.ext.grpc.GRPCSource",
         "OPTIONS": {
             "descriptors": DESCRIPTORS,
             "target": address,

@@ -16,7 +16,7 @@ from google.rpc.error_details_pb2 import BadRequest, RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
 
-from mcp_bridge.sources.grpc.descriptors import Descriptors
+from mcp_bridge.ext.grpc.descriptors import Descriptors
 from testproject.newsroom.archive import DESCRIPTORS
 
 SERVICE: Final = "fairhaven.archive.v1.PrintArchive"

@@ -15,7 +15,7 @@ KEY: Final = "of-the-newsroom"
 def weather_source(url: str) -> dict[str, Any]:
     """The source in SOURCES, for a service at this address."""
     return {
-        "BACKEND": "mcp_bridge.sources.openapi.OpenAPISource",
+        "BACKEND": "mcp_bridge.ext.openapi.OpenAPISource",
         "OPTIONS": {
             "document": DOCUMENT,
             "server": url,

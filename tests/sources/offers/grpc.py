@@ -56,7 +56,7 @@ DESCRIPTORS = compiled(
     """)
 )
 SOURCE: dict[str, Any] = {
-    "BACKEND": "mcp_bridge.sources.grpc.GRPCSource",
+    "BACKEND": "mcp_bridge.ext.grpc.GRPCSource",
     "OPTIONS": {"metadata": f"{__name__}.metadata"},
 }
 

@@ -18,7 +18,7 @@ from tests.support import services
 
 PUBLIC = {"public": True}
 SOURCE: dict[str, Any] = {
-    "BACKEND": "mcp_bridge.sources.openapi.OpenAPISource",
+    "BACKEND": "mcp_bridge.ext.openapi.OpenAPISource",
     "OPTIONS": {
         "operations": {
             "count": PUBLIC,

@@ -19,8 +19,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from mcp_bridge import Context, mcp_tool, mcp_toolset
-from mcp_bridge.audit.rows import flush
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.records.rows import flush
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient

@@ -1,0 +1,1 @@
+"""Threads, event loops, and how many requests run at once."""

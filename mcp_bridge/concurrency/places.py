@@ -1,0 +1,191 @@
+"""
+Run a coroutine partly on the event loop and partly in the thread of its request.
+
+What may block goes on in the thread after ``await in_thread()``, and what needs the event loop on
+it after ``await on_loop()``. A change from one to the other takes longer than all else of a short
+call, so that there are as few as can be: several such parts follow one another in the thread
+without coming back. Both cost nothing where the coroutine is there already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import suppress
+from types import coroutine
+from typing import Any, Final, Generic, TypeVar, cast
+
+from asgiref.sync import sync_to_async
+from django.db import connections
+from django.http import HttpRequest
+
+from mcp_bridge.concurrency.slots import RequestSlot, waiting
+from mcp_bridge.concurrency.threads import thread_of_request
+
+T = TypeVar("T")
+
+# What a coroutine yields to say where it goes on; nothing else yields these.
+_THREAD: Final = object()
+_LOOP: Final = object()
+_CHECK: Final = object()
+
+
+@coroutine
+def in_thread() -> Generator[object, None, None]:
+    """Go on in the thread of the request, where code may block and query the database."""
+    yield _THREAD
+
+
+@coroutine
+def on_loop() -> Generator[object, None, None]:
+    """Go on on the event loop. Raises CancelledError where the client has gone meanwhile."""
+    yield _LOOP
+
+
+@coroutine
+def unless_cancelled() -> Generator[object, None, None]:
+    """Go on where it is. Raises CancelledError where the client has gone meanwhile."""
+    yield _CHECK
+
+
+@coroutine
+def alternate(
+    work: Coroutine[Any, Any, T], slot: RequestSlot | None = None
+) -> Generator[Any, Any, T]:
+    """
+    Run a coroutine that says where it goes on, and return what it returns.
+
+    It begins where it is awaited. A part in the thread is never broken off: where the client has
+    gone, CancelledError is raised after that part, in the coroutine if it has not ended with it.
+    The thread is that of asgiref's ``sync_to_async``, one for each request, which needs the
+    ``slot`` for it if there is one: BusyError is raised in the coroutine that gets none.
+    """
+    step: Callable[[Any], object] = work.send
+    value: Any = None
+    is_cancelled = False
+    while True:
+        try:
+            wanted = step(value)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+        step, value = work.send, None
+        on_this_side = _is_on_loop()
+        if wanted is _THREAD and on_this_side:
+            part: _Part[T] = _Part(work)
+            try:
+                if slot is not None:
+                    yield from slot.take().__await__()
+                yield from part.run_in_thread().__await__()
+            except (Exception, asyncio.CancelledError) as raised:
+                if part.has_ended:
+                    raise
+                step, value = work.throw, raised
+                is_cancelled |= isinstance(raised, asyncio.CancelledError)
+            else:
+                if part.has_ended:
+                    return part.result(is_cancelled)
+        elif not (wanted is _THREAD or on_this_side and (wanted is _LOOP or wanted is _CHECK)):
+            # What the event loop waits for, such as a future; in a part of another coroutine, what
+            # that one has to do.
+            try:
+                value = yield wanted
+            except BaseException as raised:
+                step, value = work.throw, raised
+                is_cancelled |= isinstance(raised, asyncio.CancelledError)
+
+
+async def alternate_in_slot(work: Coroutine[Any, Any, T], request: HttpRequest) -> T:
+    """Do the same for all that answers a request, with a slot for it. Raises BusyError."""
+    slot = request.mcp_slot = RequestSlot()  # type: ignore[attr-defined]
+    try:
+        return await alternate(work, slot)
+    finally:
+        if slot.is_taken:
+            try:
+                if waiting:
+                    # Django does it once the client has the answer, which may be long after, or
+                    # keeps them, which CONN_MAX_AGE is for.
+                    await _close_connections()
+            finally:
+                slot.free()
+
+
+async def shield_from_cancellation(work: Awaitable[T]) -> T:
+    """Return what the work returns, however often it is cancelled: a server may cancel twice."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
+    return task.result()
+
+
+class _Part(Generic[T]):
+    """A part of a coroutine in a thread, up to where it ends or goes on on the event loop."""
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+        self._client_has_gone = self._has_begun = False
+        self.has_ended = False
+        self._returned: T | None = None
+        self._raised: BaseException | None = None
+
+    async def run_in_thread(self) -> None:
+        """Run it to its end, since no thread can be stopped. Raises CancelledError after that."""
+        try:
+            thread = thread_of_request()
+            await (_in_thread(self) if thread is None else thread.run(self.run))
+        except asyncio.CancelledError:
+            self._client_has_gone = True
+            # One thread does one after another: this waits for what runs, or runs it.
+            await shield_from_cancellation(_in_thread(self))
+            raise
+
+    def run(self) -> None:
+        if self._has_begun:
+            return
+        self._has_begun = True
+        step: Callable[[Any], object] = self._work.send
+        value: object = None
+        try:
+            while (wanted := step(value)) is not _LOOP:
+                step, value = self._work.send, None
+                if wanted is _CHECK:
+                    if self._client_has_gone:
+                        step, value = self._work.throw, asyncio.CancelledError()
+                elif wanted is not _THREAD:
+                    text = "A thread cannot wait for what an event loop has: await on_loop() first."
+                    step, value = self._work.throw, RuntimeError(text)
+        except StopIteration as ended:
+            self._returned, self.has_ended = ended.value, True
+        except BaseException as raised:
+            # Not every exception may leave a thread: an event loop would hang, or end.
+            self._raised, self.has_ended = raised, True
+
+    def result(self, is_cancelled: bool) -> T:
+        """Return what the coroutine returned that has ended, or raise what it raised."""
+        raised, self._raised = self._raised, None
+        if isinstance(raised, asyncio.CancelledError) and not is_cancelled:
+            raise RuntimeError("The work was cancelled from inside.") from raised
+        if raised is not None:
+            raise raised
+        return cast(T, self._returned)
+
+
+_in_thread = sync_to_async(_Part.run)
+
+
+@sync_to_async
+def _close_connections() -> None:
+    """Close the connections of the request's thread, but in a transaction of somebody else's."""
+    for each in connections.all(initialized_only=True):
+        if not each.in_atomic_block:
+            each.close()
+
+
+def _is_on_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

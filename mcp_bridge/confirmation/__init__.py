@@ -1,0 +1,1 @@
+"""Calls that wait for a person: asked, held, decided, resumed."""

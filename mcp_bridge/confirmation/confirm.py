@@ -1,0 +1,245 @@
+"""
+A person's confirmation of a call, and the questions that a tool asks its client.
+
+Nothing that a client sends confirms a call by itself: it takes a signed state that this server has
+given out for this very call and that was not used before (MCP, "Multi round-trip requests",
+"Security considerations"), or a row of the approval queue, in which calls wait for a person that
+their client cannot confirm.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from django.contrib.auth import get_user_model
+from django.core import signing
+from django.db import IntegrityError, router, transaction
+from django.utils.translation import gettext
+
+from mcp_bridge.conf import conf
+from mcp_bridge.confirmation.binding import bound
+from mcp_bridge.confirmation.queue import (
+    MAX_ARGUMENTS,
+    consume,
+    give_back,
+    hold,
+    shown_arguments,
+    too_long,
+)
+from mcp_bridge.confirmation.rendering import is_longer
+from mcp_bridge.exceptions import CallRefused, InputRequired, ToolError
+from mcp_bridge.features import ToolCall
+from mcp_bridge.models import UsedState
+from mcp_bridge.models.outcomes import ErrorCode
+from mcp_bridge.protocol import (
+    Answers,
+    CallToolResult,
+    InputRequiredResult,
+    InvalidParamsError,
+    JSONObject,
+)
+from mcp_bridge.protocol.input_requests import FormElicitRequest, InputRequest, check_response
+from mcp_bridge.schemas.forms import check_form
+
+__all__ = ["CONFIRM", "RequestState", "ask_client", "ask_person", "give_back", "resume"]
+
+# The key of the question whether a call may run.
+CONFIRM: Final = "confirm"
+# The requests of one call: the first, and those with answers.
+MAX_ROUNDS: Final = 10
+# Longer arguments are not put into a client's form, where nobody would read them.
+MAX_FORM: Final = 4_000
+_SALT: Final = "mcp_bridge.confirmation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestState:
+    """
+    The content of MCP's ``requestState``, which the client keeps, and can read, until it answers.
+
+    ``binding`` is to the user (not to the credential), the tool, its definition and the arguments.
+    ``asked`` are the methods of the requests, by key; ``answers`` the responses to earlier
+    questions, by key; ``state`` is the tool's own. ``confirming`` says that the question was
+    whether the call may run; ``confirmed_at`` when a person has agreed to it before, in seconds.
+    """
+
+    binding: str
+    asked: dict[str, str]
+    answers: JSONObject
+    state: object
+    confirming: bool
+    confirmed_at: float | None
+    round: int = 1
+    nonce: str = field(default_factory=lambda: secrets.token_hex(16))
+
+
+def resume(
+    call: ToolCall, answers: Answers | None, count: Callable[[ToolCall], object]
+) -> ToolCall:
+    """
+    Return the call with what its client has answered; ``confirmed`` where a person has agreed.
+
+    ``count`` counts each answer after the first as a call, and raises CallRefused over the rate:
+    the same answer may be sent again later. Raises CallRefused if a person has not agreed, and
+    InvalidParamsError for a state that does not belong to this call.
+    """
+    agreed: Mapping[str, object] | None = None
+    if answers is not None:
+        state, call = _unsign(answers.state, call)
+        responses = {key: answers.responses[key] for key in state.asked if key in answers.responses}
+        for key, response in responses.items():
+            check_response(key, state.asked[key], response)
+        if state.round > 1:
+            count(call)
+        # Written before anything runs because of the answer.
+        rows = UsedState._default_manager.using(router.db_for_write(UsedState))
+        try:
+            with transaction.atomic(rows.db):
+                rows.create(nonce=state.nonce)
+        except IntegrityError:
+            raise _invalid("it was used before, which it can be once") from None
+        UsedState.forget(using=rows.db)
+        if state.confirming:
+            agreed = responses.pop(CONFIRM, None)
+        at = state.confirmed_at
+        agreed_at = None if at is None else datetime.fromtimestamp(at, UTC)
+        context = replace(
+            call.context, input_responses={**state.answers, **responses}, tool_state=state.state
+        )
+        round = state.round + 1
+        call = replace(call, context=context, confirmed_at=agreed_at, round=round)
+    if call.confirmed or not call.tool.options.confirm:
+        return call
+    if is_longer(call.sent, MAX_ARGUMENTS):
+        raise too_long(call)
+    is_cancelled = agreed is not None and agreed["action"] == "cancel"
+    # The client answers for its own user.
+    call = _confirmed(bound(call), None if conf.FOUR_EYES or is_cancelled else agreed)
+    if is_cancelled and not call.confirmed:
+        # No person need have seen the form: a client without one says so too.
+        raise hold(call, shown_arguments(call))
+    return call
+
+
+def _confirmed(call: ToolCall, agreed: Mapping[str, object] | None) -> ToolCall:
+    """Return the call as its client's user has answered, or as the approval queue has it."""
+    if agreed is not None:
+        content = agreed.get("content")
+        is_yes = isinstance(content, Mapping) and content.get(CONFIRM) is True
+        if agreed["action"] != "accept" or not is_yes:
+            text = (
+                f"Nothing was run: the user was asked whether {call.tool.name} may run with these "
+                "arguments, and did not agree. Do not call it again unless the user wants it."
+            )
+            raise CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED)
+    return consume(call, agreed=agreed is not None)
+
+
+def ask_person(call: ToolCall) -> InputRequiredResult | CallToolResult:
+    """
+    Return the question whether a call may run, or the error that says why nobody is asked.
+
+    Raises CallRefused where the call waits for a person.
+    """
+    context, name = call.context, call.tool.name
+    if not isinstance(context.user, get_user_model()):
+        return CallToolResult.error(
+            f"Nothing was run: {name} needs the approval of a person, which is given to a "
+            "user. Call it with the credential of a user of this site."
+        )
+    text = shown_arguments(call)
+    values = {"tool": name, "title": str(call.tool.title or name), "arguments": text}
+    message = gettext(
+        "May the tool %(tool)s (%(title)s) be run, once, with these arguments?\n\n%(arguments)s"
+    )
+    box = {"type": "boolean", "title": gettext("Yes, run %(tool)s") % values, "default": False}
+    schema = {"type": "object", "properties": {CONFIRM: box}, "required": [CONFIRM]}
+    form = FormElicitRequest(message % values, schema)
+    declared = context.client.capabilities if context.revision.input_required else {}
+    if conf.FOUR_EYES or len(text) > MAX_FORM or not form.is_declared(declared):
+        raise hold(call, text)
+    return _question(call, {CONFIRM: form}, context.tool_state, confirming=True)
+
+
+def ask_client(call: ToolCall, required: InputRequired) -> InputRequiredResult:
+    """
+    Return the question that a tool asks its client.
+
+    Raises MissingRequiredClientCapabilityError for what the client has not declared, ToolError in
+    the last of MAX_ROUNDS, and TypeError for a question that is not JSON, or a form that no client
+    may be sent (check_form).
+    """
+    context, requests = call.context, required.requests
+    known = context.client.capabilities if context.revision.input_required else {}
+    missing = [each.capability for each in requests.values() if not each.is_declared(known)]
+    if missing or not context.revision.input_required:
+        raise context.missing_capabilities(*dict.fromkeys(missing or ["elicitation"]))
+    if call.round >= MAX_ROUNDS:
+        raise ToolError(
+            f"Nothing was done: {call.tool.name} asked in each of {MAX_ROUNDS} rounds, the most of "
+            "one call. Call it anew with answers that it can take."
+        )
+    for each in requests.values():
+        if isinstance(each, FormElicitRequest):
+            check_form(each.schema)
+    question = _question(bound(call), requests, required.tool_state)
+    # Written once, so that it surely can be sent.
+    question.to_json(context.revision)
+    return question
+
+
+def _question(
+    call: ToolCall,
+    requests: Mapping[str, InputRequest],
+    tool_state: object,
+    *,
+    confirming: bool = False,
+) -> InputRequiredResult:
+    answered, agreed_at = call.context.input_responses.items(), call.confirmed_at
+    state = RequestState(
+        binding=call.binding,
+        asked={key: each.method for key, each in requests.items()},
+        answers={key: each for key, each in answered if key not in requests},
+        state=tool_state,
+        confirming=confirming,
+        confirmed_at=None if agreed_at is None else agreed_at.timestamp(),
+        round=call.round,
+    )
+    return InputRequiredResult(requests, signing.dumps(asdict(state), salt=_SALT, compress=True))
+
+
+def _unsign(text: str, call: ToolCall) -> tuple[RequestState, ToolCall]:
+    """
+    Return the state that was signed for this call, and the call with its binding.
+
+    Raises InvalidParamsError for any other state.
+    """
+    try:
+        age = timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
+        state = RequestState(**signing.loads(text, salt=_SALT, max_age=age))
+    except signing.SignatureExpired:
+        raise _invalid("it is too old") from None
+    except (signing.BadSignature, ValueError):
+        raise _invalid("it is not as this server has given it out") from None
+    if state.confirmed_at is not None and time.time() - state.confirmed_at > age.total_seconds():
+        raise _invalid("the yes of a person is too old")
+    # Only now: to find the binding, the arguments are checked once more.
+    call = bound(call)
+    if state.binding != call.binding:
+        raise _invalid(
+            "it belongs to another call: the user, the tool, its definition and the arguments "
+            "must all be the same"
+        )
+    return state, call
+
+
+def _invalid(why: str) -> InvalidParamsError:
+    return InvalidParamsError(
+        f"Invalid requestState: {why}. Nothing was run. Call the tool without requestState and "
+        "inputResponses to begin anew."
+    )

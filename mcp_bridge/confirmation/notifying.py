@@ -1,0 +1,129 @@
+"""The signal that a call waits for a person, and the mails to those who may decide on it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import urljoin
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.cache import cache
+from django.core.mail import EmailMessage
+from django.db.models import Q
+from django.urls import NoReverseMatch, reverse
+from django.utils.translation import gettext, ngettext, override
+
+from mcp_bridge.access.policy import lacking
+from mcp_bridge.conf import conf
+from mcp_bridge.confirmation.decisions import approvable
+from mcp_bridge.features import Tool, ToolCall
+from mcp_bridge.models import PendingCall
+from mcp_bridge.protocol.logs import get_logger
+from mcp_bridge.protocol.text import quoted
+from mcp_bridge.signals import tool_call_held
+
+logger = get_logger("mcp_bridge.confirmation")
+
+# What deciding takes.
+DECIDE: Final = "mcp_bridge.change_pendingcall"
+# In how many seconds nobody gets more than one mail.
+_INTERVAL: Final = 60
+
+
+def notify_held(call: ToolCall, pending: PendingCall) -> None:
+    """Send the signal, and the mails of NOTIFY_HELD; what fails of it is logged."""
+    if tool_call_held.receivers:
+        tool_call_held.send_robust(Tool, call=call, pending=pending)
+    if not conf.NOTIFY_HELD:
+        return
+    try:
+        # One message for all, so that a mail server is waited for once; nobody reads who else
+        # gets it.
+        if due := [each for each in _addresses(pending) if _is_due(each)]:
+            with override(settings.LANGUAGE_CODE):
+                subject, body = _subject(pending), _body(call, pending)
+            EmailMessage(subject, body, bcc=due).send()
+    except Exception:
+        logger.exception("No mail was sent that the call %s waits", pending.pk)
+
+
+def _addresses(pending: PendingCall) -> Iterator[str]:
+    """Yield the addresses to which NOTIFY_HELD leads of a call, each once."""
+    model = get_user_model()
+    fields = {field.name for field in model._meta.get_fields()}
+    email = model.get_email_field_name()
+    given = {each.casefold(): each for each in conf.NOTIFY_HELD if "@" in each}
+    groups = [each for each in conf.NOTIFY_HELD if "@" not in each]
+    wanted = Q(groups__name__in=groups) if groups and "groups" in fields else Q(pk__in=[])
+    for each in given:
+        wanted |= Q(**{f"{email}__iexact": each})
+    users = model._default_manager.filter(wanted).distinct() if email in fields else ()
+    people: dict[str, bool] = {}
+    for user in users:
+        if address := getattr(user, email):
+            key = address.casefold()
+            given.setdefault(key, address)
+            people[key] = people.get(key, False) or _may_decide(user, pending)
+    # An address of nobody who has an account is one that the site has chosen, as of a team.
+    yield from (address for key, address in given.items() if people.get(key, True))
+
+
+def _may_decide(user: Any, pending: PendingCall) -> bool:
+    """Return whether a user may approve and refuse the call in the admin."""
+    if conf.FOUR_EYES and user.pk in (pending.user_id, pending.issuer_id):
+        return False
+    is_staff = user.is_active and getattr(user, "is_staff", True)
+    return is_staff and not any(lacking(user, [DECIDE]))
+
+
+def _is_due(address: str) -> bool:
+    """Return whether an address has had no mail for a while, and note that it gets one."""
+    # Hashed, since an address may hold what no key may.
+    key = hashlib.sha256(address.casefold().encode()).hexdigest()
+    return cache.add(f"mcp_bridge.notified:{key}", True, timeout=_INTERVAL)
+
+
+def _subject(pending: PendingCall) -> str:
+    values = {"site": " ".join(conf.server_title.split()), "tool": pending.tool}
+    return gettext("%(site)s: a call of %(tool)s waits for a decision") % values
+
+
+def _body(call: ToolCall, pending: PendingCall) -> str:
+    """Return a text without the arguments, which are for the page that asks who reads them."""
+    waiting = PendingCall.objects.filter(approvable()).count()
+    values = {
+        "tool": pending.tool,
+        "user": quoted(pending.user.get_username()) if pending.user else "—",
+        "address": _address(call, pending),
+        "number": pending.pk,
+        "count": waiting,
+    }
+    if values["address"]:
+        where = gettext("Read what it would do, and decide: %(address)s")
+    else:
+        where = gettext(
+            "Read what it would do, and decide, in the admin under “Pending calls” or with "
+            "“manage.py mcp_pending list %(number)s” on the server."
+        )
+    lines = [
+        gettext("%(user)s has called %(tool)s, which runs only after a person has agreed."),
+        where,
+        ngettext("%(count)d call waits in all.", "%(count)d calls wait in all.", waiting),
+    ]
+    return "\n\n".join(line % values for line in lines) + "\n"
+
+
+def _address(call: ToolCall, pending: PendingCall) -> str:
+    """Return the address of the call's page; empty where the site's own is not known."""
+    try:
+        path = reverse("admin:mcp_bridge_pendingcall_change", args=[pending.pk])
+    except NoReverseMatch:
+        return ""
+    if conf.RESOURCE:
+        return urljoin(conf.RESOURCE, path)
+    # Where any host is taken, its caller has chosen the one that the request names.
+    if call.context.request is None or "*" in settings.ALLOWED_HOSTS:
+        return ""
+    return call.context.absolute_url(path)

@@ -1,0 +1,194 @@
+"""
+The approval queue: calls that wait for a person whom their client cannot ask.
+
+A row's ``key`` is the binding of its call (access.binding), for as long as it waits or its decision
+counts. A decision is used up by one call.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from django.db import IntegrityError, router, transaction
+from django.db.models import QuerySet
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+
+from mcp_bridge.conf import conf
+from mcp_bridge.confirmation.binding import REFUSED, received, unchecked_call
+from mcp_bridge.confirmation.decisions import approvable
+from mcp_bridge.confirmation.notifying import notify_held
+from mcp_bridge.confirmation.rendering import TooLong, render_arguments
+from mcp_bridge.exceptions import CallRefused, InvalidArguments
+from mcp_bridge.features import Context, Tool, ToolCall
+from mcp_bridge.models import Generation, PendingCall
+from mcp_bridge.models.outcomes import ErrorCode
+from mcp_bridge.protocol import CallToolResult, JSONObject
+from mcp_bridge.protocol.text import cut
+from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
+
+# More than a person reads; a user who has so many waiting has to wait.
+MAX_ARGUMENTS: Final = 64 * 1024
+MOST_WAITING: Final = 100
+
+
+def consume(call: ToolCall, *, agreed: bool) -> ToolCall:
+    """
+    Return the call as decided: ``agreed`` says that its own user has agreed just now.
+
+    A yes in the queue is used up by it. Raises CallRefused where a person has refused the call.
+    """
+    row, rows, status, now = _row_of(call), _rows(), PendingCall.Status, timezone.now()
+    if row is None:
+        return replace(call, confirmed_at=now) if agreed else call
+    used = {"status": status.DONE, "key": None, "used_at": now}
+    # An approval is consumed by one call alone; one of the meantime was for this call as well.
+    approved = rows.filter(pk=row.pk, status=status.APPROVED, key=row.key)
+    if not agreed:
+        is_approved = approved.update(**used)
+        return replace(call, confirmed_at=row.decided_at, approval=row.pk) if is_approved else call
+    waiting = rows.filter(pk=row.pk, status=status.WAITING)
+    if not (
+        waiting.update(**used, decided_at=now, decided_by=call.context.user)
+        or approved.update(**used)
+    ):
+        # It was decided in the meantime, which may have been a no.
+        _row_of(call)
+    return replace(call, confirmed_at=now)
+
+
+def shown_arguments(call: ToolCall) -> str:
+    """Return the arguments as people read them. Raises CallRefused for too many."""
+    try:
+        return render_arguments(call.tool, received(call), most=MAX_ARGUMENTS)
+    except TooLong:
+        raise too_long(call) from None
+
+
+def too_long(call: ToolCall) -> CallRefused:
+    """Return the error of a call whose arguments nobody would read through."""
+    text = (
+        f"{_needs(call)}, and these arguments have more than the {MAX_ARGUMENTS} characters "
+        "that a person is asked to read. Do it in parts."
+    )
+    return CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED, repeated=True)
+
+
+def _needs(call: ToolCall) -> str:
+    return f"Nothing was run: {call.tool.name} needs the approval of a person"
+
+
+def hold(call: ToolCall, arguments: str) -> CallRefused:
+    """Have the call wait for a person, if it does not already; return the error that says so."""
+    needs, rows = _needs(call), _rows()
+    waiting = rows.filter(approvable(), user=call.context.user)
+    with transaction.atomic(rows.db):
+        # One at a time: two that count at once would both find room for one.
+        Generation.lock(rows.db)
+        if waiting.count() >= MOST_WAITING and not waiting.filter(key=call.binding).exists():
+            text = (
+                f"{needs}, and {MOST_WAITING} calls of this user wait for one already. Wait until "
+                "some of them are decided."
+            )
+            return CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED)
+        row, is_new = _get_or_create(call, arguments)
+    if is_new:
+        # Of a call within a transaction of the site's own, once that is committed.
+        transaction.on_commit(partial(notify_held, call, row), using=rows.db, robust=True)
+    minutes = round(conf.CONFIRMATION_MAX_AGE / 60)
+    who = "somebody else who may" if conf.FOUR_EYES else "somebody who may"
+    within = f"{minutes} minutes" if minutes > 1 else f"{conf.CONFIRMATION_MAX_AGE:g} seconds"
+    try:
+        path = reverse("admin:mcp_bridge_pendingcall_change", args=[row.pk])
+        address = call.context.absolute_url(path)
+        where = f"for it at {address}. Tell the user to have it approved there"
+    except NoReverseMatch:
+        where = (
+            f"as number {row.pk}. Tell the user, and do not do it yourself, to have it approved "
+            f"with `manage.py mcp_pending approve {row.pk} --user NAME` on the server"
+        )
+    text = (
+        f"{needs}. The call waits {where} by {who}. Then repeat the call with the same arguments "
+        f"within {within} of the approval; repeating it before changes nothing."
+    )
+    result = CallToolResult.error(text)
+    return CallRefused(result, ErrorCode.UNCONFIRMED, pending_call=row.pk)
+
+
+def approve_own(tool: Tool, arguments: JSONObject, context: Context) -> None:
+    """
+    Approve a call that the user of the context is about to make, as that very person.
+
+    For pages of the server's own, where the person has just agreed. A refusal stays; with the
+    setting FOUR_EYES nothing is approved.
+    """
+    if conf.FOUR_EYES:
+        return
+    try:
+        call = unchecked_call(tool, arguments, context)
+    except InvalidArguments:
+        # There is nothing to approve: the call is refused.
+        return
+    with suppress(CallRefused):
+        # For a row whose time is over: another can be made then.
+        _row_of(call)
+    row, _is_new = _get_or_create(call, render_arguments(tool, call.sent))
+    row.decide(using=_rows().db, status=PendingCall.Status.APPROVED, decided_by=context.user)
+
+
+def give_back(call: ToolCall) -> None:
+    """Make the approval of a call that has not run after all count as before."""
+    if call.approval is None:
+        return
+    rows = _rows()
+    used = rows.filter(pk=call.approval, status=PendingCall.Status.DONE)
+    # Where the call was repeated in the meantime, that one waits instead.
+    with suppress(IntegrityError), transaction.atomic(using=rows.db):
+        used.update(status=PendingCall.Status.APPROVED, key=call.binding, used_at=None)
+
+
+def _row_of(call: ToolCall) -> PendingCall | None:
+    """
+    Return the row of the call; None if there is none, or its time is over, which frees its key.
+
+    Raises CallRefused where a person has refused the call.
+    """
+    rows, start = _rows(), call.binding[:REFUSED]
+    found = list(rows.filter(key__gte=start, key__lt=f"{start}g"))
+    if over := [each.pk for each in found if each.is_over]:
+        rows.filter(pk__in=over).update(key=None)
+        found = [each for each in found if each.pk not in over]
+    for row in found:
+        # A no is to each spelling of the call, whatever was said to another one.
+        if row.status != PendingCall.Status.REFUSED:
+            continue
+        end = "" if row.reason.endswith((".", "!", "?", "…")) else "."
+        reason = f" The reason: {row.reason}{end}" if row.reason else ""
+        text = (
+            f"Nothing was run: a person has refused this call of {call.tool.name}.{reason} Do not "
+            "repeat it unless the user wants it."
+        )
+        result, code = CallToolResult.error(text), ErrorCode.UNCONFIRMED
+        raise CallRefused(result, code, pending_call=row.pk, repeated=True)
+    return next((each for each in found if each.key == call.binding), None)
+
+
+def _get_or_create(call: ToolCall, arguments: str) -> tuple[PendingCall, bool]:
+    # A client of a legacy revision names itself in a header alone.
+    client = call.context.client.info.get("name") or call.context.user_agent
+    values = {
+        "tool": call.tool.name,
+        "fingerprint": fingerprint(canonical_definition(call.tool)),
+        "arguments": arguments,
+        "user": call.context.user,
+        "issuer_id": getattr(call.context.auth, "issued_by_id", None),
+        "client": cut(repr(client)[1:-1], 120) if isinstance(client, str) else "",
+    }
+    return _rows().get_or_create(key=call.binding, defaults=values)
+
+
+def _rows() -> QuerySet[PendingCall]:
+    return PendingCall._default_manager.using(router.db_for_write(PendingCall))

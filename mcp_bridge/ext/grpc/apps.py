@@ -1,0 +1,11 @@
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class GRPCConfig(AppConfig):
+    """Brings the command ``mcp_grpc``."""
+
+    name = "mcp_bridge.ext.grpc"
+    label = "mcp_bridge_grpc"
+    verbose_name = "MCP: gRPC"

@@ -1,0 +1,350 @@
+"""JSON Schemas of protobuf messages in ProtoJSON, with the field names of the .proto files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from mcp_bridge.ext.grpc.descriptors import Descriptor, Descriptors, values_of
+from mcp_bridge.ext.grpc.rules import RULES, breaks, excluded, keywords_of
+from mcp_bridge.protocol import JSONSchema
+from mcp_bridge.schemas.generator import simplify
+from mcp_bridge.schemas.validation import validator
+from mcp_bridge.schemas.walk import SchemaDocument, depth_of, size_of, subschemas
+
+ARGUMENT: Final = "mcp_bridge.argument"
+BEHAVIOR: Final = "google.api.field_behavior"
+# The numbers of google.api.FieldBehavior.
+_REQUIRED, _OUTPUT_ONLY, _INPUT_ONLY, _IMMUTABLE = 2, 3, 4, 5
+
+_REFERENCE: Final = "#/$defs/"
+_NULL: Final = {"type": "null"}
+_DIGITS: Final = r"^(0|-?[1-9][0-9]{0,19})$"
+_ZEROS: Final = {"string": "", "boolean": False, "array": [], "object": {}}
+_ZERO: Final = {"": 0}
+_ABSENT: Final = (
+    'A member that is absent has the value that it has by default: 0, "", false, or none.'
+)
+# By the number of a type in a FieldDescriptor: bits, and whether it has a sign.
+_INTEGERS: Final = {
+    **dict.fromkeys((5, 15, 17), (32, True)),
+    **dict.fromkeys((7, 13), (32, False)),
+    **dict.fromkeys((3, 16, 18), (64, True)),
+    **dict.fromkeys((4, 6), (64, False)),
+}
+_DOUBLE, _FLOAT, _BOOL, _STRING, _BYTES, _ENUM = 1, 2, 8, 9, 12, 14
+_PLAIN: Final[Mapping[int, JSONSchema]] = {
+    _BOOL: {"type": "boolean"},
+    _STRING: {"type": "string"},
+    _BYTES: {"type": "string", "contentEncoding": "base64"},
+}
+# What has a form of its own in ProtoJSON.
+_WELL_KNOWN: Final[Mapping[str, JSONSchema]] = {
+    "Timestamp": {"type": "string", "format": "date-time"},
+    "Duration": {
+        "type": "string",
+        "pattern": r"^-?[0-9]{1,12}(\.[0-9]{1,9})?s$",
+        "description": 'Seconds, as in "3.5s".',
+    },
+    "FieldMask": {
+        "type": "string",
+        "pattern": "^[^_]*$",
+        "description": 'Names of fields in lowerCamelCase, as in "displayName,address.city".',
+    },
+    "Struct": {"type": "object"},
+    "Value": {},
+    "ListValue": {"type": "array"},
+    "Any": {
+        "type": "object",
+        "properties": {
+            "@type": {
+                "type": "string",
+                "description": 'Which message it is, as in "type.googleapis.com/" and its name.',
+            }
+        },
+        "required": ["@type"],
+    },
+}
+_WRAPPERS: Final = frozenset(
+    f"google.protobuf.{kind}Value"
+    for kind in ("Bool", "Bytes", "Double", "Float", "Int32", "Int64", "String", "UInt32", "UInt64")
+)
+
+
+def input_schema(descriptors: Descriptors, message: Descriptor) -> JSONSchema:
+    """
+    Return the schema of arguments that are a message.
+
+    Raises ValueError for a message that is no object in JSON, or beyond the bounds of what can be
+    enforced.
+    """
+    schema = _Schemas(descriptors, is_input=True).of(message)
+    if schema.get("type") != "object":
+        raise ValueError(f"its request, {message.full_name}, is no object in JSON")
+    return schema
+
+
+def output_schema(descriptors: Descriptors, message: Descriptor, is_stream: bool) -> JSONSchema:
+    """
+    Return the schema of a result: of a message, or of the list of those of a stream.
+
+    Raises ValueError for one beyond the bounds of what clients take.
+    """
+    return _Schemas(descriptors, is_input=False).of(message, is_stream)
+
+
+def is_map(field: Descriptor) -> bool:
+    """Return whether a field is a map, which protobuf describes as a list of entries."""
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+class _Schemas:
+    """Schemas of messages as they are sent, or as they are answered."""
+
+    def __init__(self, descriptors: Descriptors, is_input: bool) -> None:
+        self._descriptors = descriptors
+        self._is_input = is_input
+        self._definitions: dict[str, dict[str, Any]] = {}
+        self._waiting: list[Descriptor] = []
+
+    def of(self, message: Descriptor, is_stream: bool = False) -> JSONSchema:
+        root = dict(self._of_message(message))
+        # One by one, since messages may be in each other to any depth.
+        while self._waiting:
+            each = self._waiting.pop()
+            self._definitions[each.full_name] = self._object(each)
+        if is_stream:
+            said = {"description": _ABSENT} if "$ref" in root else {}
+            root = self._result({"type": "array", "items": root, **said}, "truncated")
+            root["properties"]["truncated"] = {
+                "type": "boolean",
+                "description": "Whether the list was cut, so that there may be more.",
+            }
+        elif "$ref" in root:
+            name = root["$ref"].removeprefix(_REFERENCE)
+            root = dict(self._definitions[name])
+            if not any(name in _references(each) for each in self._definitions.values()):
+                del self._definitions[name]
+            if not self._is_input and root["properties"]:
+                root["description"] = _joined(root.get("description"), _ABSENT)
+        elif not self._is_input and root.get("type") != "object":
+            root = self._result(root)
+        return _bounded(root, self._definitions)
+
+    def _result(self, schema: JSONSchema, *more: str) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "properties": {"result": schema},
+            "required": ["result", *more],
+        }
+
+    def _of_message(self, message: Descriptor) -> JSONSchema:
+        name = message.full_name
+        if name in _WRAPPERS:
+            return self._of_value(message.fields_by_name["value"])
+        package, _, last = name.rpartition(".")
+        if package == "google.protobuf" and last in _WELL_KNOWN:
+            return _WELL_KNOWN[last]
+        if name not in self._definitions:
+            # Known from here on; what it is comes when its turn does.
+            self._definitions[name] = {}
+            self._waiting.append(message)
+        return {"$ref": _REFERENCE + name}
+
+    def _object(self, message: Descriptor) -> dict[str, Any]:
+        fields = dict(self._fields(message))
+        properties: dict[str, Any] = {}
+        required: list[str] = []
+        for field, options in fields.items():
+            schema, is_required, notes = self._field(field, options)
+            if self._is_input and field.containing_oneof is not None:
+                names = [each.name for each in field.containing_oneof.fields if each in fields]
+                if len(names) > 1:
+                    notes.append(f"At most one of {', '.join(names)} may be given.")
+            properties[field.name] = _described(schema, notes)
+            if is_required:
+                required.append(field.name)
+        result: dict[str, Any] = {"type": "object", "properties": properties}
+        if self._is_input:
+            result["additionalProperties"] = False
+            if required:
+                result["required"] = required
+        return _described(result, [self._descriptors.comment(message.full_name).text])
+
+    def _fields(self, message: Descriptor) -> Iterator[tuple[Descriptor, Mapping[str, Any]]]:
+        """Yield the fields that are in this direction, with their options."""
+        left_out = _OUTPUT_ONLY if self._is_input else _INPUT_ONLY
+        for field in message.fields:
+            options = self._descriptors.options(field, "Field")
+            hidden = self._is_input and ARGUMENT in options and options[ARGUMENT].hidden
+            if not hidden and left_out not in options.get(BEHAVIOR, ()):
+                yield field, options
+
+    def _field(
+        self, field: Descriptor, options: Mapping[str, Any]
+    ) -> tuple[JSONSchema, bool, list[str]]:
+        """Return the schema of a member, whether callers have to send it, and what is said."""
+        schema: dict[str, Any] = dict(self._of_field(field))
+        said = values_of(options[ARGUMENT]) if ARGUMENT in options else {}
+        own = said.get("description") or self._descriptors.comment(field.full_name).text
+        notes = [own, schema.get("description", "")]
+        if not self._is_input:
+            return schema, False, notes
+        behavior = options.get(BEHAVIOR, ())
+        rules = options.get(RULES)
+        is_required = _REQUIRED in behavior or field.is_required or said.get("required", False)
+        if rules is not None and not rules.ignore:
+            schema, more = keywords_of(rules, field, schema)
+            notes += more
+            is_required |= rules.required
+            if not field.has_presence:
+                # What is not sent is zero, which the rules may forbid.
+                is_one = field.type == _ENUM and not field.is_repeated
+                zero = _ZEROS.get(schema.get("type", ""), 0)
+                is_required |= bool(excluded(rules, _ZERO)) if is_one else breaks(schema, zero)
+        if _IMMUTABLE in behavior:
+            notes.append("Cannot be changed later.")
+        return schema, is_required, notes
+
+    def _of_field(self, field: Descriptor) -> JSONSchema:
+        if is_map(field):
+            key, value = (field.message_type.fields_by_name[each] for each in ("key", "value"))
+            schema: dict[str, Any] = {
+                "type": "object",
+                "additionalProperties": self._of_value(value),
+            }
+            if key.type in _INTEGERS:
+                schema["propertyNames"] = {"type": "string", "pattern": _DIGITS}
+            elif key.type == _BOOL:
+                schema["propertyNames"] = {"type": "string", "enum": ["true", "false"]}
+            return schema
+        value = self._of_value(field)
+        if field.is_repeated:
+            return {"type": "array", "items": value}
+        if self._is_input and field.message_type and field.message_type.full_name in _WRAPPERS:
+            return {"anyOf": [*value.get("anyOf", [value]), _NULL]}
+        return value
+
+    def _of_value(self, field: Descriptor) -> JSONSchema:
+        """Return the schema of one value of a field, which may be repeated."""
+        if field.type in _PLAIN:
+            return _PLAIN[field.type]
+        if field.type in _INTEGERS:
+            return self._of_integer(*_INTEGERS[field.type])
+        if field.type in (_DOUBLE, _FLOAT):
+            odd = {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]}
+            return {"anyOf": [{"type": "number"}, odd]}
+        if field.type == _ENUM:
+            return self._of_enum(field)
+        return self._of_message(field.message_type)
+
+    def _of_integer(self, bits: int, is_signed: bool) -> JSONSchema:
+        lowest = -(2 ** (bits - 1)) if is_signed else 0
+        integer = {
+            "type": "integer",
+            "minimum": lowest,
+            "maximum": 2 ** (bits - is_signed) - 1,
+        }
+        if bits == 32:
+            return integer if self._is_input else {"type": "integer"}
+        digits = {"type": "string", "pattern": _DIGITS}
+        return {"anyOf": [integer, digits]} if self._is_input else digits
+
+    def _of_enum(self, field: Descriptor) -> JSONSchema:
+        enum = field.enum_type
+        if enum.full_name == "google.protobuf.NullValue":
+            return _NULL
+        numbers = {each.name: each.number for each in enum.values}
+        names = list(numbers)
+        if not self._is_input:
+            # A service may know values that this description does not.
+            return {"anyOf": [{"type": "string", "enum": names}, {"type": "integer"}]}
+        out = {name for name in names if not numbers[name] and name.endswith("UNSPECIFIED")}
+        rules = self._descriptors.options(field, "Field").get(RULES)
+        if rules is not None and rules.WhichOneof("type") == "repeated":
+            rules = rules.repeated.items
+        if rules is not None:
+            out |= excluded(rules, numbers)
+        kept = [name for name in names if name not in out] or names
+        comments = {
+            each: self._descriptors.comment(f"{enum.full_name}.{each}").text for each in kept
+        }
+        lines = [f"{name}: {text}" for name, text in comments.items() if text]
+        return _described({"type": "string", "enum": kept}, lines)
+
+
+def _described(schema: JSONSchema, notes: list[str]) -> dict[str, Any]:
+    text = _joined(*notes)
+    return {**schema, "description": text} if text else dict(schema)
+
+
+def _joined(*texts: str | None) -> str:
+    return "\n".join(filter(None, texts))
+
+
+def _bounded(root: dict[str, Any], definitions: Mapping[str, Any]) -> JSONSchema:
+    """
+    Return a schema whose definitions are in it, inlined where that stays within the bounds.
+
+    Raises ValueError where neither does.
+    """
+    whole = {**root, "$defs": definitions} if definitions else root
+    candidates: list[Callable[[], JSONSchema]] = [lambda: whole]
+    if _is_small(root, definitions):
+        candidates.insert(0, lambda: simplify(whole))
+    for make in candidates:
+        schema = make()
+        size, depth = size_of(schema), depth_of(schema)
+        parts = len(SchemaDocument(schema).subschemas)
+        if (
+            size <= validator.MAX_BYTES
+            and depth <= validator.MAX_DEPTH
+            and parts <= validator.MAX_SUBSCHEMAS
+        ):
+            return schema
+    raise ValueError(
+        f"its schema has {size} bytes, {parts} subschemas and {depth} levels, and at most "
+        f"{validator.MAX_BYTES}, {validator.MAX_SUBSCHEMAS} and {validator.MAX_DEPTH} are allowed"
+    )
+
+
+def _is_small(root: JSONSchema, definitions: Mapping[str, Any]) -> bool:
+    """Return whether a schema stays within the bounds when its definitions are inlined."""
+    if len(definitions) > validator.MAX_SUBSCHEMAS:
+        return False
+    graph = {name: set(_references(each)) for name, each in definitions.items()}
+    recursive: set[str] = set()
+    for name in graph:
+        found: set[str] = set()
+        waiting = [*graph[name]]
+        while waiting:
+            each = waiting.pop()
+            if each not in found:
+                found.add(each)
+                waiting += graph[each]
+        if name in found:
+            recursive.add(name)
+    count = 0
+    parts: list[tuple[Any, int]] = [(root, 1), *((definitions[each], 1) for each in recursive)]
+    while parts:
+        part, depth = parts.pop()
+        if not isinstance(part, Mapping):
+            continue
+        count += 1
+        if count > validator.MAX_SUBSCHEMAS or depth > validator.MAX_DEPTH:
+            return False
+        parts += [(each.schema, depth + 1) for each in subschemas(part)]
+        name = part.get("$ref", "").removeprefix(_REFERENCE)
+        if name and name not in recursive:
+            parts.append((definitions[name], depth))
+    return True
+
+
+def _references(schema: JSONSchema) -> Iterator[str]:
+    waiting: list[Any] = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            if "$ref" in part:
+                yield part["$ref"].removeprefix(_REFERENCE)
+            waiting += [each.schema for each in subschemas(part)]

@@ -1,0 +1,7 @@
+"""JWT access tokens of an issuer outside; needs the extra ``jwt``."""
+
+from __future__ import annotations
+
+from mcp_bridge.ext.jwt.authentication import JWTAuthentication
+
+__all__ = ["JWTAuthentication"]

@@ -1,0 +1,221 @@
+"""
+The direct lane: the endpoint's address served under ASGI without Django's handler and middleware.
+
+    application = MCPApplication(get_asgi_application())
+
+docs/direct-lane.md says what it leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
+from io import BytesIO
+from typing import ClassVar, Final, TypeAlias
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.conf.urls.i18n import is_language_prefix_patterns_used
+from django.core.exceptions import ImproperlyConfigured
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
+from django.core.signals import request_finished, request_started
+from django.http import HttpRequest
+from django.urls import ResolverMatch, set_script_prefix
+from django.utils import translation
+from django.utils.log import log_response
+from django.utils.module_loading import import_string
+from django.views import View
+from rest_framework.authentication import SessionAuthentication
+
+from mcp_bridge.checks.urls import ADD_ADDRESS, NO_ADDRESS, reachable
+from mcp_bridge.concurrency.threads import RequestThreads
+from mcp_bridge.conf import conf
+from mcp_bridge.protocol import InvalidRequestError, Reply, refuse
+from mcp_bridge.records import rows
+from mcp_bridge.transports.asgi import (
+    Application,
+    ClientDisconnected,
+    LaneRequest,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    others_listen,
+    read_body,
+    send_reply,
+    unless_disconnected,
+)
+from mcp_bridge.transports.http import UNREADABLE, respond
+from mcp_bridge.views import AsyncMCPView, MCPView
+
+__all__ = ["MCPApplication"]
+
+# What makes the view that answers, and how Django has found its address.
+Served: TypeAlias = tuple[Callable[[], AsyncMCPView], ResolverMatch]
+# The headers in which a client says its language.
+_LANGUAGE: Final = ("HTTP_ACCEPT_LANGUAGE", "HTTP_COOKIE")
+
+
+class MCPApplication:
+    """
+    An ASGI application that answers calls of the MCP endpoint, and hands all else to Django.
+
+    ``application`` is Django's, or what the site has put around it. Served are the addresses of the
+    endpoint in the URLconf, or of these only ``path``, as it stands in the URLconf ("/mcp"). A view
+    that is decorated, or that overrides how a View answers, is left to Django. Raises
+    ImproperlyConfigured where no address is left, or where a class of AUTHENTICATION_CLASSES needs
+    middleware.
+    """
+
+    # Functions without parameters, called when the server stops.
+    at_shutdown: ClassVar[Sequence[Callable[[], object]]] = (rows.close,)
+
+    def __init__(self, application: Application, path: str | None = None) -> None:
+        self.application = application
+        self.threads = RequestThreads()
+        # manage.py mcp_doctor reads it.
+        self.mcp_served = _served(path)
+        _check_authentication()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(scope, receive, send)
+            return
+        served = request = None
+        if scope["type"] == "http" and scope["method"] == "POST":
+            served = self.mcp_served.get(scope["path"].removeprefix(get_script_prefix(scope)))
+            request = served and self.make_request(scope)
+        if served is None or request is None:
+            await self.application(scope, receive, send)
+            return
+        declared = request.META.get("CONTENT_LENGTH", "")
+        try:
+            # What is no number is refused when the body is read.
+            length = int(declared[:18]) if declared.isdecimal() else 0
+            body, is_whole = await read_body(receive, length, conf.MAX_BODY_BYTES)
+        except ClientDisconnected:
+            # Some servers say so too of chunks that they cannot read, whose client still listens.
+            with suppress(OSError):
+                await send_reply(send, refuse(InvalidRequestError(UNREADABLE)))
+            return
+        request._stream = BytesIO(body)
+        thread = self.threads.lend()
+        try:
+            responding = self._respond(served, request, send)
+            # What else a client sends that is refused for its body is not for us to receive.
+            await (unless_disconnected(receive, responding) if is_whole else responding)
+        finally:
+            self.threads.take_back(thread)
+
+    def make_request(self, scope: Scope) -> ASGIRequest | None:
+        """Return Django's request, its body still to come; None for what Django has to refuse."""
+        try:
+            return LaneRequest(scope, BytesIO())
+        except UnicodeDecodeError:
+            return None
+
+    async def _respond(self, served: Served, request: ASGIRequest, send: Send) -> None:
+        kind, request.resolver_match = served
+        sender = type(self)
+        if others_listen(request_started, sender):
+            await request_started.asend(sender=sender, scope=request.scope)
+        try:
+            if request.script_name:
+                set_script_prefix(request.script_name)
+            view = kind()
+            view.setup(request, **request.resolver_match.kwargs)
+            if any(map(request.META.get, _LANGUAGE)):
+                with translation.override(_language_of(request)):
+                    request.LANGUAGE_CODE = translation.get_language()
+                    reply = await view.areply(request)
+            else:
+                reply = await view.areply(request)
+            if reply.status >= HTTPStatus.BAD_REQUEST:
+                await sync_to_async(_log, thread_sensitive=False)(reply, request)
+            await send_reply(send, reply)
+        finally:
+            if others_listen(request_finished, sender):
+                await request_finished.asend(sender=sender)
+
+    async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the server's start and stop, which Django's application refuses to."""
+
+        async def received() -> Message:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                for function in self.at_shutdown:
+                    await sync_to_async(function, thread_sensitive=False)()
+                self.threads.stop()
+            return message
+
+        if not isinstance(self.application, ASGIHandler):
+            await self.application(scope, received, send)
+            return
+        kind = ""
+        while kind != "lifespan.shutdown":
+            kind = (await received())["type"]
+            await send({"type": f"{kind}.complete"})
+
+
+def _log(reply: Reply, request: HttpRequest) -> None:
+    """Log a reply with an error as Django's handler does."""
+    response = respond(reply)
+    log_response("%s: %s", response.reason_phrase, request.path, response=response, request=request)
+
+
+def _language_of(request: HttpRequest) -> str:
+    """Return the language that the client asks for, as LocaleMiddleware finds it."""
+    in_path, _ = is_language_prefix_patterns_used(settings.ROOT_URLCONF)
+    return translation.get_language_from_request(request, check_path=in_path)
+
+
+def _served(path: str | None) -> dict[str, Served]:
+    """Return the views that answer, by their address in the URLconf."""
+    addresses = reachable()
+    if not addresses:
+        raise ImproperlyConfigured(f"{NO_ADDRESS}. {ADD_ADDRESS}")
+    if path is not None and path not in addresses:
+        raise ImproperlyConfigured(
+            f"MCPApplication(path={path!r}): the URLconf does not serve the MCP endpoint there. It "
+            f"does at {', '.join(addresses)}: give one of these, or none for all of them."
+        )
+    found: dict[str, Served] = {}
+    for address in addresses if path is None else [path]:
+        match = addresses[address]
+        kind = _direct(match.func)
+        if kind is not None:
+            found[address] = partial(kind, **vars(match.func)["view_initkwargs"]), match
+    if not found:
+        raise ImproperlyConfigured(
+            "MCPApplication cannot answer for the MCP endpoint's view, which is decorated or "
+            "overrides dispatch(), setup() or post(): all that would be left out. Override "
+            "get_server(), get_context(), admit() or open() instead, or serve the site by Django's "
+            "application alone."
+        )
+    return found
+
+
+def _direct(callback: Callable[..., object]) -> type[AsyncMCPView] | None:
+    """Return the asynchronous class of a view; None where more stands around it."""
+    kind: type[MCPView] = vars(callback)["view_class"]
+    is_own = kind.dispatch is not View.dispatch or kind.setup is not View.setup
+    posts = (MCPView.post, AsyncMCPView.post)
+    if is_own or kind.post not in posts or hasattr(callback, "__wrapped__"):
+        return None
+    if issubclass(kind, AsyncMCPView):
+        return kind
+    bases = (AsyncMCPView,) if kind is MCPView else (kind, AsyncMCPView)
+    return type(kind.__name__, bases, {"__doc__": kind.__doc__})
+
+
+def _check_authentication() -> None:
+    """Raise ImproperlyConfigured for a class that reads what only middleware puts on a request."""
+    for path in conf.AUTHENTICATION_CLASSES:
+        if issubclass(import_string(path), SessionAuthentication):
+            raise ImproperlyConfigured(
+                f"MCPApplication has no middleware, and so no sessions: {path} in "
+                "MCP_BRIDGE['AUTHENTICATION_CLASSES'] would know nobody. Take it out of the "
+                "setting, or serve the site by Django's application alone."
+            )

@@ -1,0 +1,104 @@
+"""A call of an operation: its request sent to the service, and the answer read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+from urllib.parse import quote
+
+import mcp_bridge
+from mcp_bridge.exceptions import ToolError
+from mcp_bridge.features import ToolCall
+from mcp_bridge.outbound.client import Outbound, OutboundError, Received
+from mcp_bridge.protocol import CallToolResult
+from mcp_bridge.protocol.logs import get_logger
+from mcp_bridge.sources.hooks import check_credential
+from mcp_bridge.sources.operations.answers import MAYBE, Answer, read_answer
+from mcp_bridge.sources.operations.mapping import MappedOperation, OperationRequest
+
+# Takes the call, and returns the headers that say to the service who asks.
+Headers = Callable[[ToolCall], Mapping[str, str]]
+
+# Characters of a path that need not be encoded in the part that the document gives.
+_LITERAL: Final = "/:@!$&'()*+,;=-._~%?"
+_PARAMETER: Final = re.compile(r"\{([^{}]*)\}")
+# A header that ends a line would begin another one (RFC 9110, section 5.5).
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE: Final = re.compile(r"[^\r\n\0]*")
+
+logger = get_logger("mcp_bridge.ext.openapi")
+
+
+class Service:
+    """The service at the other end: sends the requests of operations, and reads its answers."""
+
+    def __init__(self, outbound: Outbound, headers: Headers | None) -> None:
+        self.outbound = outbound
+        self.headers = headers
+
+    def call(self, mapped: MappedOperation, call: ToolCall) -> CallToolResult:
+        """
+        Return the result of a call.
+
+        Raises InvalidArguments and ToolError with what callers may know, and what the hook for the
+        headers raises.
+        """
+        request = mapped.request(call.arguments)
+        headers = self._headers(request, call)
+        operation = mapped.operation
+        body = request.body if request.content_type is not None else None
+        if body is None and operation.method in ("post", "put", "patch"):
+            # Some servers wait for a length.
+            body = b""
+        try:
+            received = self.outbound.send(
+                operation.method.upper(), target(operation.path, request), headers, body
+            )
+        except OutboundError as why:
+            logger.warning("Tool %r: the service %s", call.tool.name, why, exc_info=why.__cause__)
+            unknown = why.is_sent and not call.tool.is_read_only
+            more = f" {MAYBE}" if unknown else ""
+            raise ToolError(f"The service {why}.{more}") from why
+        self._check_status(received, call)
+        answer = Answer(status=received.status, headers=received.headers, body=received.body)
+        return read_answer(answer, mapped, call.arguments)
+
+    def _headers(self, request: OperationRequest, call: ToolCall) -> dict[str, str]:
+        """Return all headers of a request; those of the hook win over what the model has sent."""
+        version = mcp_bridge.__version__
+        headers = {
+            "accept": "application/json, */*;q=0.1",
+            "user-agent": f"django-mcp-bridge/{version}",
+            **{name.lower(): text for name, text in request.headers.items()},
+        }
+        if request.content_type is not None:
+            headers["content-type"] = request.content_type
+        for name, text in (self.headers(call) if self.headers is not None else {}).items():
+            if not _NAME.fullmatch(name) or not _VALUE.fullmatch(text):
+                # Without the value, which is a secret.
+                raise ValueError(f"the header {name!r} has a character that no header may have")
+            check_credential(call, name, text)
+            headers[name.lower()] = text
+        return headers
+
+    def _check_status(self, received: Received, call: ToolCall) -> None:
+        """Raise ToolError for what is between the service and the site, or the service's own."""
+        status = received.status
+        if status in (401, 403, 407):
+            logger.warning("Tool %r: the service answered %d", call.tool.name, status)
+            raise ToolError("The service refused the site.")
+        if status >= 500:
+            logger.warning("Tool %r: the service answered %d", call.tool.name, status)
+
+
+def target(path: str, request: OperationRequest) -> str:
+    """Return the path of an operation with its values, and the query string."""
+    # Every other part is the name of a parameter.
+    written = "".join(
+        request.path.get(part, "") if number % 2 else quote(part, safe=_LITERAL)
+        for number, part in enumerate(_PARAMETER.split(path))
+    )
+    if not request.query:
+        return written
+    return f"{written}{'&' if '?' in written else '?'}{request.query}"

@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from difflib import unified_diff
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from mcp_bridge.ext.openapi import OpenAPISource
+from mcp_bridge.ext.openapi.pinned import Bundle
+from mcp_bridge.ext.openapi.source import read_document
+from mcp_bridge.management.base import named_source
+from mcp_bridge.outbound.addresses import is_https_or_loopback
+from mcp_bridge.protocol.text import cut
+from mcp_bridge.schemas.walk import size_of
+from mcp_bridge.sources.base import first_line
+from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
+from mcp_bridge.sources.operations.read import Document, Unmappable
+
+if TYPE_CHECKING:
+    from mcp_bridge.outbound.client import Outbound
+
+_MAX_BYTES: Final = 64_000_000
+_TIMEOUT: Final = 60
+_MOST_FINDINGS: Final = 5
+_MISSING: Final = '{} is not installed: run pip install "django-mcp-bridge[openapi]".'
+
+
+class Command(BaseCommand):
+    # A document that is not there yet is a finding of the checks.
+    requires_system_checks = ()
+    help = (
+        "Pin the OpenAPI document of a source: take the operations that the source serves from a "
+        "document, with all they refer to, write them to the source's file, and show what they "
+        "are as tools and what has changed."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("alias", help="The key of the source in MCP_BRIDGE['SOURCES'].")
+        parser.add_argument(
+            "--from",
+            dest="address",
+            metavar="FILE|URL",
+            help="The service's document, JSON or YAML. Without it, the pinned file is shown.",
+        )
+        parser.add_argument(
+            "--check",
+            action="store_true",
+            help="Write nothing, and fail where the pinned file is not what would be written, or "
+            "an operation of it is no tool: for a build.",
+        )
+
+    def handle(self, *, alias: str, address: str | None, check: bool, **options: object) -> None:
+        source = _source(alias)
+        file = Path(source.options["document"])
+        before = _read(file) if file.exists() else None
+        if address is None:
+            if before is None:
+                raise CommandError(f"There is no file {file}: write it with --from FILE or URL.")
+            tools = self._show(source, before)
+            is_same = True
+        else:
+            document, missing = _bundled(address, source)
+            text = json.dumps(document.data, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
+            tools = self._show(source, document)
+            for each in (*missing[:_MOST_FINDINGS], *_findings(document)):
+                self.stderr.write(self.style.WARNING(f"The document: {each}."))
+            if before is not None:
+                self._show_changes(source, before, tools)
+            is_same = before is not None and file.read_text("utf-8") == text
+            if not check and not is_same:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, "utf-8")
+            self.stdout.write(f"{file}: {'unchanged' if is_same else _outcome(check)}.")
+        if check and not (is_same and not source.messages and tools):
+            raise CommandError("The pinned document is not as it has to be: see above.")
+
+    def _show(self, source: OpenAPISource, document: Document) -> dict[str, MappedOperation]:
+        """Print the tools of a document and what is left out, and return the tools by name."""
+        tools = {source.name_of(each.operation): each for each in source.chosen(document)}
+        width = max(map(len, tools), default=0)
+        for name, each in sorted(tools.items()):
+            size = size_of(each.input_schema)
+            self.stdout.write(f"{name:{width}}  {size:>6} bytes  {each.operation}")
+            for note in each.notes:
+                self.stdout.write(f"{'':{width}}    {note}")
+        for message in source.messages:
+            self.stderr.write(self.style.WARNING(f"{message.id}: {message.msg}"))
+        for line in _security(document):
+            self.stdout.write(line)
+        return tools
+
+    def _show_changes(
+        self, source: OpenAPISource, before: Document, tools: Mapping[str, MappedOperation]
+    ) -> None:
+        """Print what has changed in the tools since the file was written."""
+        old = {}
+        # All that was chosen then, whatever is chosen now.
+        for operation in before.operations():
+            with suppress(Unmappable):
+                old[source.name_of(operation)] = map_operation(before, operation)
+        for name in sorted({*old, *tools}):
+            if name not in old:
+                self.stdout.write(self.style.SUCCESS(f"+ {name}"))
+            elif name not in tools:
+                self.stdout.write(self.style.ERROR(f"- {name}"))
+            else:
+                lines = list(unified_diff(_lines(old[name]), _lines(tools[name]), n=1))[2:]
+                if lines:
+                    self.stdout.write(self.style.WARNING(f"~ {name}"))
+                self.stdout.writelines(f"    {line}" for line in lines)
+
+
+def _source(alias: str) -> OpenAPISource:
+    """Return the source of an alias. Raises CommandError where there is no such one."""
+    source = named_source(alias)
+    if not isinstance(source, OpenAPISource):
+        raise CommandError(f"MCP_BRIDGE['SOURCES'][{alias!r}] is no OpenAPISource.")
+    return source
+
+
+def _read(file: Path) -> Document:
+    try:
+        return read_document(file)
+    except ValueError as why:
+        raise CommandError(f"{first_line(why)}.") from why
+
+
+def _bundled(address: str, source: OpenAPISource) -> tuple[Document, list[str]]:
+    """Return the chosen operations of the document at an address, and their missing references."""
+    is_url = address.startswith(("http://", "https://"))
+    reader = _Web(address) if is_url else _Folder(Path(address))
+    try:
+        bundle = Bundle(
+            reader.address,
+            reader.load(reader.address),
+            reader.load,
+            lambda operation: bool(source.patterns_of(operation)),
+        )
+        return Document(bundle.data), bundle.missing
+    except RecursionError as why:
+        raise CommandError(f"{address} is nested too deeply.") from why
+    except ValueError as why:
+        raise CommandError(f"{address}: {first_line(why)}.") from why
+
+
+class _Folder:
+    """Documents in the folder of the first one, and below it."""
+
+    def __init__(self, file: Path) -> None:
+        file = file.resolve()
+        self.root = file.parent
+        self.address = file.as_uri()
+
+    def load(self, address: str) -> object:
+        """Return a document. Raises ValueError for one that is elsewhere, or is none."""
+        parts = urlsplit(address)
+        file = Path(unquote(parts.path)).resolve()
+        if parts.scheme != "file" or not file.is_relative_to(self.root):
+            raise ValueError(f"it refers to {cut(address, 200)}, which is not below {self.root}")
+        try:
+            return _parse(file.read_bytes())
+        except OSError as why:
+            raise ValueError(f"{file} cannot be read: {why.strerror}") from why
+
+
+class _Web:
+    """Documents of the server of the first one."""
+
+    def __init__(self, address: str) -> None:
+        if not is_https_or_loopback(address):
+            raise CommandError(f"{address} is reached without TLS, where others may change it.")
+        try:
+            from mcp_bridge.outbound.client import Outbound
+        except ImportError as why:
+            raise CommandError(_MISSING.format("httpcore2")) from why
+        self.address = address.partition("#")[0]
+        parts = urlsplit(self.address)
+        self.origin = f"{parts.scheme}://{parts.netloc}"
+        self._outbound: Outbound = Outbound(self.origin, timeout=_TIMEOUT, max_bytes=_MAX_BYTES)
+
+    def load(self, address: str) -> object:
+        """Return a document. Raises ValueError for one that is elsewhere, or is none."""
+        from mcp_bridge.outbound.client import OutboundError
+
+        parts = urlsplit(address)
+        if f"{parts.scheme}://{parts.netloc}" != self.origin:
+            raise ValueError(f"it refers to {cut(address, 200)}, which is not on {self.origin}")
+        target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+        try:
+            received = self._outbound.send("GET", target, {"Accept": "*/*"}, None)
+        except (OutboundError, UnicodeError) as why:
+            raise ValueError(f"the server of {address} {first_line(why)}") from why
+        if received.status != 200:
+            where = received.headers.get("location", "")
+            more = f", and leads to {cut(where, 200)}" if where else ""
+            raise ValueError(f"the server answered {address} with {received.status}{more}")
+        return _parse(received.body)
+
+
+def _parse(text: bytes) -> object:
+    """Return the value of JSON or YAML; dates stay the texts that they are."""
+    if text.lstrip()[:1] in (b"{", b"["):
+        return json.loads(text)
+    try:
+        import yaml
+    except ImportError as why:
+        raise CommandError(_MISSING.format("PyYAML")) from why
+
+    # The one in C where it is there: ten times as fast.
+    base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    resolvers = {
+        first: [each for each in found if each[0] != "tag:yaml.org,2002:timestamp"]
+        for first, found in base.yaml_implicit_resolvers.items()
+    }
+    loader = type("Loader", (base,), {"yaml_implicit_resolvers": resolvers})
+    try:
+        return yaml.load(text, loader)
+    except yaml.YAMLError as why:
+        raise ValueError(f"is no YAML: {first_line(why)}") from why
+
+
+def _findings(document: Document) -> Iterator[str]:
+    """Yield what breaks OpenAPI's own schema: of documents that work, too many do."""
+    try:
+        from openapi_spec_validator import OpenAPIV30SpecValidator, OpenAPIV31SpecValidator
+    except ImportError as why:
+        raise CommandError(_MISSING.format("openapi-spec-validator")) from why
+    is_old = str(document.data["openapi"]).startswith("3.0")
+    validator = OpenAPIV30SpecValidator if is_old else OpenAPIV31SpecValidator
+    data = json.loads(json.dumps(document.data))
+    try:
+        for number, error in enumerate(validator(data).iter_errors()):
+            if number == _MOST_FINDINGS:
+                yield "there is more that breaks the schema of OpenAPI"
+                return
+            yield f"{'/'.join(map(str, error.absolute_path))}: {cut(error.message, 200)}"
+    except Exception as why:
+        yield f"it cannot be checked: {cut(first_line(why), 200)}"
+
+
+def _security(document: Document) -> Iterator[str]:
+    """Yield what the document says of credentials, which the source's headers have to bring."""
+    components = document.data.get("components")
+    schemes = components.get("securitySchemes") if isinstance(components, Mapping) else None
+    for name, each in (schemes if isinstance(schemes, Mapping) else {}).items():
+        if not isinstance(each, Mapping):
+            continue
+        match each.get("type"):
+            case "http":
+                where = f"Authorization: {str(each.get('scheme', '')).capitalize()} …"
+            case "apiKey" if each.get("in") == "header":
+                where = f"{each.get('name')}: …"
+            case "oauth2" | "openIdConnect":
+                where = "Authorization: Bearer …"
+            case _:
+                where = f"no header, but {each.get('in', each.get('type'))}"
+        yield f"The service knows the credential {name} ({where})."
+
+
+def _lines(mapped: MappedOperation) -> list[str]:
+    """Return the method and path of a tool and its definition, in lines."""
+    schema = json.dumps(mapped.input_schema, indent=1, ensure_ascii=False)
+    lines = (str(mapped.operation), *mapped.description.splitlines(), *schema.splitlines())
+    return [f"{line}\n" for line in lines]
+
+
+def _outcome(check: bool) -> str:
+    return "would be written anew" if check else "written"

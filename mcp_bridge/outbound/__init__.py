@@ -1,0 +1,1 @@
+"""Requests to other servers: which addresses may be reached, and the client."""

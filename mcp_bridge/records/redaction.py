@@ -1,0 +1,254 @@
+"""
+The secrets in the arguments of a call, and the one walker that hides them.
+
+Secret are the values that a tool's schema marks (``writeOnly`` or ``format: password``, as
+SecretStr has them) and, unless all is wanted, those with the name of a secret, at any depth. A
+record is bounded text that any database takes. What people read who confirm a call is for
+``mcp_bridge.confirmation.rendering``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from mcp_bridge.conf import conf
+from mcp_bridge.features import Tool
+from mcp_bridge.features.secrets import SENSITIVE, names_secret, plain
+from mcp_bridge.protocol import ProtocolError, jsonrpc
+from mcp_bridge.protocol.text import storable
+from mcp_bridge.records.texts import HIDDEN, NAMING, VALUES, hide_secrets, unescaped
+from mcp_bridge.schemas.walk import DEFINITIONS, SchemaDocument, subschemas
+
+CUT: Final = "…"
+MAX_DEPTH: Final = 8
+# A file in an argument (RFC 2397, section 3): the media type with its parameters, and the data.
+_DATA_URI: Final = re.compile(
+    r"data:([\w!#$&^.+-]{1,64}/[\w!#$&^.+-]{1,64})?((?:;[\w!#$&^.+=\"' -]{1,80}){0,4}?)(;base64)?,",
+    re.ASCII | re.IGNORECASE,
+)
+# What may stand before JSON; Python does not take a byte order mark for white space.
+_BLANK: Final = re.compile(r"[\s\ufeff]*")
+# An item of a list that can be the name of the one after it: of a header, or an option.
+_NAME: Final = re.compile(r"[^\s=]{1,64}")
+# The bytes that JSON puts around and between values; and those of the cuts, one at every depth.
+_BETWEEN: Final = 6
+_RESERVED: Final = (MAX_DEPTH + 1) * 16
+# The keywords whose subschemas do not mark the value of the schema: members mark themselves.
+_APART: Final = DEFINITIONS | {"properties"}
+
+
+@dataclass(frozen=True, slots=True)
+class SensitiveFields:
+    """
+    The names of the secret members in arguments.
+
+    ``marked`` are those that a schema marks. ``allowed`` are the only ones that are shown, where a
+    schema marks all members that it does not name, else None. A name is a secret too if one of
+    ``name_parts`` is in it; None to go by no name.
+    """
+
+    marked: frozenset[str] = frozenset()
+    allowed: frozenset[str] | None = None
+    name_parts: tuple[str, ...] | None = SENSITIVE
+
+    def hides(self, name: str) -> bool:
+        """Return whether the member of that name is secret, with all that is in it."""
+        is_other = self.allowed is not None and name not in self.allowed
+        return is_other or name in self.marked or self._is_named(name)
+
+    def read(self, text: str) -> object:
+        """
+        Return the JSON value of a text that holds an object, an array or a text as JSON.
+
+        Several clients send objects that way. Any other text is returned as it is; None stands for
+        one that cannot be read and may hold a secret.
+        """
+        inner = text[_BLANK.match(text).end() :]  # type: ignore[union-attr]
+        if inner[:1] not in ("{", "[", '"'):
+            return text
+        with suppress(ProtocolError, UnicodeError):
+            return jsonrpc.decode(inner.encode())
+        is_marked = self.allowed is not None or any(name in text for name in self.marked)
+        return None if is_marked or self._is_named(text) else text
+
+    def _is_named(self, text: str) -> bool:
+        return self.name_parts is not None and names_secret(text, self.name_parts)
+
+
+def sensitive_fields(tool: Tool | None, *, by_name: bool = True) -> SensitiveFields:
+    """
+    Return the secret members in the arguments of a tool, or of a call of no known tool.
+
+    Without ``by_name``, only those that the tool's schema marks.
+    """
+    marked, allowed = (frozenset[str](), None) if tool is None else _marks(tool)
+    return SensitiveFields(marked, allowed, conf.sensitive_names if by_name else None)
+
+
+@lru_cache(maxsize=1024)
+def _marks(tool: Tool) -> tuple[frozenset[str], frozenset[str] | None]:
+    """Return ``marked`` and ``allowed`` of a tool's SensitiveFields, by all of its schema."""
+    try:
+        document = SchemaDocument(tool.input_schema)
+        members = [
+            member
+            for schema in document.subschemas
+            for member in schema.get("properties", {}).items()
+        ]
+        marked = frozenset(name for name, schema in members if is_marked(schema, document))
+        is_open = not is_marked(document.root, document)
+    except Exception:
+        # A source of the site's own may give anything for a schema: then every member is a secret.
+        return frozenset(), frozenset()
+    return marked, None if is_open else frozenset(name for name, _ in members)
+
+
+def is_marked(schema: object, document: SchemaDocument) -> bool:
+    """Return whether a schema marks its value, or an item or further member of it, as secret."""
+    pending, seen = [schema], set[int]()
+    while pending:
+        each = pending.pop()
+        if isinstance(each, Mapping) and id(each) not in seen:
+            if each.get("writeOnly") is True or each.get("format") == "password":
+                return True
+            seen.add(id(each))
+            pending += document.targets(each).values()
+            pending += (part.schema for part in subschemas(each) if part.keyword not in _APART)
+    return False
+
+
+def redact_to_json(arguments: object, *, limit: int, secrets: SensitiveFields) -> str:
+    """
+    Return arguments of any kind as JSON text of at most ``limit`` bytes, without secrets.
+
+    Of a file, which is a ``data:`` URI (RFC 2397), the media type and the size are kept.
+    """
+    redactor = Redactor(secrets, limit - _RESERVED)
+    return _dumped(redactor.value(arguments))
+
+
+@dataclass(slots=True)
+class Redactor:
+    """
+    Replaces the secrets in a value by HIDDEN, and cuts the value to ``left`` bytes of JSON.
+
+    Objects and arrays stand inside each other MAX_DEPTH times at most; the data of a ``data:`` URI
+    is replaced by its size. Unless ``secrets`` go by no name, they are also looked for in texts,
+    and beside their names.
+    """
+
+    secrets: SensitiveFields
+    left: int
+
+    def value(self, value: object, depth: int = 1) -> object:
+        """Return a value, ``depth`` deep, without its secrets."""
+        self.left -= _BETWEEN
+        is_too_deep = depth > MAX_DEPTH and isinstance(value, (Mapping, list, tuple))
+        if self.left <= 0 or is_too_deep:
+            return CUT
+        if isinstance(value, Mapping):
+            return self._members(value, depth)
+        if isinstance(value, list | tuple):
+            items: list[object] = []
+            is_secret = False
+            for each in value:
+                if self.left <= 0:
+                    items.append(CUT)
+                    break
+                items.append(self._hide() if is_secret else self.value(each, depth + 1))
+                is_secret = not is_secret and self._is_name(each)
+            return items
+        return self._text(value, depth) if isinstance(value, str) else self._scalar(value)
+
+    def _members(self, value: Mapping[object, object], depth: int) -> object:
+        members: dict[str, object] = {}
+        is_named = any(
+            plain(str(key)) in NAMING and self._is_name(each) for key, each in value.items()
+        )
+        for key, each in value.items():
+            if self.left <= 0:
+                members[CUT] = CUT
+                break
+            name = str(key)
+            is_secret = self._hides(name) or is_named and plain(name) in VALUES
+            name = self._cut(self._shown(name))
+            members[name] = self._hide() if is_secret else self.value(each, depth + 1)
+        return members
+
+    def _hides(self, name: str) -> bool:
+        """Return whether a member is secret, by its name or by what that is an escape of."""
+        hides = self.secrets.hides
+        return hides(name) or self._reads_texts() and hides(unescaped(name))
+
+    def _is_name(self, value: object) -> bool:
+        """Return whether a value is itself the name of a secret, that of another value."""
+        return (
+            self._reads_texts()
+            and isinstance(value, str)
+            and _NAME.fullmatch(value) is not None
+            and self._hides(value)
+        )
+
+    def _reads_texts(self) -> bool:
+        return self.secrets.name_parts is not None
+
+    def _shown(self, text: str) -> str:
+        """Return a text without the secrets in it, as much of it as there is room for."""
+        if not self._reads_texts():
+            return text
+        return hide_secrets(text[: max(self.left, 0) + 1], self.secrets.hides)
+
+    def _text(self, text: str, depth: int) -> str:
+        file = _DATA_URI.match(text)
+        if file is not None:
+            size = len(text) - file.end()
+            if file[3]:
+                size = (size - text.endswith("=") - text.endswith("==")) * 3 // 4
+            return self._cut(f"{file[0]}{CUT} ({size} bytes)")
+        inner = self.secrets.read(text)
+        if inner is None:
+            return self._hide()
+        if inner is not text:
+            # Read with the bytes that are left, which are then counted for the text alone.
+            left = self.left
+            shown = self.value(inner, depth + 1)
+            self.left = left
+            return self._cut(text if shown == inner else _dumped(shown))
+        return self._cut(self._shown(text))
+
+    def _scalar(self, value: object) -> object:
+        is_finite = isinstance(value, float) and math.isfinite(value)
+        if value is None or is_finite or (isinstance(value, int) and value.bit_length() <= 2048):
+            size = len(_dumped(value))
+            if size <= self.left:
+                self.left -= size
+                return value
+        # NaN, infinities, numbers of thousands of digits, and all that is not JSON.
+        return self._cut(repr(value) if isinstance(value, float) else f"({type(value).__name__})")
+
+    def _cut(self, text: str) -> str:
+        """Return a text, cut to the bytes that are left."""
+        left = max(self.left, 0)
+        text = storable(text, left + 1)
+        size = len(_dumped(text).encode())
+        if size > left:
+            # No character takes more than six bytes.
+            text = text[: left // 6] + CUT
+            size = len(_dumped(text).encode())
+        self.left -= size
+        return text
+
+    def _hide(self) -> str:
+        self.left -= len(HIDDEN) + 2 + _BETWEEN
+        return HIDDEN
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

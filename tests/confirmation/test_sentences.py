@@ -1,0 +1,269 @@
+"""What models and people read of a call that is refused, asked about or waits, word for word."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.messages import constants
+from django.core import signing
+from rest_framework.throttling import BaseThrottle
+
+from mcp_bridge.confirmation import queue as approval_queue
+from mcp_bridge.confirmation.decisions import approve, end_of, obstacle_to, refuse
+from mcp_bridge.models import PendingCall, ToolCallRecord
+from mcp_bridge.records.rows import flush
+from mcp_bridge.testing import MCPError, text_of
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from tests.support.administrator import serve_tools
+from tests.support.confirming import FORM, YES, call, state_of, wipe
+from tests.support.serving import set_tool
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("wiping")]
+
+STATE = (
+    "Invalid requestState: {}. Nothing was run. Call the tool without requestState and "
+    "inputResponses to begin anew."
+)
+NEEDS = "Nothing was run: wipe needs the approval of a person"
+THEN = (
+    "Then repeat the call with the same arguments within 10 minutes of the approval; repeating it "
+    "before changes nothing."
+)
+
+
+def error(client: CheckedClient, method: str = "tools/list", **params: Any) -> str:
+    with pytest.raises(MCPError) as raised:
+        client.post(method, **params)
+    return str(raised.value.error["message"])
+
+
+def test_who_is_asked_reads_what_would_run(asker: CheckedClient) -> None:
+    (request,) = call(asker)["inputRequests"].values()
+    assert request["params"]["message"] == (
+        'May the tool wipe (Wipe) be run, once, with these arguments?\n\n{\n  "name": "all"\n}'
+    )
+
+
+def test_who_does_not_agree_is_not_asked_again(asker: CheckedClient) -> None:
+    no = {"confirm": {"action": "decline"}}
+    result = call(asker, inputResponses=no, requestState=state_of(asker))
+    assert text_of(result) == (
+        "Nothing was run: the user was asked whether wipe may run with these arguments, and did "
+        "not agree. Do not call it again unless the user wants it."
+    )
+
+
+def test_a_state_is_refused_with_the_reason(
+    asker: CheckedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(state: str, **params: Any) -> str:
+        params = {"name": "wipe", "arguments": {"name": "all"}, **params}
+        return error(asker, "tools/call", inputResponses=YES, requestState=state, **params)
+
+    state = state_of(asker)
+    another = (
+        "it belongs to another call: the user, the tool, its definition and the arguments must all "
+        "be the same"
+    )
+    assert told(state, arguments={"name": "none"}) == STATE.format(another)
+    assert told("forged") == STATE.format("it is not as this server has given it out")
+    call(asker, inputResponses=YES, requestState=state)
+    assert told(state) == STATE.format("it was used before, which it can be once")
+    state, now = state_of(asker), time.time()
+    monkeypatch.setattr(signing.time, "time", lambda: now + 605)  # type: ignore[attr-defined]
+    assert told(state) == STATE.format("it is too old")
+
+
+def test_a_call_that_waits_says_where_and_how_long(modern: CheckedClient, settings: Any) -> None:
+    text = text_of(call(modern))
+    held = PendingCall.objects.get()
+    assert text == (
+        f"{NEEDS}. The call waits as number {held.pk}. Tell the user, and do not do it yourself, "
+        f"to have it approved with `manage.py mcp_pending approve {held.pk} --user NAME` on the "
+        f"server by somebody who may. {THEN}"
+    )
+    serve_tools(settings, wipe, confirm=True, title="Wipe")
+    text = text_of(call(modern))
+    page = f"/admin/mcp_bridge/pendingcall/{PendingCall.objects.latest('pk').pk}/change/"
+    there = (
+        f"{NEEDS}. The call waits for it at http://testserver{page}. Tell the user to have it "
+        "approved there by"
+    )
+    assert text == f"{there} somebody who may. {THEN}"
+    settings.MCP_BRIDGE = {"FOUR_EYES": True, "CONFIRMATION_MAX_AGE": 45}
+    then = THEN.replace("10 minutes", "45 seconds")
+    assert text_of(call(modern)) == f"{there} somebody else who may. {then}"
+
+
+def test_what_cannot_wait_says_why(modern: CheckedClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert text_of(call(modern, arguments={"name": "x" * 70_000})) == (
+        f"{NEEDS}, and these arguments have more than the 65536 characters that a person is asked "
+        "to read. Do it in parts."
+    )
+    monkeypatch.setattr(approval_queue, "MOST_WAITING", 1)
+    call(modern)
+    assert text_of(call(modern, arguments={"name": "more"})) == (
+        f"{NEEDS}, and 1 calls of this user wait for one already. Wait until some of them are "
+        "decided."
+    )
+
+
+def test_who_is_no_user_is_told_that_a_user_is_needed(settings: Any) -> None:
+    serve(settings, wipe, confirm=True, public=True)
+    assert text_of(call(CheckedClient(capabilities=FORM))) == (
+        f"{NEEDS}, which is given to a user. Call it with the credential of a user of this site."
+    )
+
+
+def test_a_refusal_is_told_to_the_caller(modern: CheckedClient) -> None:
+    call(modern)
+    PendingCall.objects.get().decide(using="default", status="refused", reason="Not today")
+    assert text_of(call(modern)) == (
+        "Nothing was run: a person has refused this call of wipe. The reason: Not today. Do not "
+        "repeat it unless the user wants it."
+    )
+
+
+def test_who_is_not_known_reads_what_to_send() -> None:
+    client = CheckedClient()
+    needed = "Authentication required: send a credential in the Authorization header."
+    assert error(client) == needed
+    assert client.response["WWW-Authenticate"] == 'Bearer realm="mcp"'
+    client = CheckedClient(token="wrong")
+    assert error(client) == "The credential is not valid or no longer so."
+    challenge = 'Bearer realm="mcp", error="invalid_token"'
+    assert client.response["WWW-Authenticate"] == challenge
+    client = CheckedClient()
+    client.headers["Authorization"] = "Basic x"
+    assert error(client) == (
+        "The credential is not valid or no longer so. Send it as `Authorization: Bearer TOKEN`."
+    )
+
+
+class Often(BaseThrottle):
+    """Refuses all, and says when to come again, or does not."""
+
+    seconds: float | None = None
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        return False
+
+    def wait(self) -> float | None:
+        return self.seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "advice"),
+    [
+        (None, " Wait before the next."),
+        (0.2, " Retry after 1 second."),
+        (1.5, " Retry after 2 seconds."),
+    ],
+)
+def test_too_many_requests_say_when_to_retry(
+    seconds: float | None,
+    advice: str,
+    modern: CheckedClient,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Often, "seconds", seconds)
+    settings.MCP_BRIDGE = {"THROTTLE_CLASSES": [f"{__name__}.Often"]}
+    assert error(modern) == f"Too many requests.{advice}"
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ("approved", "Nothing was changed: eve has decided before (approved, not repeated yet)."),
+        ("refused", "Nothing was changed: eve has decided before (refused)."),
+    ],
+)
+def test_who_decides_too_late_reads_who_was_faster(
+    status: str, told: str, modern: CheckedClient, user: Any
+) -> None:
+    eve = get_user_model().objects.create_user("eve")
+    call(modern)
+    held = PendingCall.objects.get()
+    held.decide(using="default", status=status, decided_by=eve)
+    assert approve(held, user) == (told, constants.WARNING)
+    assert refuse(held, user, "No.") == (told, constants.WARNING)
+    PendingCall.objects.update(decided_by=None)
+    assert approve(held, user)[0] == told.replace("eve", "somebody")
+    PendingCall.objects.all().delete()
+    gone = "Nothing was changed: somebody has deleted the call in the meantime."
+    assert approve(held, user) == (gone, constants.WARNING)
+
+
+def test_who_decides_reads_what_comes_of_it(modern: CheckedClient, user: Any) -> None:
+    for name in "ab":
+        call(modern, arguments={"name": name})
+    later, first = PendingCall.objects.all()
+    why = "Say why it is refused: the caller reads it."
+    assert refuse(later, user, " \n ") == (why, constants.ERROR)
+    refused = "The call is refused, which its caller is told."
+    assert refuse(later, user, " Not today.\0 ") == (refused, constants.SUCCESS)
+    later.refresh_from_db()
+    assert (later.status, later.decided_by, later.reason) == ("refused", user, "Not today.\ufffd")
+    approved = "The call is approved: it runs when its caller repeats it, by {} at the latest."
+    assert approve(first, user) == (approved.format(end_of(first)), constants.SUCCESS)
+    assert end_of(first) != ""
+    first.refresh_from_db()
+    assert (first.status, first.decided_by, first.reason) == ("approved", user, "")
+
+
+def test_what_cannot_be_approved_says_why(modern: CheckedClient, user: Any, settings: Any) -> None:
+    call(modern)
+    held = PendingCall.objects.get()
+    assert obstacle_to(held, user) == ""
+    settings.MCP_BRIDGE = {"FOUR_EYES": True}
+    own = "You cannot approve it: it is your own call, and another person has to."
+    assert approve(held, user) == (own, constants.ERROR)
+    settings.MCP_BRIDGE = {}
+    set_tool("wipe", description="Wipes more.")
+    another = (
+        "It cannot be approved: the tool has another definition than when it was called. The "
+        "caller has to call it again."
+    )
+    assert approve(held, user) == (another, constants.ERROR)
+    set_tool("wipe", description="", enabled=False)
+    off = "It cannot be approved: nobody can call the tool at present (off)."
+    assert approve(held, user) == (off, constants.ERROR)
+    held.tool = "gone"
+    gone = "It cannot be approved: nobody can call the tool at present (no longer there)."
+    assert approve(held, user) == (gone, constants.ERROR)
+
+
+def test_whatever_waits_or_is_refused_is_on_record_with_what_it_waits_for(
+    asker: CheckedClient, user: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def recorded() -> tuple[str, int | None]:
+        flush()
+        found = ToolCallRecord.objects.latest("pk")
+        return str(found.error_code), found.pending_call_id
+
+    no = {"confirm": {"action": "decline"}}
+    call(asker, inputResponses=no, requestState=state_of(asker))
+    assert recorded() == ("unconfirmed", None)
+    call(asker, arguments={"name": "x" * 70_000})
+    assert recorded() == ("unconfirmed", None)
+    mute = CheckedClient(user=user)
+    call(mute)
+    held = PendingCall.objects.get()
+    assert recorded() == ("unconfirmed", held.pk)
+    monkeypatch.setattr(approval_queue, "MOST_WAITING", 1)
+    call(mute, arguments={"name": "more"})
+    assert recorded() == ("unconfirmed", None)
+    # Another's queue has room of its own, and what is decided takes none.
+    eve = CheckedClient(user=get_user_model().objects.create_user("eve"))
+    call(eve)
+    assert recorded() == ("unconfirmed", PendingCall.objects.latest("pk").pk)
+    held.decide(using="default", status="refused", reason="No!")
+    assert "The reason: No! Do not" in text_of(call(mute))
+    assert recorded() == ("unconfirmed", held.pk)
+    call(mute, arguments={"name": "more"})
+    assert PendingCall.objects.filter(user=user).count() == 2

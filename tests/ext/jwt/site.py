@@ -1,0 +1,65 @@
+"""A site that takes the tokens of an issuer outside, as its tests see it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mcp_bridge import Context
+from mcp_bridge.calls.credentials import audience_of, scopes_of
+from mcp_bridge.ext.jwt import JWTAuthentication
+from mcp_bridge.testing import MCPError
+from mcp_bridge.testing.checked import CheckedClient
+
+RESOURCE = "https://example.com/mcp"
+
+
+class IssuerAuthentication(JWTAuthentication):
+    """A site's own class; each test has an issuer of its own."""
+
+
+class OtherAuthentication(JWTAuthentication):
+    issuer = "https://other.example.com"
+
+
+CLASS = f"{__name__}.IssuerAuthentication"
+OTHER = f"{__name__}.OtherAuthentication"
+TOKENS = "mcp_bridge.tokens.authentication.TokenAuthentication"
+
+
+def whoami(context: Context) -> dict[str, Any]:
+    """Say who calls, with what credential."""
+    auth = context.auth
+    return {
+        "user": context.user.get_username(),
+        "credential": repr(auth),
+        "audience": sorted(audience_of(auth) or ()),
+        "scopes": sorted(scopes_of(auth) or ()),
+    }
+
+
+def called(token: str) -> dict[str, Any]:
+    """What a tool says of the caller with a token that holds."""
+    result = CheckedClient(token=token).call_tool("whoami")
+    found: dict[str, Any] = result["structuredContent"]
+    return found
+
+
+def refused(token: str, **headers: str) -> Any:
+    """The response to a call with a token that is refused."""
+    client = CheckedClient(token=token)
+    client.headers.update(headers)
+    with pytest.raises(MCPError):
+        client.call_tool("whoami")
+    return client.response
+
+
+def status(token: str) -> int:
+    """The status of the answer to a call with the token."""
+    client = CheckedClient(token=token)
+    message = client.message("tools/call", name="whoami", arguments={})
+    response = client.send(json.dumps(message).encode(), client.mirrored(message))
+    found: int = response.status_code
+    return found

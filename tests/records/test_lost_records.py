@@ -1,0 +1,389 @@
+"""Records that could not be written: their lines in the log, and how they come back."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.core.signing import Signer
+from django.db import DatabaseError, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.utils import OperationalError
+from django.test import Client
+from pydantic import SecretStr
+
+from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.records import rows
+from mcp_bridge.records.repeats import refusals
+from mcp_bridge.records.rows import flush
+from mcp_bridge.records.statements import Repetition, signed
+from mcp_bridge.testing import MCPError
+from mcp_bridge.testing.checked import CheckedClient
+from mcp_bridge.testing.serving import serve
+from tests.support.processes import ROOT, try_python
+from tests.support.recording import look, record, write
+
+TABLE = ToolCallRecord._meta.db_table
+POSTGRESQL = connection.vendor == "postgresql"
+MARKER = "SECRET-MARKER"
+VALUES = [each.attname for each in ToolCallRecord._meta.concrete_fields if not each.primary_key]
+
+
+def sign(key: SecretStr, word: str) -> str:
+    """Sign a word."""
+    return word
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The lines in which the log has lost records, as a file of a site would have them."""
+    found = [each for each in caplog.records if each.name == "mcp_bridge.records.lost"]
+    assert {each.levelname for each in found} <= {"ERROR"}
+    return [f"2026-07-28 {each.levelname} {each.getMessage()}\n" for each in found]
+
+
+def refuse(verb: str, *tables: str) -> Callable[..., Any]:
+    """Lets no statement of that kind on a table through."""
+
+    def execute(run: Callable[..., Any], sql: str, *args: Any) -> Any:
+        if sql.startswith(verb) and any(f'"{each}"' in sql for each in tables):
+            raise DatabaseError("no space is left")
+        return run(sql, *args)
+
+    return execute
+
+
+def restore(text: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Give lines to the command; what it prints."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    out = io.StringIO()
+    call_command("mcp_audit", "restore", stdout=out)
+    return out.getvalue()
+
+
+def test_a_lost_record_is_in_the_log_whole_and_without_secrets_and_comes_back(
+    modern: CheckedClient,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings.MCP_BRIDGE = {"AUDIT": {"ARGUMENTS": "redacted"}}
+    arguments = {"key": MARKER, "word": "a\u2028\n\u202eb"}
+    serve(settings, sign)
+    assert modern.call_tool("sign", arguments)["isError"] is False
+    kept = record()
+    kept.delete()
+    with connection.execute_wrapper(refuse("INSERT", TABLE)):
+        assert modern.call_tool("sign", arguments)["isError"] is False
+        flush()
+    assert not ToolCallRecord.objects.exists()
+    (line,) = lines(caplog)
+    assert line.isascii()
+    assert MARKER not in caplog.text
+    # Once and for all: what is there is not written twice.
+    for _ in range(2):
+        assert restore(f"another line\n{line}", monkeypatch).startswith("1 records restored; 1 ")
+    found = record()
+    differ = {name for name in VALUES if getattr(found, name) != getattr(kept, name)}
+    assert differ <= {"started_at", "duration_ms"}
+    assert (found.outcome, found.user_name) == ("succeeded", "ada")
+    assert "[redacted]" in found.arguments
+
+
+@pytest.mark.parametrize(("then", "outcome"), [("done", "succeeded"), ("refuse", "failed")])
+def test_the_lost_end_of_a_call_comes_back_to_its_row(
+    then: str,
+    outcome: str,
+    modern: CheckedClient,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    serve(settings, write)
+    with connection.execute_wrapper(refuse("UPDATE", TABLE)):
+        modern.call_tool("write", {"then": then})
+    assert record().outcome == "started"
+    restore("".join(lines(caplog)), monkeypatch)
+    assert (record().outcome, record().tool) == (outcome, "write")
+
+
+def test_lost_refusals_come_back_with_their_number(
+    modern: CheckedClient,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    serve(settings, look)
+
+    def refused() -> None:
+        with pytest.raises(MCPError):
+            modern.call_tool("nothing")
+
+    refused()
+    with connection.execute_wrapper(refuse("UPDATE", TABLE)):
+        refused()
+    assert record().times == 1
+    (line,) = lines(caplog)
+    assert json.loads(line[line.index("{") :])["times"] == 1
+    restore(line, monkeypatch)
+    assert sum(ToolCallRecord.objects.values_list("times", flat=True)) == 2
+
+
+WHEN = "2026-07-28T12:00:00.000001+00:00"
+FORGED: dict[str, Any] = {
+    "insert": {"started_at": WHEN, "remote_address": "", "tool": "wipe", "user_name": "ada"},
+    "rewrite": {"id": "ROW", "tool": "look", "user_name": "eve", "outcome": "failed"},
+    "signature of another kind": {"id": "ROW", "tool": "look", "signature": 5},
+    "made up": {"id": "ROW", "tool": "look", "signature": "A" * 43},
+    "other salt": {"id": "ROW", "tool": "look", "signature": "SIGNED"},
+    "empty": {"id": "ROW", "tool": "look", "user_name": "eve", "signature": ""},
+}
+
+
+@pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
+def test_lines_that_strangers_have_logged_restore_nothing(
+    forged: dict[str, Any],
+    user: Any,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    serve(settings, look)
+    CheckedClient(user=user).call_tool("look")
+    before = ToolCallRecord.objects.values().get()
+    forged = {name: before["id"] if each == "ROW" else each for name, each in forged.items()}
+    if forged.get("signature") == "SIGNED":
+        forged["signature"] = Signer().signature(json.dumps({**forged, "signature": None}))
+    Client().get("/" + quote(json.dumps(forged)))
+    logged = [each.getMessage() for each in caplog.records if each.name == "django.request"]
+    assert json.dumps(forged) in "".join(logged)
+    said = restore("\n".join(logged), monkeypatch)
+    assert said == "0 records restored; 1 lines have none that this site signed.\n"
+    assert ToolCallRecord.objects.values().get() == before
+
+
+def lost_line(
+    settings: Any, client: CheckedClient, caplog: pytest.LogCaptureFixture, verb: str
+) -> str:
+    """The line of a call whose record was lost."""
+    settings.MCP_BRIDGE = {"AUDIT": {"WRITE": "now"}}
+    serve(settings, look)
+    with connection.execute_wrapper(refuse(verb, TABLE)):
+        client.call_tool("look")
+    (line,) = lines(caplog)
+    return line
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"ada"', '"eve"'),
+        ('"look"', '"wipe"'),
+        ('"succeeded"', '"failed"'),
+        ('{"', '{"more": 1, "'),
+        ('{"', '{"reference": "x", "'),
+        ('{"', '{"user_name": "eve", "'),
+    ],
+)
+def test_a_changed_line_restores_nothing(
+    old: str,
+    new: str,
+    modern: CheckedClient,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line = lost_line(settings, modern, caplog, "INSERT")
+    changed = line.replace(old, new, 1)
+    assert changed != line
+    assert restore(changed, monkeypatch).startswith("0 records restored; 1 ")
+    assert not ToolCallRecord.objects.exists()
+
+
+def test_lines_of_an_earlier_secret_key_are_restored(
+    modern: CheckedClient,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line = lost_line(settings, modern, caplog, "INSERT")
+    earlier, settings.SECRET_KEY = settings.SECRET_KEY, "another"
+    assert restore(line, monkeypatch).startswith("0 records restored; 1 ")
+    settings.SECRET_KEY_FALLBACKS = [earlier]
+    assert restore(line, monkeypatch).startswith("1 records restored; 0 ")
+    assert record().tool == "look"
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 50])
+def test_refusals_lost_while_being_written_keep_their_number(
+    number: int, modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    serve(settings, look)
+    with pytest.raises(MCPError):
+        modern.call_tool("nothing")
+    ((key, repeats),) = refusals._known.items()
+    for _ in range(number):
+        refusals.repeated(key, repeats.last)
+
+    def end(run: Callable[..., Any], sql: str, *args: Any) -> Any:
+        if sql.startswith("UPDATE"):
+            # As a process does that ends in the midst of it.
+            rows._lose([Repetition(repeats)])
+        return run(sql, *args)
+
+    with connection.execute_wrapper(end):
+        rows.insert_later(Repetition(repeats))
+    assert record().times == 1 + number
+    # Another one that waits has nothing more to write.
+    rows._lose([Repetition(repeats)])
+    told = [json.loads(line[line.index("{") :])["times"] for line in lines(caplog)]
+    assert told == [number]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "The database is away",
+        '{"tool": 1}',
+        '{"tool": "look"}',
+        '{"tool": "look", "started_at": "soon", "remote_address": ""}',
+        '{"tool": "look", "started_at": "2026-07-28 12:00:00Z", "remote_address": "", "more": 1}',
+        '{"id": 1, "tool": "look", "outcome": "succeeded"',
+        '{"tool": ' * 100_000,
+    ],
+)
+def test_a_line_without_a_record_is_left_out(
+    line: str, db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if line.endswith("}"):
+        line = signed(json.loads(line))
+    assert restore(f"{line}\n", monkeypatch).startswith("0 records restored; 1 lines have none ")
+    assert not ToolCallRecord.objects.exists()
+
+
+def test_a_record_that_cannot_be_restored_is_named(
+    modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    (tmp_path / "log").write_text(f"\n{lost_line(settings, modern, caplog, 'UPDATE')}")
+    record().delete()
+    errors = io.StringIO()
+    with pytest.raises(CommandError, match="1 records could not be written"):
+        call_command("mcp_audit", "restore", str(tmp_path / "log"), stderr=errors)
+    assert errors.getvalue() == "Line 2: The record is not there any more.\n"
+    with pytest.raises(CommandError, match="The log cannot be read: .*No such file"):
+        call_command("mcp_audit", "restore", str(tmp_path / "none"))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_commit_that_was_made_though_its_answer_was_lost_is_on_record_as_made(
+    modern: CheckedClient, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = BaseDatabaseWrapper._commit
+
+    def commit_and_fail(wrapper: BaseDatabaseWrapper) -> None:
+        commit(wrapper)
+        raise OperationalError("server closed the connection unexpectedly")
+
+    def write_and_lose() -> None:
+        """Write a group, whose commit is not answered."""
+        write("done")
+        monkeypatch.setattr(BaseDatabaseWrapper, "_commit", commit_and_fail)
+
+    serve(settings, write_and_lose)
+    result = modern.call_tool("write_and_lose")
+    monkeypatch.undo()
+    assert result["isError"] is True
+    assert record().outcome == "succeeded"
+
+
+@pytest.mark.skipif(not POSTGRESQL, reason="SQLite has no sessions to end")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_record_whose_session_dies_once_it_is_written_is_there_once(
+    read_only: bool, modern: CheckedClient, settings: Any
+) -> None:
+    settings.MCP_BRIDGE = {"AUDIT": {"WRITE": "now"}}
+    serve(settings, look, read_only=read_only)
+    died: list[str] = []
+
+    def execute(run: Callable[..., Any], sql: str, *args: Any) -> Any:
+        found = run(sql, *args)
+        if sql.startswith("INSERT") and TABLE in sql and not died:
+            died.append(sql)
+            connection.connection.close()
+            raise OperationalError("server closed the connection unexpectedly")
+        return found
+
+    with connection.execute_wrapper(execute):
+        assert modern.call_tool("look")["isError"] is False
+    assert (len(died), record().outcome) == (1, "succeeded")
+
+
+@pytest.mark.skipif(not POSTGRESQL, reason="SQLite's says so in other words")
+@pytest.mark.django_db(transaction=True)
+def test_a_record_waits_for_a_database_that_is_only_read(
+    modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.MCP_BRIDGE = {"AUDIT": {"WRITE": "now"}}
+    serve(settings, look, read_only=True)
+
+    def only_read(is_so: bool) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SET default_transaction_read_only = %s", ["on" if is_so else "off"])
+
+    only_read(True)
+    assert modern.call_tool("look")["isError"] is False
+    only_read(False)
+    assert (record().outcome, lines(caplog)) == ("succeeded", [])
+
+
+MAKING = """
+import django
+django.setup()
+from django.db import connection
+from mcp_bridge.models import ToolCallRecord
+
+with connection.schema_editor() as editor:
+    editor.create_model(ToolCallRecord)
+"""
+# Given the seconds for which a statement waits for the lock.
+ENDING = """
+import logging, sys
+import django
+django.setup()
+from django.db import connections
+from mcp_bridge.records import writer
+from tests.support.recording import call_in_script
+
+writer.PATIENCE = 1.0
+logging.basicConfig(level=logging.ERROR, format="%(name)s: %(message)s")
+connections.settings["default"]["OPTIONS"]["timeout"] = float(sys.argv[1])
+call_in_script(5)
+"""
+
+
+@pytest.mark.parametrize("seconds", ["0.2", "60"], ids=["it waits", "it is being written"])
+def test_what_a_lock_keeps_out_when_the_process_ends_is_in_the_log(
+    seconds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "locked.sqlite3"
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "tests.processes.served_settings")
+    monkeypatch.setenv("SERVED_DATABASE", str(place))
+    assert try_python("-c", MAKING, cwd=ROOT)[0] == 0
+    # Held here: what the process itself holds is let go while it ends, where the thread may wait.
+    with closing(sqlite3.connect(place, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        status, _, errors = try_python("-c", ENDING, seconds, cwd=ROOT)
+        assert status == 0
+        assert other.execute(f"SELECT count(*) FROM {TABLE}").fetchone() == (0,)
+    found = [each for each in errors.splitlines() if each.startswith("mcp_bridge.records.lost: ")]
+    assert [json.loads(each.partition(": ")[2])["tool"] for each in found] == ["look"] * 5
