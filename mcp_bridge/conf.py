@@ -28,7 +28,7 @@ import mcp_bridge
 from mcp_bridge.features.marks import SCOPE
 from mcp_bridge.features.rates import parse_rate
 from mcp_bridge.features.secrets import SENSITIVE, plain
-from mcp_bridge.protocol import BatchLimits, JSONObject
+from mcp_bridge.protocol import JSONObject
 
 T = TypeVar("T")
 
@@ -162,8 +162,6 @@ class Conf:
     CACHE_TTL: Annotated[int, Ge(0)] = _key(300)
     MAX_BODY_BYTES: Annotated[int, Ge(1)] = _key(1024 * 1024)
     MAX_RESULT_BYTES: Annotated[int, Ge(1)] = _key(5 * 1024 * 1024)
-    BATCHES: bool = _key(True)
-    BATCH_SECONDS: Annotated[float, Ge(0)] = _key(10)
     MAX_CONCURRENT_CALLS: Annotated[int, Ge(1)] | None = _key(20)
     MAX_PROCESS_CALLS: Annotated[int, Ge(1)] | None = _key(80)
     MAX_PROCESS_REQUESTS: Annotated[int, Ge(1)] | None = _key(10)
@@ -208,11 +206,6 @@ class Conf:
             return {}
         below = self.RESOURCE.rstrip("/")
         return {None: self.RESOURCE, **{name: f"{below}/{name}" for name in self.toolsets}}
-
-    @cached_property
-    def batch_limits(self) -> BatchLimits | None:
-        """What a batch may do as a whole; None where none is taken."""
-        return BatchLimits(self.MAX_RESULT_BYTES, self.BATCH_SECONDS) if self.BATCHES else None
 
     @cached_property
     def allow_anonymous(self) -> bool:

@@ -25,17 +25,21 @@ from django.views import View
 from mcp_bridge.access.authentication import (
     admission_blocks,
     authenticate,
-    check_in_batch,
     throttle,
 )
 from mcp_bridge.access.scopes import TOOLSET, metadata_url, resource_metadata
 from mcp_bridge.calls.errors import reraise
-from mcp_bridge.concurrency.places import alternate_in_slot, in_thread
+from mcp_bridge.concurrency.places import (
+    alternate_in_slot,
+    drive,
+    in_thread,
+    may_block,
+    never_blocks,
+)
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
     LATEST,
-    Batch,
     InvalidRequestError,
     Reply,
     Request,
@@ -43,7 +47,6 @@ from mcp_bridge.protocol import (
     TooManyRequestsError,
     UnauthorizedError,
     UnavailableError,
-    aanswer,
     answer,
     jsonrpc,
     refuse,
@@ -95,14 +98,17 @@ class BridgeView(View):
         view._non_atomic_requests = set(connections)  # type: ignore[attr-defined]
         return view
 
+    @never_blocks
     def get_server(self) -> MCPServer:
         """Return the server that answers."""
         return MCPServer()
 
+    @never_blocks
     def get_context(self, request: HttpRequest, message: Request | None = None) -> Context:
         """Return who calls and how, for a message if there is one; an override may use the ORM."""
         return http.context_of(request, message)
 
+    @never_blocks
     def admit(self, request: HttpRequest, server: MCPServer | None = None) -> MCPServer:
         """
         Check host, origin, credential and rate; return the server. Raises ProtocolError.
@@ -131,10 +137,10 @@ class BridgeView(View):
             reraise(exception)
         return server
 
-    def admit_in_batch(self, request: HttpRequest, batch: Batch) -> None:
-        """Check that a request of a batch may run, and count it. Raises ProtocolError."""
+    def count(self, request: HttpRequest) -> None:
+        """Count a further message of the request as a request. Raises ProtocolError."""
         try:
-            check_in_batch(request, self, batch)
+            throttle(request, self)
         except (TooManyRequestsError, UnavailableError) as error:
             recorder.request_refused(error, request)
             raise
@@ -170,27 +176,38 @@ class MCPView(BridgeView):
     http_method_names = ["post"]
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        try:
-            server, body = self.open(request)
-        except Exception as exception:
-            return http.respond(refuse(exception))
+        return http.respond(drive(self.reply(request)))
 
-        def handle(message: Request) -> Result:
-            if message.batch is not None:
-                self.admit_in_batch(request, message.batch)
-            return server.handle(message, self.get_context(request, message))
+    async def reply(self, request: HttpRequest) -> Reply:
+        """Return the reply to a request; what may block has a thread."""
+        try:
+            server = self._known_server(request)
+            if server is None:
+                await in_thread()
+                server, body = self.open(request)
+            else:
+                server, body = self.open(request, server)
+        except Exception as exception:
+            # Who is refused is recorded.
+            await in_thread()
+            return refuse(exception)
+        if len(body) > _LARGE:
+            await in_thread()
+
+        async def handle(message: Request) -> Result:
+            if message.number:
+                await in_thread()
+                self.count(request)
+            elif may_block(self.get_context):
+                await in_thread()
+            return await server.handle(message, self.get_context(request, message))
 
         headers, info = http.headers_of(request.META), server.server_info
-        return http.respond(
-            answer(
-                body,
-                handle,
-                headers=headers,
-                server_info=info,
-                decode=http.decode,
-                batches=conf.batch_limits,
-            )
-        )
+        return await answer(body, handle, headers=headers, server_info=info, decode=http.decode)
+
+    def _known_server(self, request: HttpRequest) -> MCPServer | None:
+        """Return the server of a request that needs no thread to be admitted; None for others."""
+        return None
 
     def http_method_not_allowed(
         self, request: HttpRequest, *args: Any, **kwargs: Any
@@ -215,6 +232,7 @@ class MCPView(BridgeView):
 
         return later() if self.view_is_async else told(response)  # type: ignore[return-value]
 
+    @never_blocks
     def open(
         self, request: HttpRequest, server: MCPServer | None = None
     ) -> tuple[MCPServer, bytes]:
@@ -230,51 +248,23 @@ class AsyncMCPView(MCPView):
     async def post(  # type: ignore[override]
         self, request: HttpRequest, *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        return http.respond(await self.areply(request))
+        return http.respond(await self.reply_in_slot(request))
 
-    async def areply(self, request: HttpRequest) -> Reply:
-        """Return the reply to a request; what may block has a thread."""
+    async def reply_in_slot(self, request: HttpRequest) -> Reply:
+        """Return the reply to a request, in one line with the others of the process."""
         try:
-            return await alternate_in_slot(self._areply(request), request)
+            return await alternate_in_slot(self.reply(request), request)
         except Exception as exception:
             return refuse(exception)
 
-    async def _areply(self, request: HttpRequest) -> Reply:
-        own, base = type(self), BridgeView
-        is_known = own.admit is base.admit and own.get_server is base.get_server
-        is_known = is_known and own.open is MCPView.open and not admission_blocks(request)
-        server = MCPServer.known() if is_known else None
-        if server is not None and not self._choose_toolset(request, server):
-            server = None
+    def _known_server(self, request: HttpRequest) -> MCPServer | None:
+        if may_block(self.admit, self.open, self.get_server) or admission_blocks(request):
+            return None
+        server = MCPServer.known()
         # Who is refused is recorded.
         if server is None or not (conf.allow_anonymous and server.snapshot.has_public):
-            server = None
-            await in_thread()
-        try:
-            server, body = self.open(request) if server is None else self.open(request, server)
-        except Exception as exception:
-            return refuse(exception)
-        if len(body) > _LARGE:
-            await in_thread()
-
-        async def handle(message: Request) -> Result:
-            if message.batch is not None:
-                await in_thread()
-                self.admit_in_batch(request, message.batch)
-            # A context of one's own may ask the database; the one of this class does not.
-            if own.get_context is not base.get_context:
-                await in_thread()
-            return await server.ahandle(message, self.get_context(request, message))
-
-        headers, info = http.headers_of(request.META), server.server_info
-        return await aanswer(
-            body,
-            handle,
-            headers=headers,
-            server_info=info,
-            decode=http.decode,
-            batches=conf.batch_limits,
-        )
+            return None
+        return server if self._choose_toolset(request, server) else None
 
 
 class ToolListView(BridgeView):

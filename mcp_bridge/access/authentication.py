@@ -21,7 +21,6 @@ from mcp_bridge.access.throttling import ToolRateThrottle, retry_advice, retry_a
 from mcp_bridge.calls.credentials import audience_of
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.protocol import (
-    Batch,
     ForbiddenError,
     ProtocolError,
     TooManyRequestsError,
@@ -189,17 +188,6 @@ def throttle(request: HttpRequest, view: View) -> None:
         for each in counting:
             vars(each).clear()
         wrapped.parser_context.clear()
-
-
-def check_in_batch(request: HttpRequest, view: View, batch: Batch) -> None:
-    """
-    Check that the message whose turn it is may run, and count it as a request of its own.
-
-    The first is counted with the request. Raises BatchLimitError, and what ``throttle`` raises.
-    """
-    batch.check()
-    if batch.number:
-        throttle(request, view)
 
 
 def _protocol_error(exception: APIException, request: Request) -> ProtocolError:

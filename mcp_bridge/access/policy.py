@@ -13,6 +13,7 @@ from django.utils.translation import get_language
 
 from mcp_bridge.access.permissions import Granted, groups_of, permissions_of
 from mcp_bridge.access.scopes import could_be_granted, missing_scopes
+from mcp_bridge.concurrency.places import never_blocks
 from mcp_bridge.conf import conf, imported
 from mcp_bridge.features import Client, Context, Tool
 from mcp_bridge.protocol import LATEST, Revision
@@ -133,10 +134,13 @@ class AccessPolicy:
     the same answer decides what is listed and what is called.
     """
 
+    # Of nobody, and of open tools, the database is not asked.
+    @never_blocks
     def allows(self, tool: Tool, context: Context) -> bool:
         """Return whether the caller may see and call the tool."""
         return any(_met([tool], context))
 
+    @never_blocks
     def filter(self, tools: Iterable[Tool], context: Context) -> Iterator[Tool]:
         """Return those of the tools that are allowed, in their order."""
         if type(self).allows is not AccessPolicy.allows:

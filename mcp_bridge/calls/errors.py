@@ -63,14 +63,12 @@ def handle_error(call: ToolCall, exception: Exception) -> HandledError:
     if not isinstance(text, str) or not text:
         text = _explained(exception, call)
     if text is not None:
-        left = call.context.bytes_left
-        most = conf.MAX_RESULT_BYTES if left is None else left
         result = CallToolResult.error(text)
         if isinstance(exception, InvalidArguments) and text == str(exception):
             result = invalid_result(exception)
-        if len(result.to_json(call.context.revision)) > most:
+        if len(result.to_json(call.context.revision)) > conf.MAX_RESULT_BYTES:
             # JSON writes a character in up to 6 bytes.
-            result = CallToolResult.error(cut(text, most // 8))
+            result = CallToolResult.error(cut(text, conf.MAX_RESULT_BYTES // 8))
         return HandledError(mark_repaired(call, result))
     if is_database_unavailable(exception):
         what = "could not use the site's database"

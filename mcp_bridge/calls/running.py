@@ -1,9 +1,9 @@
 """
-Run a tool in its transactions, on the caller's thread or on its event loop, and encode its result.
+Run a tool in its transactions, in a thread or on an event loop, and encode its result.
 
-``arun`` needs a thread for a coroutine function only to end its transactions, and for a result that
-is still to be read from the database. A generator is read to its end here, where its
-errors are still those of the tool.
+A coroutine function needs the thread only to end its transactions, and for a result that is still
+to be read from the database. A generator is read to its end here, where its errors are still those
+of the tool.
 """
 
 from __future__ import annotations
@@ -50,44 +50,32 @@ class ToolExit(Exception):
 BeforeCommit: TypeAlias = Callable[[CallToolResult, Sequence[str]], None]
 
 
-def run(call: ToolCall, before_commit: BeforeCommit) -> CallToolResult:
+async def run(call: ToolCall, before_commit: BeforeCommit) -> CallToolResult:
     """
     Run the tool and return its result, which can be sent.
 
-    Calls ``before_commit`` in the call's transactions where it has some of its own. Raises what the
-    tool raises (ToolExit for what would end more than the tool), UnsendableResult for a result that
-    cannot be sent, ToolError for one that is too large, and TransactionManagementError where the
-    tool went on after an error of the database.
+    A coroutine function is awaited on an event loop, any other function has the request's thread.
+    A coroutine's transactions begin where it first uses that thread, so that one that waits for
+    something else holds none. Calls ``before_commit`` in the call's transactions where it has some
+    of its own. Raises what the tool raises (ToolExit for what would end more than the tool),
+    UnsendableResult for a result that cannot be sent, ToolError for one that is too large, and
+    TransactionManagementError where the tool went on after an error of the database.
     """
     databases = _databases(call.tool, bool(call.context.client.capabilities))
-    if not any(databases) and not any(map(is_in_transaction, connections.settings)):
-        return encode_result(call, _returned(call, call.tool.invoke))
-    with CallTransactions(call.tool.name, *databases) as transactions:
-        transactions.begin()
-        result = encode_result(call, _returned(call, call.tool.invoke))
-        transactions.settle(result, before_commit)
-    return result
-
-
-async def arun(call: ToolCall, before_commit: BeforeCommit, *, has_blocked: bool) -> CallToolResult:
-    """
-    Do the same: a coroutine function is awaited on the event loop, any other function has a thread.
-
-    To be awaited under ``alternate``. ``has_blocked`` says whether the request has used its thread,
-    which may have a connection to a database then. A coroutine's transactions begin where it first
-    uses that thread, so that one that waits for something else holds none.
-    """
     if not call.tool.is_async:
         await in_thread()
-        return run(call, before_commit)
-    databases = _databases(call.tool, bool(call.context.client.capabilities))
+        if not any(databases) and not any(map(is_in_transaction, connections.settings)):
+            return encode_result(call, _returned(call, call.tool.invoke))
+        transactions = CallTransactions(call.tool.name, *databases)
+        with transactions:
+            transactions.begin()
+            result = encode_result(call, _returned(call, call.tool.invoke))
+            transactions.settle(result, before_commit)
+        return result
     if not any(databases):
         await on_loop()
-        unused = unused_thread() if has_blocked else None
-        if unused is None:
-            return await _aresult(call)
-        with unused:
-            return await _aresult(call)
+        with unused_thread() or nullcontext():
+            return await _result_of_coroutine(call)
     transactions = CallTransactions(call.tool.name, *databases)
     # In the thread of the coroutine's queries, which is one for each request (asgiref's
     # ThreadSensitiveContext), so that nobody else's queries are in there.
@@ -99,7 +87,7 @@ async def arun(call: ToolCall, before_commit: BeforeCommit, *, has_blocked: bool
             transactions.begin()
             await on_loop()
         with unused or nullcontext():
-            result = await _aresult(call)
+            result = await _result_of_coroutine(call)
     except BaseException as raised:
         await in_thread()
         transactions.__exit__(type(raised), raised, raised.__traceback__)
@@ -121,14 +109,12 @@ def encode_result(call: ToolCall, value: object) -> CallToolResult:
         size = len(result.to_json(call.context.revision))
     except Exception as exception:
         raise UnsendableResult from exception
-    most, left = conf.MAX_RESULT_BYTES, call.context.bytes_left
-    advice = "can be sent. Ask for less: narrow the filters, or fetch it in parts."
-    if left is not None and left < size <= most:
-        most = left
-        advice = "are left for the results of this batch. Send the call in a POST of its own."
-    if size > most:
-        text = f"The result of {call.tool.name} has {size} bytes, more than the {most} that"
-        raise ToolError(f"{text} {advice}")
+    if size > conf.MAX_RESULT_BYTES:
+        raise ToolError(
+            f"The result of {call.tool.name} has {size} bytes, more than the "
+            f"{conf.MAX_RESULT_BYTES} that can be sent. Ask for less: narrow the filters, or fetch "
+            "it in parts."
+        )
     return result
 
 
@@ -139,7 +125,7 @@ def mark_repaired(call: ToolCall, result: CallToolResult) -> CallToolResult:
     return replace(result, meta={**result.meta, REPAIRED_KEY: list(call.repaired)})
 
 
-async def _aresult(call: ToolCall) -> CallToolResult:
+async def _result_of_coroutine(call: ToolCall) -> CallToolResult:
     value = await _awaited(call.tool.invoke(call))
     # An iterator can be read only once, and may read from the database.
     if not holds_iterator(value):

@@ -1,21 +1,24 @@
 """
-Run a coroutine partly on the event loop and partly in the thread of its request.
+Where the one coroutine that answers a request goes on: in a thread, or on an event loop.
 
-What may block goes on in the thread after ``await in_thread()``, and what needs the event loop on
-it after ``await on_loop()``. A change from one to the other takes longer than all else of a short
-call, so that there are as few as can be: several such parts follow one another in the thread
-without coming back. Both cost nothing where the coroutine is there already.
+What may block goes on in the thread of the request after ``await in_thread()``, and what needs an
+event loop on one after ``await on_loop()``. Both cost nothing where the coroutine is there already.
+``drive`` runs such a coroutine for a caller that has no event loop, as under WSGI: it stays in the
+caller's thread, and a part on a loop runs under asgiref's ``async_to_sync``. ``alternate`` runs it
+on an event loop: parts that follow one another in the thread do so without coming back, since a
+change takes longer than all else of a short call.
 """
 
 from __future__ import annotations
 
 import asyncio
+from asyncio import _get_running_loop
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from types import coroutine
 from typing import Any, Final, Generic, TypeVar, cast
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections
 from django.http import HttpRequest
 
@@ -23,6 +26,7 @@ from mcp_bridge.concurrency.slots import RequestSlot, waiting
 from mcp_bridge.concurrency.threads import thread_of_request
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 # What a coroutine yields to say where it goes on; nothing else yields these.
 _THREAD: Final = object()
@@ -33,19 +37,45 @@ _CHECK: Final = object()
 @coroutine
 def in_thread() -> Generator[object, None, None]:
     """Go on in the thread of the request, where code may block and query the database."""
-    yield _THREAD
+    if _get_running_loop() is not None:
+        yield _THREAD
 
 
 @coroutine
 def on_loop() -> Generator[object, None, None]:
     """Go on on the event loop. Raises CancelledError where the client has gone meanwhile."""
-    yield _LOOP
+    if _get_running_loop() is None:
+        yield _LOOP
 
 
 @coroutine
-def unless_cancelled() -> Generator[object, None, None]:
-    """Go on where it is. Raises CancelledError where the client has gone meanwhile."""
-    yield _CHECK
+def check_cancelled() -> Generator[object, None, None]:
+    """Go on where it is. Raises CancelledError in a thread where the client has gone meanwhile."""
+    if _get_running_loop() is None:
+        yield _CHECK
+
+
+def never_blocks(function: F) -> F:
+    """Mark a function that neither blocks nor queries the database: it may run on an event loop."""
+    function._never_blocks = True  # type: ignore[attr-defined]
+    return function
+
+
+def may_block(*functions: object) -> bool:
+    """Return whether one of the functions has no mark of ``never_blocks``, as those of a site."""
+    return any(not hasattr(each, "_never_blocks") for each in functions)
+
+
+def drive(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that says where it goes on, in this thread; return what it returns."""
+    try:
+        while work.send(None) is not _LOOP:
+            pass
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
+    # What follows in the thread comes back to this one.
+    return async_to_sync(_alternate)(work)
 
 
 @coroutine
@@ -53,12 +83,12 @@ def alternate(
     work: Coroutine[Any, Any, T], slot: RequestSlot | None = None
 ) -> Generator[Any, Any, T]:
     """
-    Run a coroutine that says where it goes on, and return what it returns.
+    Run a coroutine that says where it goes on, from an event loop; return what it returns.
 
-    It begins where it is awaited. A part in the thread is never broken off: where the client has
-    gone, CancelledError is raised after that part, in the coroutine if it has not ended with it.
-    The thread is that of asgiref's ``sync_to_async``, one for each request, which needs the
-    ``slot`` for it if there is one: BusyError is raised in the coroutine that gets none.
+    It begins on the loop. A part in the thread is never broken off: where the client has gone,
+    CancelledError is raised after that part, in the coroutine if it has not ended with it. The
+    thread is that of asgiref's ``sync_to_async``, one for each request, which needs the ``slot``
+    for it if there is one: BusyError is raised in the coroutine that gets none.
     """
     step: Callable[[Any], object] = work.send
     value: Any = None
@@ -70,8 +100,7 @@ def alternate(
             result: T = ended.value
             return result
         step, value = work.send, None
-        on_this_side = _is_on_loop()
-        if wanted is _THREAD and on_this_side:
+        if wanted is _THREAD:
             part: _Part[T] = _Part(work)
             try:
                 if slot is not None:
@@ -85,14 +114,17 @@ def alternate(
             else:
                 if part.has_ended:
                     return part.result(is_cancelled)
-        elif not (wanted is _THREAD or on_this_side and (wanted is _LOOP or wanted is _CHECK)):
-            # What the event loop waits for, such as a future; in a part of another coroutine, what
-            # that one has to do.
+        else:
+            # What the event loop waits for, such as a future.
             try:
                 value = yield wanted
             except BaseException as raised:
                 step, value = work.throw, raised
                 is_cancelled |= isinstance(raised, asyncio.CancelledError)
+
+
+async def _alternate(work: Coroutine[Any, Any, T]) -> T:
+    return await alternate(work)
 
 
 async def alternate_in_slot(work: Coroutine[Any, Any, T], request: HttpRequest) -> T:
@@ -181,11 +213,3 @@ def _close_connections() -> None:
     for each in connections.all(initialized_only=True):
         if not each.in_atomic_block:
             each.close()
-
-
-def _is_on_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -89,10 +89,11 @@ class RequestSlot:
 class CallSlot:
     """The place of a call among those that run at once. Whoever makes one frees it in any case."""
 
-    # Of the class, since an __init__ would cost every call.
     _caller: Caller | None = None
-    # That of the request which makes the call; None where it is not under ASGI.
-    request: RequestSlot | None = None
+
+    def __init__(self, request: RequestSlot | None) -> None:
+        # That of the request which makes the call; None where it is not under ASGI.
+        self.request = request
 
     def take(self, caller: Caller) -> None:
         """

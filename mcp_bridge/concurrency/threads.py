@@ -37,7 +37,7 @@ class RequestThread(ThreadPoolExecutor):
         super().__init__(max_workers=1, thread_name_prefix="mcp_bridge")
         # How much it was given to do, and has done.
         self._given = self._done = 0
-        self._is_fresh = True
+        self.is_fresh = True
         self._must_end = False
 
     def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
@@ -80,8 +80,8 @@ class RequestThread(ThreadPoolExecutor):
     ) -> T:
         error: BaseException | None = None
         try:
-            if self._is_fresh:
-                self._is_fresh = False
+            if self.is_fresh:
+                self.is_fresh = False
                 # What Django does when a request starts.
                 for each in _connections():
                     each.queries_log.clear()
@@ -106,7 +106,7 @@ class RequestThread(ThreadPoolExecutor):
         is_idle = self._given == self._done
         if self._must_end or closes_caches and any(caches.all(initialized_only=True)):
             super().submit(copy_context().run, _end)
-        self._is_fresh = True
+        self.is_fresh = True
         return is_idle
 
 
@@ -191,9 +191,15 @@ class UnusedThread(Executor):
 
 
 def unused_thread(begin: Callable[[], object] | None = None) -> UnusedThread | None:
-    """Return the thread of this request to be used late; None where it is not known by itself."""
+    """
+    Return the thread of this request to be used late.
+
+    None where it is not known by itself, or has neither anything to begin nor to let go.
+    """
     found = _executor()
-    return None if found is None else UnusedThread(*found, begin)
+    if found is None or begin is None and getattr(found[0], "is_fresh", False):
+        return None
+    return UnusedThread(*found, begin)
 
 
 def thread_of_request() -> RequestThread | None:

@@ -39,8 +39,7 @@ class Context:
     ``remote_address`` is where the connection came from and ``language`` the active one ("en-gb"),
     looked up when it is first read. ``scratch`` is free for what one request wants to remember.
     ``input_responses`` are the client's answers to what the tool has asked, by key, and
-    ``tool_state`` what it kept when it asked last. ``bytes_left`` is what is left for the result of
-    a call in a batch.
+    ``tool_state`` what it kept when it asked last.
     """
 
     user: Any
@@ -55,7 +54,6 @@ class Context:
     scratch: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
     input_responses: Mapping[str, Any] = field(default_factory=dict)
     tool_state: Any = None
-    bytes_left: int | None = None
 
     def __getattr__(self, name: str) -> Any:
         read = vars(self).get("_read_language") if name == "language" else None
@@ -105,6 +103,11 @@ class AccessRule:
     def of(cls, *needs: Any) -> AccessRule:
         """Return the rule with these fields: for the same ones the same rule."""
         return cls(*needs)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody may use the tool, without a question to the site's own code."""
+        return self.public and self.predicate is None and not self.scopes
 
     @property
     def words(self) -> str:

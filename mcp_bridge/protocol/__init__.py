@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from mcp_bridge.protocol.batches import Batch, BatchLimits
 from mcp_bridge.protocol.content import CallToolResult, ContentBlock, TextContent
 from mcp_bridge.protocol.errors import (
-    BatchLimitError,
     BusyError,
     ForbiddenError,
     HeaderMismatchError,
@@ -26,7 +24,7 @@ from mcp_bridge.protocol.errors import (
     UnsupportedMediaTypeError,
     UnsupportedProtocolVersionError,
 )
-from mcp_bridge.protocol.exchange import Reply, Result, aanswer, answer, internal_error, refuse
+from mcp_bridge.protocol.exchange import Reply, Result, answer, internal_error, refuse
 from mcp_bridge.protocol.headers import Headers
 from mcp_bridge.protocol.input_requests import Answers, InputRequiredResult
 from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
@@ -52,9 +50,6 @@ __all__ = [
     "LATEST_LEGACY",
     "REVISIONS",
     "SUPPORTED_VERSIONS",
-    "Batch",
-    "BatchLimitError",
-    "BatchLimits",
     "BusyError",
     "ForbiddenError",
     "HeaderMismatchError",
@@ -79,7 +74,6 @@ __all__ = [
     "UnknownToolError",
     "UnsupportedMediaTypeError",
     "UnsupportedProtocolVersionError",
-    "aanswer",
     "answer",
     "internal_error",
     "refuse",

@@ -183,10 +183,6 @@ class TooManyRequestsError(ProtocolError):
             self.headers = {"Retry-After": str(retry_after)}
 
 
-class BatchLimitError(TooManyRequestsError):
-    """A batch has done what it may do as a whole."""
-
-
 class BusyError(TooManyRequestsError):
     """The server does as much at once as it may, whoever asks."""
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from mcp_bridge.protocol import jsonrpc, requests
-from mcp_bridge.protocol.batches import Batch, BatchLimits
-from mcp_bridge.protocol.errors import InternalError, InvalidRequestError, ProtocolError
+from mcp_bridge.protocol.errors import InternalError, ProtocolError
 from mcp_bridge.protocol.headers import Headers
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.protocol.logs import get_logger
@@ -49,14 +48,13 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def answer(
+async def answer(
     body: bytes,
-    handle: Callable[[Request], Result],
+    handle: Callable[[Request], Awaitable[Result]],
     *,
     headers: Headers | None = None,
     server_info: JSONObject | None = None,
     decode: Callable[[bytes], Any] = jsonrpc.decode,
-    batches: BatchLimits | None = BatchLimits(),  # noqa: B008
 ) -> Reply:
     """
     Return the reply to what is in ``body``, a message or a batch of them.
@@ -65,110 +63,48 @@ def answer(
     raises is logged, and the client reads one sentence. ``headers`` is None on a transport
     without headers (MCP, "stdio"). ``server_info`` is the server's Implementation, which each
     modern result carries in its ``_meta``. ``decode`` reads a body as ``jsonrpc.decode`` does.
-    ``batches`` are the limits of a batch, None where none is taken; ``handle`` has to ask
-    ``Batch.check`` for each request of one.
     """
-    exchange = _exchange(body, headers, server_info, decode, batches)
-    try:
-        request = next(exchange)
-        while True:
-            try:
-                result = handle(request)
-            except Exception as exception:
-                request = exchange.throw(exception)
-            else:
-                request = exchange.send(result)
-    except StopIteration as ended:
-        reply: Reply = ended.value
-        return reply
-
-
-async def aanswer(
-    body: bytes,
-    handle: Callable[[Request], Awaitable[Result]],
-    *,
-    headers: Headers | None = None,
-    server_info: JSONObject | None = None,
-    decode: Callable[[bytes], Any] = jsonrpc.decode,
-    batches: BatchLimits | None = BatchLimits(),  # noqa: B008
-) -> Reply:
-    """Do the same as ``answer``, for a ``handle`` that is a coroutine function."""
-    exchange = _exchange(body, headers, server_info, decode, batches)
-    try:
-        request = next(exchange)
-        while True:
-            try:
-                result = await handle(request)
-            except Exception as exception:
-                request = exchange.throw(exception)
-            else:
-                request = exchange.send(result)
-    except StopIteration as ended:
-        reply: Reply = ended.value
-        return reply
-
-
-# Yields requests, takes the result of each or what was raised in its place, and returns the reply.
-_Exchange: TypeAlias = Generator[Request, Result, Reply]
-
-
-def _exchange(
-    body: bytes,
-    headers: Headers | None,
-    server_info: JSONObject | None,
-    decode: Callable[[bytes], Any],
-    batches: BatchLimits | None,
-) -> _Exchange:
-    batch: Batch | None = None
     try:
         message = decode(body)
-        is_batch = isinstance(message, list)
-        messages = requests.read_batch(message, headers) if is_batch else [message]
-        if is_batch:
-            batch = _begin(batches)
+        if not isinstance(message, list):
+            return await _answer_message(message, None, handle, headers, server_info)
+        messages = requests.read_batch(message, headers)
     except ProtocolError as error:
         return refuse(error)
-    replies = []
-    for number, each in enumerate(messages):
-        try:
-            request = requests.read_message(each, headers)
-        except ProtocolError as error:
-            replies.append(refuse(error))
-            continue
-        if request is None:
-            replies.append(Reply(status=_ACCEPTED))
-            continue
-        if batch is not None:
-            batch.number, request.batch = number, batch
-        try:
-            try:
-                result = yield request
-            except ProtocolError as error:
-                # Without an HTTP status of its own an answer says it in a result.
-                if error.result is None or not (is_batch or headers is None):
-                    raise
-                result = cast(Result, error.result)
-            response = _response(request, result, server_info)
-            if batch is not None:
-                batch.take(len(response))
-            replies.append(Reply(status=_OK, body=response))
-        except Exception as exception:
-            replies.append(refuse(exception, request))
-    if not is_batch:
-        return replies[0]
+    replies = [
+        await _answer_message(each, number, handle, headers, server_info)
+        for number, each in enumerate(messages)
+    ]
     bodies = [reply.body for reply in replies if reply.body is not None]
     if not bodies:
         return Reply(status=_ACCEPTED)
     return Reply(status=_OK, body=b"[" + b",".join(bodies) + b"]")
 
 
-def _begin(limits: BatchLimits | None) -> Batch:
-    """Return a batch with these limits. Raises InvalidRequestError where there are none."""
-    if limits is None:
-        raise InvalidRequestError(
-            "Invalid request: this server takes no batch (a JSON array); send one message per POST."
-        )
-    return Batch(limits)
+async def _answer_message(
+    message: object,
+    number: int | None,
+    handle: Callable[[Request], Awaitable[Result]],
+    headers: Headers | None,
+    server_info: JSONObject | None,
+) -> Reply:
+    """Return the reply to one message; ``number`` is its place in its batch, if it is in one."""
+    request: Request | None = None
+    try:
+        request = requests.read_message(message, headers)
+        if request is None:
+            return Reply(status=_ACCEPTED)
+        request.number = number
+        try:
+            result = await handle(request)
+        except ProtocolError as error:
+            # Without an HTTP status of its own an answer says it in a result.
+            if error.result is None or (number is None and headers is not None):
+                raise
+            result = cast(Result, error.result)
+        return Reply(status=_OK, body=_response(request, result, server_info))
+    except Exception as exception:
+        return refuse(exception, request)
 
 
 def _response(request: Request, result: Result, server_info: JSONObject | None) -> bytes:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mcp_bridge.protocol.batches import Batch
 from mcp_bridge.protocol.errors import (
     InvalidParamsError,
     InvalidRequestError,
@@ -27,7 +26,7 @@ CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
 SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 
-MAX_BATCH: Final = 50
+MAX_BATCH: Final = 10
 # The parameter that the header Mcp-Name mirrors, for the methods that have one.
 _NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 # The members of a modern request's _meta: their types, what stands for one that may be absent, and
@@ -48,7 +47,8 @@ class Request:
 
     ``headers`` are those that mirror the body, or None where the transport or the revision has
     none. ``client_info`` (MCP schema, ``Implementation``) and ``client_capabilities`` are what a
-    modern client says of itself. ``batch`` is the one that the request is part of.
+    modern client says of itself. ``number`` is its place in its batch, from 0, or
+    None.
     """
 
     id: RequestId
@@ -59,7 +59,7 @@ class Request:
     headers: Headers | None = None
     client_info: JSONObject = field(default_factory=dict)
     client_capabilities: JSONObject = field(default_factory=dict)
-    batch: Batch | None = None
+    number: int | None = None
 
 
 def read_message(message: object, headers: Headers | None) -> Request | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from mcp_bridge.access.policy import AccessPolicy
 from mcp_bridge.conf import conf
@@ -31,30 +31,9 @@ class Endpoint:
     instructions: str | None
 
 
-def always(endpoint: Endpoint, request: Request, context: Context) -> bool:
-    """Return that the answer may block."""
-    return True
-
-
-def never(endpoint: Endpoint, request: Request, context: Context) -> bool:
-    """Return that the answer does not block."""
-    return False
-
-
-class Method(NamedTuple):
-    """
-    How a method is answered: by ``handle``; on an event loop by ``ahandle`` if there is one.
-
-    ``blocks`` says whether ``handle`` needs a thread there. ``alternates`` says that ``ahandle``
-    knows itself where it goes on (see ``calls.places``), and may begin in a thread.
-    """
-
-    handle: Callable[[Endpoint, Request, Context, Send], Result]
-    ahandle: Callable[[Endpoint, Request, Context, Send], Awaitable[Result]] | None = None
-    blocks: Callable[[Endpoint, Request, Context], bool] = always
-    alternates: bool = False
-
-
+# How a method is answered, as a step of the coroutine that answers the request: before it blocks or
+# queries the database it awaits ``concurrency.places.in_thread()``.
+Method: TypeAlias = Callable[[Endpoint, Request, Context, Send], Awaitable[Result]]
 # The methods that a server module brings, by their names in MCP.
 Methods: TypeAlias = Mapping[str, Method]
 

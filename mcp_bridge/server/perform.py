@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeAlias
 
-from mcp_bridge.access.scopes import check_scopes
+from django.core.signals import setting_changed
+
+from mcp_bridge.access.scopes import check_scopes as require_scopes
 from mcp_bridge.access.throttling import may_throttle, throttled
 from mcp_bridge.calls.errors import (
     handle_error,
@@ -16,8 +19,8 @@ from mcp_bridge.calls.errors import (
     log_error,
     reraise,
 )
-from mcp_bridge.calls.running import arun, mark_repaired, run, run_precheck
-from mcp_bridge.concurrency.places import alternate, in_thread, unless_cancelled
+from mcp_bridge.calls.running import mark_repaired, run, run_precheck
+from mcp_bridge.concurrency.places import alternate, check_cancelled, drive, in_thread
 from mcp_bridge.exceptions import CallRefused, InputRequired, InvalidArguments, ToolError
 from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
@@ -31,8 +34,31 @@ from mcp_bridge.protocol import (
 from mcp_bridge.records import recorder
 
 CallResult: TypeAlias = CallToolResult | InputRequiredResult
-# Returns the tool to call, and what the client has answered. Raises what refuses the call.
-Find: TypeAlias = Callable[[], tuple[Tool, Answers | None]]
+
+
+@dataclass(slots=True)
+class Call:
+    """
+    A call on its way through its steps.
+
+    ``name`` and ``arguments`` are as they were sent, for the record; ``tool`` is the one that was
+    found, ``answers`` what the client has answered, and ``checked`` the call with its arguments as
+    Python values.
+    """
+
+    name: object
+    arguments: object
+    context: Context
+    tool: Tool | None = None
+    answers: Answers | None = None
+    checked: ToolCall = field(init=False)
+    is_counted: bool = False
+
+
+# A step refuses a call by raising CallRefused or ProtocolError, and asks for a thread if it blocks.
+Step: TypeAlias = Callable[[Call, Tool], Awaitable[None]]
+# Finds the tool of a call, and what its client has answered.
+Find: TypeAlias = Callable[[Call], Awaitable[Tool]]
 
 
 def call(
@@ -45,57 +71,33 @@ def call(
     finds it); ``answers`` is what the client has sent after an InputRequiredResult. An exception
     of the tool becomes an error result. Raises ProtocolError for what the client did wrong.
     """
-    return make_call(tool.name, arguments, context, lambda: (tool, answers))
+    return drive(perform(Call(tool.name, arguments, context, tool, answers)))
 
 
 async def acall(
     tool: Tool, arguments: JSONObject, context: Context, answers: Answers | None = None
 ) -> CallResult:
-    """Do the same as ``call``; a coroutine function runs on the event loop of the caller."""
-    work = amake_call(tool.name, arguments, context, lambda: (tool, answers), blocks=True)
-    return await alternate(work)
+    """Do the same from an event loop, on which a coroutine function runs."""
+    return await alternate(perform(Call(tool.name, arguments, context, tool, answers)))
 
 
-def make_call(name: object, arguments: object, context: Context, find: Find) -> CallResult:
-    """Call the tool that ``find`` returns; the name and arguments, as sent, are for the record."""
-    found: list[Tool] = []
-    try:
-        started = _started(arguments, context, find, found)
-    except Exception as error:
-        return _refused(error, name, arguments, context, found)
-    try:
-        result = run(started.call, started.finish_in)
-    except (Exception, InputRequired) as raised:
-        return _handle_exception(started, raised)
-    return _finish(started, result)
-
-
-async def amake_call(
-    name: object, arguments: object, context: Context, find: Find, *, blocks: bool
-) -> CallResult:
+async def perform(call: Call, find: Find | None = None) -> CallResult:
     """
-    Do the same, to be awaited under ``alternate``; a coroutine function runs on the event loop.
+    Run the steps of one call; ``find`` finds its tool and answers, where they are not known.
 
-    ``blocks`` is False where nothing that comes before the tool can block, unless it is refused.
+    Returns what the client is sent. Raises ProtocolError for what the client did wrong.
     """
-    if blocks:
-        await in_thread()
-    found: list[Tool] = []
     try:
-        started = _started(arguments, context, find, found)
+        tool = call.tool if find is None else await find(call)
+        assert tool is not None
+        for step in steps_of(tool, call.answers is not None):
+            await step(call, tool)
+        started = await _start(call.checked)
     except Exception as error:
         await in_thread()
-        return _refused(error, name, arguments, context, found)
+        return _refused(call, error)
     try:
-        await unless_cancelled()
-    except asyncio.CancelledError:
-        from mcp_bridge.confirmation.confirm import give_back
-
-        recorder.finish(started, Outcome.CANCELLED)
-        give_back(started.call)
-        raise
-    try:
-        result = await arun(started.call, started.finish_in, has_blocked=blocks)
+        result = await run(started.call, started.finish_in)
     except asyncio.CancelledError:
         await in_thread()
         recorder.finish(started, Outcome.CANCELLED)
@@ -108,97 +110,57 @@ async def amake_call(
     return _finish(started, result)
 
 
-def start_blocks(tool: Tool) -> bool:
-    """Return whether counting or recording a call of the tool may block before it runs."""
-    return may_throttle(tool) or recorder.start_blocks(tool)
-
-
-def _started(
-    arguments: object, context: Context, find: Find, found: list[Tool]
-) -> recorder.StartedCall:
-    """Find a tool, put it into ``found``, check its call and record that it starts."""
-    tool, answers = find()
-    found.append(tool)
-    # What is no object has been refused by now.
-    sent: Any = arguments or {}
-    call = _admit(ToolCall(tool=tool, arguments={}, context=context, sent=sent), answers)
-    try:
-        return recorder.start(call)
-    except CallRefused:
-        from mcp_bridge.confirmation.confirm import give_back
-
-        give_back(call)
-        raise
-
-
-def _refused(
-    error: Exception, name: object, arguments: object, context: Context, found: list[Tool]
-) -> CallResult:
-    """Record that a call was refused; return the result for the model, or raise the error."""
-    tool = found[0] if found else None
-    if isinstance(error, CallRefused):
-        recorder.refuse(error.error_code, name, arguments, context, tool=tool, error=error)
-        return error.result
-    # A database that has just failed is not asked again: its client waits for an answer.
-    if not is_database_unavailable(error):
-        # Anything but a ProtocolError is the site's own: a policy or a throttle that raises.
-        code = error.refusal if isinstance(error, ProtocolError) else ErrorCode.INTERNAL_ERROR
-        recorder.refuse(code, name, arguments, context, tool=tool, error=error)
-    reraise(error)
-
-
-def _admit(call: ToolCall, answers: Answers | None) -> ToolCall:
-    """Return the call checked, counted and confirmed. Raises CallRefused and ProtocolError."""
-    confirm = call.tool.options.confirm
-    # A question and its first answer count once, and so do a call that waited and its repetition.
-    is_resumable = confirm or answers is not None
-    if not is_resumable:
-        _count(call)
-        return _checked(call)
-    # Imported where it is used, since few tools ask anybody.
-    from mcp_bridge.confirmation.confirm import ask_person, resume
-
-    try:
-        call = _checked(call)
-    except (CallRefused, ProtocolError):
-        _count(call)
-        raise
-    counted: list[ToolCall] = []
-
-    def count(call: ToolCall) -> None:
-        if not counted:
-            counted.append(call)
-            _count(call)
-
-    try:
-        call = resume(call, answers, count)
-    except ProtocolError:
-        count(call)
-        raise
-    except CallRefused:
-        # An answer belongs to a question, which was counted.
-        if answers is None:
-            count(call)
-        raise
-    if confirm and not call.confirmed:
-        _count(call)
-        raise CallRefused(ask_person(call), ErrorCode.UNCONFIRMED)
-    return call
-
-
-def _count(call: ToolCall) -> None:
-    """Count the call. Raises CallRefused where it is more than the tool's rate."""
-    if may_throttle(call.tool):
-        refusal = throttled(call.tool, call.context)
-        if refusal is not None:
-            raise CallRefused(refusal, ErrorCode.THROTTLED)
-
-
-def _checked(call: ToolCall) -> ToolCall:
-    """Return the call with its arguments as Python values, prechecked. Raises CallRefused."""
-    tool, sent = call.tool, call.sent
+@lru_cache(maxsize=8192)
+def steps_of(tool: Tool, is_answer: bool) -> tuple[Step, ...]:
+    """Return the steps that can act for calls of a tool, or for answers to what it has asked."""
+    checks: list[Step] = [check_arguments]
     if tool.access.scopes:
-        check_scopes(tool, call.context)
+        checks.insert(0, check_scopes)
+    if tool.precheck is not None:
+        checks.append(ask_precheck)
+    if tool.options.confirm or is_answer:
+        return (*map(counted_if_refused, checks), confirm)
+    return (count, *checks) if may_throttle(tool) else tuple(checks)
+
+
+setting_changed.connect(lambda **changed: steps_of.cache_clear(), weak=False)
+
+
+async def count(call: Call, tool: Tool) -> None:
+    """Count the call once. Raises CallRefused where it is more than the tool's rate."""
+    if call.is_counted or not may_throttle(tool):
+        return
+    call.is_counted = True
+    await in_thread()
+    refusal = throttled(tool, call.context)
+    if refusal is not None:
+        raise CallRefused(refusal, ErrorCode.THROTTLED)
+
+
+def counted_if_refused(check: Step) -> Step:
+    """Return the check of a call that is counted later, which counts what it refuses."""
+
+    async def checked(call: Call, tool: Tool) -> None:
+        try:
+            await check(call, tool)
+        except (CallRefused, ProtocolError):
+            await count(call, tool)
+            raise
+
+    return checked
+
+
+async def check_scopes(call: Call, tool: Tool) -> None:
+    """Raise InsufficientScopeError where the credential lacks a scope of the tool."""
+    require_scopes(tool, call.context)
+
+
+async def check_arguments(call: Call, tool: Tool) -> None:
+    """Make Python values of the arguments. Raises CallRefused, which lists all errors."""
+    if not tool.is_plain:
+        await in_thread()
+    # What is no object has been refused by now.
+    sent: Any = call.arguments or {}
     repaired: tuple[str, ...] = ()
     try:
         try:
@@ -208,19 +170,90 @@ def _checked(call: ToolCall) -> ToolCall:
             from mcp_bridge.calls.coercion import repair
 
             values, repaired = repair(tool, sent, refused)
-        # Not by replace(), which costs twice that, for every call.
-        call = ToolCall(
-            tool=tool, arguments=values, context=call.context, repaired=repaired, sent=sent
-        )
-        if tool.precheck is not None:
-            run_precheck(call, tool.precheck)
     except InvalidArguments as refused:
-        call = replace(call, repaired=refused.repaired)
-        result = mark_repaired(call, invalid_result(refused))
-        raise CallRefused(result, ErrorCode.INVALID) from refused
+        unchecked = ToolCall(
+            tool=tool, arguments={}, context=call.context, repaired=refused.repaired, sent=sent
+        )
+        raise _invalid(unchecked, refused) from refused
     except Exception as exception:
-        raise CallRefused(*handle_error(call, exception)) from exception
-    return call
+        unchecked = ToolCall(tool=tool, arguments={}, context=call.context, sent=sent)
+        raise CallRefused(*handle_error(unchecked, exception)) from exception
+    call.checked = ToolCall(
+        tool=tool, arguments=values, context=call.context, repaired=repaired, sent=sent
+    )
+
+
+async def ask_precheck(call: Call, tool: Tool) -> None:
+    """Ask the tool's precheck. Raises CallRefused where it refuses the call."""
+    await in_thread()
+    assert tool.precheck is not None
+    try:
+        run_precheck(call.checked, tool.precheck)
+    except InvalidArguments as refused:
+        raise _invalid(call.checked, refused) from refused
+    except Exception as exception:
+        raise CallRefused(*handle_error(call.checked, exception)) from exception
+
+
+def _invalid(call: ToolCall, refused: InvalidArguments) -> CallRefused:
+    return CallRefused(mark_repaired(call, invalid_result(refused)), ErrorCode.INVALID)
+
+
+async def confirm(call: Call, tool: Tool) -> None:
+    """
+    Take what the client has answered, and have a person confirm the call where the tool says so.
+
+    A question and its first answer count once, and so do a call that waited and its repetition.
+    Raises CallRefused with the question, and for a no.
+    """
+    # Imported where it is used, since few tools ask anybody.
+    from mcp_bridge.confirmation.confirm import ask_person, resume
+
+    await in_thread()
+    try:
+        # In the thread the count suspends nowhere.
+        call.checked = resume(call.checked, call.answers, lambda _: drive(count(call, tool)))
+    except (CallRefused, ProtocolError) as refused:
+        # An answer belongs to a question, which was counted.
+        if call.answers is None or isinstance(refused, ProtocolError):
+            await count(call, tool)
+        raise
+    if tool.options.confirm and not call.checked.confirmed:
+        call.is_counted = False
+        await count(call, tool)
+        raise CallRefused(ask_person(call.checked), ErrorCode.UNCONFIRMED)
+
+
+async def _start(call: ToolCall) -> recorder.StartedCall:
+    """Record that the call starts. Raises CallRefused where it has to be on record and is not."""
+    if recorder.start_blocks(call.tool):
+        await in_thread()
+    started: recorder.StartedCall | None = None
+    try:
+        started = recorder.start(call)
+        await check_cancelled()
+        return started
+    except (CallRefused, asyncio.CancelledError):
+        from mcp_bridge.confirmation.confirm import give_back
+
+        if started is not None:
+            recorder.finish(started, Outcome.CANCELLED)
+        give_back(call)
+        raise
+
+
+def _refused(call: Call, error: Exception) -> CallResult:
+    """Record that a call was refused; return the result for the model, or raise the error."""
+    sent, tool = (call.name, call.arguments, call.context), call.tool
+    if isinstance(error, CallRefused):
+        recorder.refuse(error.error_code, *sent, tool=tool, error=error)
+        return error.result
+    # A database that has just failed is not asked again: its client waits for an answer.
+    if not is_database_unavailable(error):
+        # Anything but a ProtocolError is the site's own: a policy or a throttle that raises.
+        code = error.refusal if isinstance(error, ProtocolError) else ErrorCode.INTERNAL_ERROR
+        recorder.refuse(code, *sent, tool=tool, error=error)
+    reraise(error)
 
 
 def _finish(

@@ -9,8 +9,6 @@ from django.utils.functional import Promise
 
 from mcp_bridge.access.policy import DEFAULT_POLICY, AccessPolicy, load_policy, opened_by
 from mcp_bridge.calls.errors import reraise
-from mcp_bridge.concurrency.places import alternate, in_thread, on_loop
-from mcp_bridge.concurrency.slots import slot_of
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
@@ -25,10 +23,12 @@ from mcp_bridge.protocol.revisions import negotiate
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.server import tools
-from mcp_bridge.server.methods import Endpoint, Method, Methods, Send, cacheable, drop, never
+from mcp_bridge.server.methods import Endpoint, Methods, Send, cacheable, drop
 
 
-def initialize(endpoint: Endpoint, request: Request, context: Context, send: Send) -> JSONObject:
+async def initialize(
+    endpoint: Endpoint, request: Request, context: Context, send: Send
+) -> JSONObject:
     """Answer the legacy handshake (MCP 2025-11-25, "Lifecycle"); no session begins with it."""
     requested = request.params.get("protocolVersion")
     if not isinstance(requested, str):
@@ -44,7 +44,9 @@ def initialize(endpoint: Endpoint, request: Request, context: Context, send: Sen
     }
 
 
-def discover(endpoint: Endpoint, request: Request, context: Context, send: Send) -> JSONObject:
+async def discover(
+    endpoint: Endpoint, request: Request, context: Context, send: Send
+) -> JSONObject:
     """Say which revisions and capabilities there are (MCP 2026-07-28, "Discovery")."""
     return {
         "supportedVersions": SUPPORTED_VERSIONS,
@@ -54,7 +56,7 @@ def discover(endpoint: Endpoint, request: Request, context: Context, send: Send)
     }
 
 
-def ping(endpoint: Endpoint, request: Request, context: Context, send: Send) -> JSONObject:
+async def ping(endpoint: Endpoint, request: Request, context: Context, send: Send) -> JSONObject:
     """Answer that the server is there (MCP 2025-11-25, "Ping")."""
     return {}
 
@@ -74,9 +76,9 @@ class MCPServer(Endpoint):
     """
 
     methods: ClassVar[Methods] = {
-        "initialize": Method(initialize, blocks=never),
-        "ping": Method(ping, blocks=never),
-        "server/discover": Method(discover, blocks=never),
+        "initialize": initialize,
+        "ping": ping,
+        "server/discover": discover,
         **tools.METHODS,
     }
     server_capabilities: ClassVar[JSONObject] = tools.CAPABILITIES
@@ -129,32 +131,15 @@ class MCPServer(Endpoint):
             return None
         return cls(snapshot=snapshot)
 
-    def handle(self, request: Request, context: Context, send: Send = drop) -> Result:
-        """Return the result of a request, after what ``send`` sends. Raises ProtocolError."""
+    async def handle(self, request: Request, context: Context, send: Send = drop) -> Result:
+        """
+        Return the result of a request, after what ``send`` sends. Raises ProtocolError.
+
+        To be awaited under ``concurrency.places.drive`` or ``alternate``.
+        """
         try:
-            return self._method(request).handle(self, request, context, send)
+            if request.method not in request.revision.methods:
+                raise MethodNotFoundError(f"Method not found: {cut(request.method)}")
+            return await self.methods[request.method](self, request, context, send)
         except Exception as exception:
             reraise(exception)
-
-    async def ahandle(self, request: Request, context: Context, send: Send = drop) -> Result:
-        """Do the same, where coroutine functions run on the event loop of the caller."""
-        return await alternate(self._ahandle(request, context, send), slot_of(context.request))
-
-    async def _ahandle(self, request: Request, context: Context, send: Send) -> Result:
-        try:
-            method = self._method(request)
-            if method.ahandle is not None:
-                if not method.alternates:
-                    await on_loop()
-                return await method.ahandle(self, request, context, send)
-            is_own = type(self).handle is not MCPServer.handle
-            if is_own or method.blocks(self, request, context):
-                await in_thread()
-        except Exception as exception:
-            reraise(exception)
-        return self.handle(request, context, send)
-
-    def _method(self, request: Request) -> Method:
-        if request.method not in request.revision.methods:
-            raise MethodNotFoundError(f"Method not found: {cut(request.method)}")
-        return self.methods[request.method]

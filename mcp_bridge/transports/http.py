@@ -61,13 +61,8 @@ def context_of(request: HttpRequest, message: Request | None = None) -> Context:
         scratch={},
         input_responses={},
         tool_state=None,
-        bytes_left=None,
         _read_language=_active_language,
     )
-    if message is not None and message.batch is not None:
-        vars(context)["bytes_left"] = message.batch.bytes_left - len(
-            jsonrpc.result_response(message.id, b"")
-        )
     return context
 
 

@@ -175,8 +175,6 @@ def test_each_message_of_a_batch_has_a_place_of_its_own(user: Any, limit: Any) -
         ({"MAX_PROCESS_CALLS": 2.5}, ["E002"]),
         ({"MAX_PROCESS_REQUESTS": None}, []),
         ({"MAX_PROCESS_REQUESTS": 0}, ["E002"]),
-        ({"BATCH_SECONDS": -1}, ["E002"]),
-        ({"BATCHES": 1}, ["E002"]),
         ({"MAX_CONCURENT_CALLS": 5}, ["E001"]),
     ],
 )

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
 import logging
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from mcp_bridge.protocol import (
-    BatchLimits,
     CallToolResult,
     ForbiddenError,
     Headers,
@@ -26,14 +24,13 @@ from mcp_bridge.protocol import (
     TooManyRequestsError,
     UnauthorizedError,
     UnavailableError,
-    aanswer,
-    answer,
     errors,
     internal_error,
     refuse,
 )
 from mcp_bridge.protocol.requests import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcp_bridge.protocol.revisions import Revision
+from tests.support.calling import replied
 
 MODERN = {"_meta": {PROTOCOL_VERSION: "2026-07-28", CLIENT_CAPABILITIES: {}}}
 
@@ -42,25 +39,16 @@ def message(id: Any = 1, **params: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "method": "m", "params": params}
 
 
-def both(body: Any, outcome: Any, headers: Headers | None = None) -> Reply:
-    """The reply to ``body``, the same from both ways, where the handler has that outcome."""
+def reply_to(body: Any, outcome: Any, headers: Headers | None = None) -> Reply:
+    """The reply to ``body`` where the handler has that outcome."""
 
     def handle(request: Request) -> Any:
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome(request) if callable(outcome) else outcome
 
-    async def ahandle(request: Request) -> Any:
-        await asyncio.sleep(0)
-        return handle(request)
-
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    reply = answer(raw, handle, headers=headers)
-    other = asyncio.run(aanswer(raw, ahandle, headers=headers))
-    assert (reply.status, reply.headers) == (other.status, other.headers)
-    if b'"code":-32603' not in (reply.body or b""):
-        assert reply.body == other.body
-    return reply
+    return replied(raw, handle, headers=headers)
 
 
 def error_of(reply: Reply) -> Mapping[str, Any]:
@@ -79,7 +67,7 @@ class Written:
 
 @pytest.mark.parametrize("outcome", [{"a": 1}, Written(), {"a": True}, {}])
 def test_result_is_sent_with_the_id(outcome: Any) -> None:
-    reply = both(message("x"), outcome)
+    reply = reply_to(message("x"), outcome)
     expected = {"a": 1} if isinstance(outcome, Written) else outcome
     assert (reply.status, reply.headers) == (200, {})
     assert json.loads(reply.body or b"") == {"jsonrpc": "2.0", "id": "x", "result": expected}
@@ -89,7 +77,7 @@ def test_result_is_sent_with_the_id(outcome: Any) -> None:
     "body", [{"jsonrpc": "2.0", "method": "m"}, {"jsonrpc": "2.0", "id": 1, "result": {}}]
 )
 def test_what_needs_no_answer_has_none_and_reaches_no_handler(body: dict[str, Any]) -> None:
-    reply = both(body, AssertionError("the handler was asked"))
+    reply = reply_to(body, AssertionError("the handler was asked"))
     assert (reply.status, reply.body) == (202, None)
 
 
@@ -99,7 +87,7 @@ def test_what_needs_no_answer_has_none_and_reaches_no_handler(body: dict[str, An
     + [(b'{"jsonrpc":"2.0","id":5,"method":1}', -32600, 5)],
 )
 def test_what_cannot_be_read_reaches_no_handler(body: bytes, code: int, id: Any) -> None:
-    found = both(body, AssertionError("the handler was asked"))
+    found = reply_to(body, AssertionError("the handler was asked"))
     assert found.status == 400
     assert (error_of(found)["error"]["code"], error_of(found)["id"]) == (code, id)
 
@@ -117,13 +105,13 @@ def test_what_cannot_be_read_reaches_no_handler(body: bytes, code: int, id: Any)
 def test_error_sets_the_status_for_a_modern_client_alone(
     error: ProtocolError, modern: int, legacy: int
 ) -> None:
-    assert both(message(**MODERN), error).status == modern
-    assert both(message(), error).status == legacy
-    assert error_of(both(message(9), error))["id"] == 9
+    assert reply_to(message(**MODERN), error).status == modern
+    assert reply_to(message(), error).status == legacy
+    assert error_of(reply_to(message(9), error))["id"] == 9
 
 
 def test_headers_of_an_error_are_sent() -> None:
-    assert both(message(**MODERN), UnavailableError("later")).headers == {"Retry-After": "1"}
+    assert reply_to(message(**MODERN), UnavailableError("later")).headers == {"Retry-After": "1"}
 
 
 @pytest.mark.parametrize(
@@ -134,7 +122,7 @@ def test_headers_of_an_error_are_sent() -> None:
 def test_anything_else_is_logged_under_a_reference_and_not_told(
     outcome: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reply = both(message(), outcome)
+    reply = reply_to(message(), outcome)
     error = error_of(reply)["error"]
     assert (reply.status, error["code"], set(error)) == (200, -32603, {"code", "message"})
     assert "SECRET" not in error["message"]
@@ -144,7 +132,7 @@ def test_anything_else_is_logged_under_a_reference_and_not_told(
 
 
 def test_name_of_a_method_cannot_forge_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    both({**message(), "method": "x\r\nERROR forged \x1b[31m" + "y" * 10**5}, OSError())
+    reply_to({**message(), "method": "x\r\nERROR forged \x1b[31m" + "y" * 10**5}, OSError())
     for record in caplog.records:
         assert record.getMessage().isprintable()
         assert len(record.getMessage()) < 200
@@ -156,14 +144,10 @@ OTHERS = [INFO, {**INFO, "version": 1}, {**INFO, "version": True}, INFO]
 
 @pytest.mark.parametrize("result", [{"a": 1}, {"a": 1, "_meta": {"b": 2}}, CallToolResult()])
 def test_modern_result_says_who_the_server_is(result: Any) -> None:
-    async def ahandle(request: Request) -> Any:
-        return result
-
     for info in OTHERS:
         for params in (MODERN, {}):
             raw = json.dumps(message(**params)).encode()
-            reply = answer(raw, lambda request: result, server_info=info)
-            assert asyncio.run(aanswer(raw, ahandle, server_info=info)) == reply
+            reply = replied(raw, lambda request: result, server_info=info)
             meta = json.loads(reply.body or b"")["result"].get("_meta", {})
             found = meta.get("io.modelcontextprotocol/serverInfo")
             assert json.dumps(found) == json.dumps(info if params else None)
@@ -179,14 +163,14 @@ def test_modern_result_says_who_the_server_is(result: Any) -> None:
     ],
 )
 def test_refusal_has_its_header(error: ProtocolError, headers: Any) -> None:
-    assert (both(message(**MODERN), error, Headers("2026-07-28", "m")).headers) == headers
+    assert (reply_to(message(**MODERN), error, Headers("2026-07-28", "m")).headers) == headers
 
 
 def test_challenge_is_read_with_its_status_by_a_legacy_client_too() -> None:
     error = InsufficientScopeError("m", "Bearer x", {"isError": True})
-    assert both(message(), error, Headers("2025-11-25")).status == 403
+    assert reply_to(message(), error, Headers("2025-11-25")).status == 403
     # Where an answer has no status of its own, a model reads the result.
-    for reply in (both(message(), error), both([message()], error, Headers("2025-03-26"))):
+    for reply in (reply_to(message(), error), reply_to([message()], error, Headers("2025-03-26"))):
         assert reply.status == 200
         assert b'"result":{"isError":true}' in (reply.body or b"")
 
@@ -199,7 +183,7 @@ def test_batch_is_answered_in_order_without_its_notifications() -> None:
         message("a"),
         {"jsonrpc": "2.0", "id": 3},
     ]
-    reply = both(body, lambda request: {"of": request.id})
+    reply = reply_to(body, lambda request: {"of": request.id})
     answers = json.loads(reply.body or b"")
     assert reply.status == 200
     assert [each["id"] for each in answers] == [2, None, "a", 3]
@@ -212,57 +196,14 @@ def test_batch_goes_on_after_an_error() -> None:
             raise MethodNotFoundError("none")
         return {}
 
-    reply = both([message(1), message(2)], handle)
+    reply = reply_to([message(1), message(2)], handle)
     codes = [each.get("error", {}).get("code") for each in json.loads(reply.body or b"")]
     assert (reply.status, codes) == (200, [-32601, None])
 
 
 def test_batch_of_notifications_has_no_answer() -> None:
-    reply = both([{"jsonrpc": "2.0", "method": "m"}] * 3, {})
+    reply = reply_to([{"jsonrpc": "2.0", "method": "m"}] * 3, {})
     assert (reply.status, reply.body) == (202, None)
-
-
-def batch_of(count: int, size: int = 0, **limits: Any) -> tuple[int, list[Any]]:
-    """How many requests of a batch ran, and the texts of the errors, None for each result."""
-    ran: list[Any] = []
-
-    def handle(request: Request) -> Any:
-        # As a server does before it runs anything.
-        assert request.batch is not None
-        request.batch.check()
-        ran.append(request.id)
-        return {"text": "x" * size}
-
-    body = json.dumps([message(each) for each in range(count)]).encode()
-    reply = answer(body, handle, batches=BatchLimits(**limits))
-    answers = json.loads(reply.body or b"")
-    assert [each["id"] for each in answers] == [*range(count)]
-    return len(ran), [each.get("error", {}).get("message") for each in answers]
-
-
-def test_batch_runs_nothing_more_once_its_results_are_long_enough() -> None:
-    ran, (first, *others) = batch_of(3, size=3_000, max_bytes=4_000)
-    assert (ran, first) == (1, None)
-    assert all("was not run: the results of its batch have the 4000 bytes" in x for x in others)
-
-
-def test_batch_leaves_out_a_result_for_which_nothing_is_left() -> None:
-    ran, (first, second) = batch_of(2, size=3_000, max_bytes=5_000)
-    assert (ran, first) == (2, None)
-    assert "The result is left out: it has 30" in second
-    assert second.endswith("of all results of a batch 1955 are left. Send it in another POST.")
-
-
-def test_batch_begins_nothing_more_once_it_has_taken_its_time() -> None:
-    ran, (first, *others) = batch_of(3, seconds=0)
-    assert (ran, first) == (1, None)
-    assert all("was not run: its batch has taken the 0 seconds" in each for each in others)
-
-
-def test_batch_is_refused_where_none_is_taken() -> None:
-    reply = answer(json.dumps([message()]).encode(), lambda request: {}, batches=None)
-    assert reply.status == 400
-    assert "takes no batch" in error_of(reply)["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -296,7 +237,7 @@ def test_every_error_has_a_code_that_it_may_have() -> None:
     found = [each for _, each in inspect.getmembers(errors, inspect.isclass)]
     kinds = [each for each in found if issubclass(each, ProtocolError) and each != ProtocolError]
     standard = {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
-    assert len(kinds) == 20
+    assert len(kinds) == 19
     assert {kind.code for kind in kinds} == standard | {401, 403, 429, 503}
     assert all(isinstance(kind.http_status, HTTPStatus) for kind in kinds)
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.protocol import Headers, MissingRequiredClientCapabilityError, answer
+from mcp_bridge.protocol import Headers, MissingRequiredClientCapabilityError
 from mcp_bridge.protocol.errors import ProtocolError, UnsupportedProtocolVersionError
 from mcp_bridge.protocol.input_requests import URLElicitRequest, check_response, read_answers
 from mcp_bridge.protocol.pagination import position
 from mcp_bridge.protocol.requests import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
+from tests.support.calling import replied
 
 VERSION = "2026-07-28"
 META = {PROTOCOL_VERSION: VERSION, CLIENT_CAPABILITIES: {}}
@@ -29,7 +30,7 @@ def call(meta: Any = META, **params: Any) -> dict[str, Any]:
 def read(body: Any, headers: Headers | None) -> str:
     """The sentence that answers a body."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    reply = answer(raw, lambda request: {}, headers=headers)
+    reply = replied(raw, lambda request: {}, headers=headers)
     return str(json.loads(reply.body or b"")["error"]["message"])
 
 
@@ -64,8 +65,8 @@ BODIES: list[tuple[Any, Headers | None, str]] = [
     (1, None, "Invalid request: send one JSON-RPC object per POST, not a number."),
     ({**PING, "id": None}, None, NO_ID),
     ([PING], Headers("2025-11-25"), NO_BATCH),
-    ([], Headers("2025-03-26"), "Invalid request: a batch has 1 to 50 messages, not 0."),
-    ([PING] * 51, None, "Invalid request: a batch has 1 to 50 messages, not 51."),
+    ([], Headers("2025-03-26"), "Invalid request: a batch has 1 to 10 messages, not 0."),
+    ([PING] * 11, None, "Invalid request: a batch has 1 to 10 messages, not 11."),
     (
         [{**PING, "method": "initialize"}],
         None,
@@ -299,7 +300,7 @@ def test_log_says_which_request_has_failed(
     def handle(request: Any) -> Any:
         raise OSError("SECRET")
 
-    reply = answer(json.dumps(body).encode(), handle)
+    reply = replied(json.dumps(body).encode(), handle)
     (record,) = [each for each in caplog.records if each.levelno == logging.ERROR]
     text, _, reference = record.getMessage().partition(" (reference ")
     assert (text, len(reference)) == (subject, 13)

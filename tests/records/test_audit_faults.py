@@ -30,6 +30,7 @@ from mcp_bridge.server.server import MCPServer
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
+from tests.support.calling import handled, handled_on_loop
 from tests.support.recording import awrite, look, record, write
 from tests.support.serving import set_tool
 from tests.support.values import dumps
@@ -112,7 +113,7 @@ def test_no_value_breaks_the_record(kept: str, kind: str, user: Any, settings: A
     server = MCPServer(snapshot=type(registry.snapshot)([taking]))
     params = {"name": "look", "arguments": {"value": value, "values": [value, value]}}
     message = Request(id=1, method="tools/call", params=params, revision=LATEST)
-    result = server.handle(message, context)
+    result = handled(server, message, context)
     assert isinstance(result, CallToolResult)
     assert not result.is_error
     found = record()
@@ -270,7 +271,7 @@ def test_a_client_that_goes_away_is_on_record(
 
     async def leave() -> None:
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(server.ahandle(message, context), timeout=0.3)
+            await asyncio.wait_for(handled_on_loop(server, message, context), timeout=0.3)
 
     async_to_sync(leave)()
     assert record().outcome == "cancelled"
@@ -294,7 +295,7 @@ def test_what_a_thread_does_to_its_end_is_on_record_though_the_client_has_gone(
 
     async def leave() -> None:
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(server.ahandle(message, context), timeout=0.1)
+            await asyncio.wait_for(handled_on_loop(server, message, context), timeout=0.1)
 
     async_to_sync(leave)()
     assert record().outcome == outcome

@@ -2,39 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
 
+from mcp_bridge.concurrency.places import in_thread, on_loop
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import REVISIONS, MethodNotFoundError, Request
 from mcp_bridge.protocol.jsonrpc import JSONObject
-from mcp_bridge.server.methods import Endpoint, Method, Send
+from mcp_bridge.server.methods import Endpoint, Send
 from mcp_bridge.server.server import MCPServer
+from tests.support.calling import handled, handled_on_loop
 
 PROGRESS: JSONObject = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}
 
 
-def ping(endpoint: Endpoint, request: Request, context: Context, send: Send) -> JSONObject:
+async def ping(endpoint: Endpoint, request: Request, context: Context, send: Send) -> JSONObject:
     send(PROGRESS)
     return {"tools": len(endpoint.snapshot)}
 
 
-async def aping(endpoint: Endpoint, request: Request, context: Context, send: Send) -> JSONObject:
-    return {**ping(endpoint, request, context, send), "asynchronous": True}
+async def wait(endpoint: Endpoint, request: Request, context: Context, send: Send) -> JSONObject:
+    await on_loop()
+    await asyncio.sleep(0)
+    await in_thread()
+    return {"users": get_user_model().objects.count()}
 
 
 class Notifying(MCPServer):
     """A server with a method of its own."""
 
-    methods = {**MCPServer.methods, "ping": Method(ping)}
+    methods = {**MCPServer.methods, "ping": ping}
     server_capabilities = {**MCPServer.server_capabilities, "logging": {}}
 
 
-class AsyncNotifying(Notifying):
-    methods = {**MCPServer.methods, "ping": Method(ping, aping)}
+class Waiting(MCPServer):
+    methods = {**MCPServer.methods, "ping": wait}
 
 
 def asked(method: str) -> tuple[Request, Context]:
@@ -47,24 +54,23 @@ def asked(method: str) -> tuple[Request, Context]:
 def test_a_method_may_send_before_it_answers() -> None:
     sent: list[Any] = []
     server = Notifying()
-    assert server.handle(*asked("ping"), sent.append) == {"tools": len(server.snapshot)}
-    assert async_to_sync(server.ahandle)(*asked("ping"), sent.append) == server.handle(
-        *asked("ping")
-    )
+    expected = {"tools": len(server.snapshot)}
+    assert handled(server, *asked("ping"), sent.append) == expected
+    assert async_to_sync(handled_on_loop)(server, *asked("ping"), sent.append) == expected
     assert sent == [PROGRESS, PROGRESS]
 
 
-def test_a_method_with_something_to_await_is_awaited() -> None:
-    sent: list[Any] = []
-    answer: Any = async_to_sync(AsyncNotifying().ahandle)(*asked("ping"), sent.append)
-    assert (answer["asynchronous"], sent) == (True, [PROGRESS])
+@pytest.mark.django_db
+def test_a_method_may_wait_and_ask_the_database() -> None:
+    assert handled(Waiting(), *asked("ping")) == {"users": 0}
+    assert async_to_sync(handled_on_loop)(Waiting(), *asked("ping")) == {"users": 0}
 
 
 def test_capabilities_are_those_of_the_methods_that_are_brought() -> None:
-    found: Any = Notifying().handle(*asked("initialize"))
+    found: Any = handled(Notifying(), *asked("initialize"))
     assert found["capabilities"] == {"tools": {}, "logging": {}}
 
 
 def test_a_method_that_nobody_brings_is_not_found() -> None:
     with pytest.raises(MethodNotFoundError):
-        MCPServer().handle(*asked("server/discover"))
+        handled(MCPServer(), *asked("server/discover"))

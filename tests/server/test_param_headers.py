@@ -10,13 +10,14 @@ from mcp.shared.inbound import mcp_param_headers, x_mcp_header_map
 from typing_extensions import TypedDict
 
 from mcp_bridge.features.tools import Context
-from mcp_bridge.protocol import Headers, answer
+from mcp_bridge.protocol import Headers
 from mcp_bridge.protocol.headers import parameter_headers
 from mcp_bridge.schemas import McpHeader
 from mcp_bridge.server.server import MCPServer
 from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
+from tests.support.calling import handled, replied
 from tests.support.serving import served, taking
 from tests.support.values import dumps, label
 
@@ -209,12 +210,10 @@ def test_transport_without_headers_checks_none(site: None, modern: CheckedClient
     user = modern.http.handler._force_user
 
     def handle(request: Any) -> Any:
-        return MCPServer().handle(
-            request, Context(user=user, request=None, revision=request.revision)
-        )
+        return handled(MCPServer(), request, Context(user=user, revision=request.revision))
 
-    assert b'"isError":false' in (answer(dumps(message), handle).body or b"")
-    assert answer(dumps(message), handle, headers=Headers()).status == 400
+    assert b'"isError":false' in (replied(dumps(message), handle).body or b"")
+    assert replied(dumps(message), handle, headers=Headers()).status == 400
 
 
 def test_asynchronous_endpoint_checks_them_too(

@@ -273,8 +273,10 @@ def test_a_rate_counts_the_calls_of_all_lists_together(user: Any, settings: Any)
 @pytest.mark.django_db(transaction=True)
 def test_the_direct_lane_answers_at_the_addresses_of_toolsets() -> None:
     application = MCPApplication(get_asgi_application())
-    assert {"/mcp/editing", "/mcp/editing/", "/mcp/reading"} < application.served.keys()
-    assert [*MCPApplication(get_asgi_application(), path="/mcp/reading").served] == ["/mcp/reading"]
+    assert {"/mcp/editing", "/mcp/editing/", "/mcp/reading"} < application.mcp_served.keys()
+    assert [*MCPApplication(get_asgi_application(), path="/mcp/reading").mcp_served] == [
+        "/mcp/reading"
+    ]
     for address, status in (("/mcp/reading", 200), ("/mcp/editing", 401)):
         headers = [(b"host", b"testserver"), (b"content-type", b"application/json")]
         scope = {**scope_with(headers), "path": address}

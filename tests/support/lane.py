@@ -126,7 +126,7 @@ def lane_for(request: HttpRequest) -> Lane | None:
         lane = Lane(get_asgi_application())
     except ImproperlyConfigured:
         return None
-    return lane if request.method == "POST" and request.path_info in lane.served else None
+    return lane if request.method == "POST" and request.path_info in lane.mcp_served else None
 
 
 def install() -> None:

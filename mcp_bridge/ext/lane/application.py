@@ -129,9 +129,9 @@ class MCPApplication:
             if any(map(request.META.get, _LANGUAGE)):
                 with translation.override(_language_of(request)):
                     request.LANGUAGE_CODE = translation.get_language()
-                    reply = await view.areply(request)
+                    reply = await view.reply_in_slot(request)
             else:
-                reply = await view.areply(request)
+                reply = await view.reply_in_slot(request)
             if reply.status >= HTTPStatus.BAD_REQUEST:
                 await sync_to_async(_log, thread_sensitive=False)(reply, request)
             await send_reply(send, reply)

@@ -49,7 +49,7 @@ def only(data: bytes, name: str) -> Any:
 
 
 def test_what_is_compiled_is_what_is_written() -> None:
-    path = ROOT / "mcp_bridge" / "annotations.proto"
+    path = ROOT / "mcp_bridge" / "ext" / "grpc" / "annotations.proto"
     compiled = compiled_file(ROOT / "testproject" / "newsroom" / "archive" / "archive.proto")
     assert only(compiled, "mcp_bridge/ext/grpc/annotations.proto").SerializeToString() == (
         path.with_suffix(".binpb").read_bytes()
