@@ -60,8 +60,8 @@ class Contestant:
         module = wanted.get(self.server, "granian")
         if find_spec(module) is None:
             return f"{module} is not installed."
-        if self.site == "lane" and find_spec("mcp_bridge.ext.lane.application") is None:
-            return "The package has no mcp_bridge.ext.lane.application."
+        if self.site == "lane" and find_spec("mcp_bridge.ext.lane") is None:
+            return "The package has no mcp_bridge.ext.lane."
         audit = self.bridge.get("AUDIT") or {}
         unknown = self.bridge.keys() - Conf.__annotations__.keys()
         unknown |= {f"AUDIT {key}" for key in audit.keys() - Audit.__annotations__.keys()}

@@ -90,9 +90,9 @@ def pytest_configure() -> None:
         settings.MIGRATION_MODULES = {"oauth2_provider": None}
     if "LANE" in os.environ:
         # It needs the apps, which are not there yet where this file is imported.
-        from tests.support import lane
+        from tests.ext.lane.installed import install
 
-        lane.install()
+        install()
     if "MCP_BRIDGE_TEST_CACHE_URL" in os.environ:
         worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
         settings.CACHES["default"]["OPTIONS"]["db"] = 1 + int(worker.removeprefix("gw"))

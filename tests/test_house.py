@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 import importlib
 import io
+import os
+import shutil
+import subprocess
 import sys
 import tokenize
 from collections import Counter
@@ -249,6 +252,41 @@ def test_no_room_has_more_lines_of_code_than_its_ceiling() -> None:
             lines[room_of(path)] += sum(1 for _ in code_lines(path.read_text()))
     print(dict(sorted(lines.items())))
     assert {name: count for name, count in lines.items() if count > ROOMS[name]} == {}
+
+
+def test_the_core_stands_without_ext(tmp_path: Path) -> None:
+    """None of ext imports another one ([importlinter]), so that each can go alone."""
+    for folder in ("mcp_bridge", "testproject", "tests", "docs", "benchmarks"):
+        skipped = shutil.ignore_patterns("__pycache__", "node_modules", ".venv*")
+        shutil.copytree(PACKAGE.parent / folder, tmp_path / folder, ignore=skipped)
+    for name in (
+        "setup.cfg",
+        "pyproject.toml",
+        "manage.py",
+        "README.md",
+        "CHANGELOG.md",
+        "Makefile",
+    ):
+        shutil.copy(PACKAGE.parent / name, tmp_path / name)
+    shutil.rmtree(tmp_path / "tests" / "ext")
+    for path in (tmp_path / "mcp_bridge" / "ext").iterdir():
+        if path.name != "__init__.py":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    settings = tmp_path / "testproject" / "settings.py"
+    lines = settings.read_text().splitlines(keepends=True)
+    text = "".join(line for line in lines if "mcp_bridge.ext." not in line)
+    settings.write_text(
+        text.replace("testproject.apps.NewsroomAdminConfig", "django.contrib.admin")
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
 def test_each_folder_with_modules_is_a_package() -> None:

@@ -21,7 +21,6 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from mcp_bridge.admin import PendingCallAdmin, ToolCallRecordAdmin, ToolSettingAdmin
-from mcp_bridge.ext.admin_site import OneSection
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.tokens.models import Token
@@ -492,6 +491,8 @@ def test_a_site_of_ones_own_shows_what_is_registered_there(
 def test_a_site_can_have_one_section_of_all_models(
     codenames: list[str], names: list[str], caller: CheckedClient, settings: Any
 ) -> None:
+    from mcp_bridge.ext.admin_site import OneSection
+
     site = OneSection(name="staff")
     for model in (ToolSetting, PendingCall, ToolCallRecord, Token, Group):
         site.register(model, type(admin.site.get_model_admin(model)))

@@ -21,7 +21,6 @@ from django.test.utils import override_settings
 from django.urls import include, path, re_path
 from django.utils import timezone
 
-from mcp_bridge.ext.lane import MCPApplication
 from mcp_bridge.registry import definitions
 from mcp_bridge.testing.serving import route, serve
 from mcp_bridge.tokens.models import Token
@@ -234,6 +233,8 @@ def keeps() -> Iterator[None]:
 
 def on_the_lane(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have ASGI_APPLICATION name the direct lane."""
+    from mcp_bridge.ext.lane import MCPApplication
+
     monkeypatch.setitem(globals(), "application", MCPApplication(get_asgi_application()))
     settings.ASGI_APPLICATION = f"{__name__}.application"
 

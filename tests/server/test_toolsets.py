@@ -12,7 +12,6 @@ from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse
 
 from mcp_bridge import mcp_tool
-from mcp_bridge.ext.lane import MCPApplication
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol import pagination
 from mcp_bridge.testing import MCPClient, MCPError
@@ -272,6 +271,8 @@ def test_a_rate_counts_the_calls_of_all_lists_together(user: Any, settings: Any)
 
 @pytest.mark.django_db(transaction=True)
 def test_the_direct_lane_answers_at_the_addresses_of_toolsets() -> None:
+    from mcp_bridge.ext.lane import MCPApplication
+
     application = MCPApplication(get_asgi_application())
     assert {"/mcp/editing", "/mcp/editing/", "/mcp/reading"} < application.mcp_served.keys()
     assert [*MCPApplication(get_asgi_application(), path="/mcp/reading").mcp_served] == [

@@ -17,8 +17,6 @@ import grpc
 from google.protobuf.message_factory import GetMessageClass
 from grpc_tools import protoc
 
-from mcp_bridge.ext.grpc.descriptors import Descriptors
-
 ROOT = Path(__file__).resolve().parents[2]
 # Where imports are looked for: protobuf's own files, Google's, those of the tests, the package.
 INCLUDES = (
@@ -83,6 +81,8 @@ def serving(
     Each takes the request, the metadata and the context, and returns the fields of the answer (or
     yields them), or a message.
     """
+    from mcp_bridge.ext.grpc.descriptors import Descriptors
+
     descriptors = Descriptors(data)
     server = grpc.server(ThreadPoolExecutor(8), **options)
     for method in descriptors.methods():

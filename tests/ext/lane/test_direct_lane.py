@@ -23,6 +23,7 @@ from django.utils.translation import get_language
 from django.views.decorators.cache import never_cache
 
 from mcp_bridge import Context
+from mcp_bridge.concurrency.places import in_thread
 from mcp_bridge.concurrency.threads import RequestThread
 from mcp_bridge.ext.lane import MCPApplication
 from mcp_bridge.models import ToolCallRecord
@@ -485,7 +486,7 @@ def test_a_connection_is_kept_as_long_as_the_site_says(
     application.threads.stop()
 
 
-def test_a_connection_that_cannot_be_looked_at_is_an_error_of_the_request(
+def test_a_connection_that_cannot_be_looked_at_fails_the_call(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def query() -> int:
@@ -497,7 +498,7 @@ def test_a_connection_that_cannot_be_looked_at_is_an_error_of_the_request(
     assert b'"isError":false' in exchange(application, scope, body).body
     with monkeypatch.context() as patched:
         patched.setattr(type(connections["default"]), "close_if_unusable_or_obsolete", None)
-        assert b"-32603" in exchange(application, scope, body).body
+        assert b'"isError":true' in exchange(application, scope, body).body
     assert b'"isError":false' in exchange(application, scope, body).body
 
 
@@ -525,7 +526,8 @@ def test_the_signals_of_requests_are_sent_to_the_site(settings: Any) -> None:
 
 def test_a_server_of_ones_own_may_answer(settings: Any) -> None:
     class Own(MCPServer):
-        def handle(self, *known: Any) -> Any:
+        async def handle(self, *known: Any) -> Any:
+            await in_thread()
             assert Group.objects.count() == 0
             return {"own": True}
 
