@@ -22,7 +22,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections
 from django.http import HttpRequest
 
-from mcp_bridge.concurrency.slots import RequestSlot, waiting
+from mcp_bridge.concurrency.slots import RequestSlot
 from mcp_bridge.concurrency.threads import thread_of_request
 
 T = TypeVar("T")
@@ -133,9 +133,9 @@ async def alternate_in_slot(work: Coroutine[Any, Any, T], request: HttpRequest) 
     try:
         return await alternate(work, slot)
     finally:
-        if slot.is_taken:
+        if slot.is_taken and slot.slots is not None:
             try:
-                if waiting:
+                if slot.slots.locked():
                     # Django does it once the client has the answer, which may be long after, or
                     # keeps them, which CONN_MAX_AGE is for.
                     await _close_connections()

@@ -7,9 +7,9 @@ Each counts from when it takes its slot until it frees it, whatever thread or ev
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from threading import Lock
 from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 from django.http import HttpRequest
 
@@ -19,71 +19,69 @@ from mcp_bridge.protocol import BusyError, TooManyRequestsError
 # Who calls: what it is (a user, a credential, an address), and which one.
 Caller: TypeAlias = tuple[str, str]
 
-# How many requests wait at most for each that has a slot, and for how long, in seconds.
-LINE: Final = 20
+# For how many seconds a request waits for its slot, and after how many one may come again.
 PATIENCE: Final = 10
-# When one that is refused may come again, in seconds.
 _RETRY: Final = 5
 
 # How many calls run now in this process, by caller, and of all; who has none is not in it.
 _running: Final[dict[Caller, int]] = {}
 _all = 0
-# How many requests have a slot that is not lent, and those that wait for one, the first one first.
-_requests = 0
-waiting: Final[deque[asyncio.Future[None]]] = deque()
 _lock: Final = Lock()
+# The slots of requests of each event loop, of which a process has one, and how many there are.
+_slots: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[int, asyncio.Semaphore]]] = (
+    WeakKeyDictionary()
+)
+
+
+def request_slots() -> asyncio.Semaphore | None:
+    """Return the slots of requests of the running event loop; None if there is no limit."""
+    most, loop = conf.MAX_PROCESS_REQUESTS, asyncio.get_running_loop()
+    if most is None:
+        return None
+    known = _slots.get(loop)
+    if known is None or known[0] != most:
+        known = _slots[loop] = most, asyncio.Semaphore(most)
+    return known[1]
 
 
 class RequestSlot:
     """
-    The slot of a request under ASGI, which it needs to go on in a thread while it runs no call.
+    The slot of a request under ASGI, which it needs to go on in a thread.
 
-    Such a thread mostly has connections to databases. The request has the slot to its end, but
-    while it runs a call: the CallSlot stands for it then.
+    Such a thread mostly has connections to databases. A request frees its slot when its call
+    begins, for which a CallSlot stands, and waits for none again.
     """
 
-    # Of the class, since an __init__ would cost every request.
-    is_taken = is_in_call = False
+    def __init__(self) -> None:
+        self.slots: asyncio.Semaphore | None = None
+        self._is_free = False
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def is_taken(self) -> bool:
+        return self.slots is not None and not self._is_free
 
     async def take(self) -> None:
         """
         Take the slot, on the event loop, after those who have waited longer.
 
-        Raises BusyError where too many wait, or it has waited too long.
+        Raises BusyError if the request has waited too long.
         """
-        global _requests
-        most = conf.MAX_PROCESS_REQUESTS
-        if self.is_taken or self.is_in_call or most is None:
+        if self._is_free or self.slots is not None or (slots := request_slots()) is None:
             return
-        with _lock:
-            if _requests < most:
-                _requests += 1
-                self.is_taken = True
-                return
-            if len(waiting) >= LINE * most:
-                raise _busy(f"{len(waiting)} requests wait already")
-            turn = asyncio.get_running_loop().create_future()
-            waiting.append(turn)
         try:
             async with asyncio.timeout(PATIENCE):
-                await turn
-        except BaseException as raised:
-            with _lock:
-                if turn in waiting:
-                    waiting.remove(turn)
-                elif not turn.cancelled():
-                    # Its turn has come at the same time.
-                    _leave()
-            if isinstance(raised, TimeoutError):
-                raise _busy(f"the request has waited {PATIENCE} seconds") from None
-            raise
-        self.is_taken = True
+                await slots.acquire()
+        except TimeoutError:
+            text = f"The server is busy: the request has waited {PATIENCE} seconds."
+            raise BusyError(f"{text} Retry after {_RETRY} seconds.", _RETRY) from None
+        self.slots = slots
 
     def free(self) -> None:
-        """Let another request have the slot, if it was taken."""
-        if self.is_taken:
-            with _lock:
-                _leave()
+        """Let another request have the slot, for good; from any thread."""
+        if self.is_taken and self.slots is not None:
+            self._loop.call_soon_threadsafe(self.slots.release)
+        self._is_free = True
 
 
 class CallSlot:
@@ -97,7 +95,7 @@ class CallSlot:
 
     def take(self, caller: Caller) -> None:
         """
-        Take a place for the caller, and lend that of the request.
+        Take a place for the caller, and free that of the request.
 
         Raises TooManyRequestsError where the caller has none left, and BusyError where the process
         has none.
@@ -115,16 +113,14 @@ class CallSlot:
                 _all += 1
                 self._caller = caller
                 if self.request is not None:
-                    self.request.is_in_call = True
-                    if self.request.is_taken:
-                        _leave()
+                    self.request.free()
                 return
         # Nobody knows when a call ends, and most take no longer.
         raise kind(f"{text} Retry after 1 second.", 1)
 
     def free(self) -> None:
         """Give the place back, if one was taken."""
-        global _all, _requests
+        global _all
         if self._caller is None:
             return
         with _lock:
@@ -134,11 +130,6 @@ class CallSlot:
                 _running[self._caller] = left
             else:
                 del _running[self._caller]
-            if self.request is not None:
-                self.request.is_in_call = False
-                if self.request.is_taken:
-                    # It has a connection by now, and so does not wait once more.
-                    _requests += 1
         self._caller = None
 
 
@@ -146,32 +137,3 @@ def slot_of(request: HttpRequest | None) -> RequestSlot | None:
     """Return the slot of a request; None where it has none, as under WSGI."""
     slot: RequestSlot | None = getattr(request, "mcp_slot", None)
     return slot
-
-
-def _leave() -> None:
-    """Count a request no more, and let the first one in line in. To be called under the lock."""
-    global _requests
-    _requests -= 1
-    most = conf.MAX_PROCESS_REQUESTS
-    while waiting and (most is None or _requests < most):
-        turn = waiting.popleft()
-        try:
-            turn.get_loop().call_soon_threadsafe(_let_in, turn)
-        except RuntimeError:
-            # Its event loop has ended.
-            continue
-        _requests += 1
-
-
-def _let_in(turn: asyncio.Future[None]) -> None:
-    """Tell a request, on its event loop, that it has a slot."""
-    if turn.done():
-        # It has been given up meanwhile.
-        with _lock:
-            _leave()
-    else:
-        turn.set_result(None)
-
-
-def _busy(reason: str) -> BusyError:
-    return BusyError(f"The server is busy: {reason}. Retry after {_RETRY} seconds.", _RETRY)
