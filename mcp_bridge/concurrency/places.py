@@ -12,6 +12,7 @@ change takes longer than all else of a short call.
 from __future__ import annotations
 
 import asyncio
+import threading
 from asyncio import _get_running_loop
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
@@ -31,7 +32,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 # What a coroutine yields to say where it goes on; nothing else yields these.
 _THREAD: Final = object()
 _LOOP: Final = object()
-_CHECK: Final = object()
+# The part of a coroutine that runs in this thread, if one does.
+_here: Final = threading.local()
 
 
 @coroutine
@@ -48,11 +50,11 @@ def on_loop() -> Generator[object, None, None]:
         yield _LOOP
 
 
-@coroutine
-def check_cancelled() -> Generator[object, None, None]:
-    """Go on where it is. Raises CancelledError in a thread where the client has gone meanwhile."""
-    if _get_running_loop() is None:
-        yield _CHECK
+def check_cancelled() -> None:
+    """Raise CancelledError in a thread if the client has gone meanwhile."""
+    part: _Part[Any] | None = getattr(_here, "part", None)
+    if part is not None and part.client_has_gone:
+        raise asyncio.CancelledError
 
 
 def never_blocks(function: F) -> F:
@@ -69,8 +71,7 @@ def may_block(*functions: object) -> bool:
 def drive(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that says where it goes on, in this thread; return what it returns."""
     try:
-        while work.send(None) is not _LOOP:
-            pass
+        work.send(None)
     except StopIteration as ended:
         result: T = ended.value
         return result
@@ -157,7 +158,7 @@ class _Part(Generic[T]):
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._work = work
-        self._client_has_gone = self._has_begun = False
+        self.client_has_gone = self._has_begun = False
         self.has_ended = False
         self._returned: T | None = None
         self._raised: BaseException | None = None
@@ -168,7 +169,7 @@ class _Part(Generic[T]):
             thread = thread_of_request()
             await (_in_thread(self) if thread is None else thread.run(self.run))
         except asyncio.CancelledError:
-            self._client_has_gone = True
+            self.client_has_gone = True
             # One thread does one after another: this waits for what runs, or runs it.
             await shield_from_cancellation(_in_thread(self))
             raise
@@ -177,22 +178,19 @@ class _Part(Generic[T]):
         if self._has_begun:
             return
         self._has_begun = True
-        step: Callable[[Any], object] = self._work.send
-        value: object = None
+        _here.part = self
         try:
-            while (wanted := step(value)) is not _LOOP:
-                step, value = self._work.send, None
-                if wanted is _CHECK:
-                    if self._client_has_gone:
-                        step, value = self._work.throw, asyncio.CancelledError()
-                elif wanted is not _THREAD:
-                    text = "A thread cannot wait for what an event loop has: await on_loop() first."
-                    step, value = self._work.throw, RuntimeError(text)
+            wanted = self._work.send(None)
+            while wanted is not _LOOP:
+                text = "A thread cannot wait for what an event loop has: await on_loop() first."
+                wanted = self._work.throw(RuntimeError(text))
         except StopIteration as ended:
             self._returned, self.has_ended = ended.value, True
         except BaseException as raised:
             # Not every exception may leave a thread: an event loop would hang, or end.
             self._raised, self.has_ended = raised, True
+        finally:
+            _here.part = None
 
     def result(self, is_cancelled: bool) -> T:
         """Return what the coroutine returned that has ended, or raise what it raised."""

@@ -231,7 +231,7 @@ async def _start(call: ToolCall) -> recorder.StartedCall:
     started: recorder.StartedCall | None = None
     try:
         started = recorder.start(call)
-        await check_cancelled()
+        check_cancelled()
         return started
     except (CallRefused, asyncio.CancelledError):
         from mcp_bridge.confirmation.confirm import give_back
