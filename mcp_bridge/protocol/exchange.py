@@ -25,8 +25,8 @@ _WITH_STATUS: Final = frozenset({"WWW-Authenticate", "Retry-After"})
 # Enum members cost a function call where they are looked up.
 _OK: Final = HTTPStatus.OK
 _ACCEPTED: Final = HTTPStatus.ACCEPTED
-# The text of the server_info that was sent last, and its JSON: nearly always the same.
-_latest_meta: tuple[str, bytes] = ("", _EMPTY)
+# The server_info that was sent last, which nobody changes, and its ``_meta`` as JSON.
+_latest_meta: tuple[JSONObject, bytes] = ({}, _EMPTY)
 
 
 class Encodable(Protocol):
@@ -126,12 +126,10 @@ def _response(request: Request, result: Result, server_info: JSONObject | None) 
 def _server_meta(server_info: JSONObject) -> bytes:
     """Return the ``_meta`` of a result as JSON text."""
     global _latest_meta
-    # By its text, in which 1, 1.0 and True differ.
-    text = repr(server_info)
     known, meta = _latest_meta
-    if text != known:
+    if server_info is not known:
         meta = jsonrpc.encode({requests.SERVER_INFO: server_info})
-        _latest_meta = text, meta
+        _latest_meta = server_info, meta
     return meta
 
 

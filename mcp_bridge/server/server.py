@@ -90,11 +90,15 @@ class MCPServer(Endpoint):
         self.policy = policy or load_policy()
         self.capabilities = self.server_capabilities
         self.instructions = conf.INSTRUCTIONS
-        self.server_info = info = dict(conf.server_info)
-        for name, value in info.items():
+        self.server_info = conf.server_info
+        for value in self.server_info.values():
             if isinstance(value, Promise):
                 # In the language of the request.
-                info[name] = str(value)
+                self.server_info = {
+                    name: str(each) if isinstance(each, Promise) else each
+                    for name, each in conf.server_info.items()
+                }
+                break
 
     def choose(self, toolset: str | None) -> bool:
         """
