@@ -178,36 +178,26 @@ class MCPView(BridgeView):
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         return http.respond(drive(self.reply(request)))
 
-    async def reply(self, request: HttpRequest) -> Reply:
-        """Return the reply to a request; what may block has a thread."""
+    async def reply(self, request: HttpRequest, server: MCPServer | None = None) -> Reply:
+        """Return the reply to a request; ``server`` is the one that answers, if it is known."""
         try:
-            server = self._known_server(request)
-            if server is None:
-                await in_thread()
-                server, body = self.open(request)
-            else:
-                server, body = self.open(request, server)
+            server, body = self.open(request, server)
         except Exception as exception:
             # Who is refused is recorded.
             await in_thread()
             return refuse(exception)
         if len(body) > _LARGE:
             await in_thread()
+        known = server
 
         async def handle(message: Request) -> Result:
             if message.number:
                 await in_thread()
                 self.count(request)
-            elif may_block(self.get_context):
-                await in_thread()
-            return await server.handle(message, self.get_context(request, message))
+            return await known.handle(message, self.get_context(request, message))
 
         headers, info = http.headers_of(request.META), server.server_info
         return await answer(body, handle, headers=headers, server_info=info, decode=http.decode)
-
-    def _known_server(self, request: HttpRequest) -> MCPServer | None:
-        """Return the server of a request that needs no thread to be admitted; None for others."""
-        return None
 
     def http_method_not_allowed(
         self, request: HttpRequest, *args: Any, **kwargs: Any
@@ -257,8 +247,16 @@ class AsyncMCPView(MCPView):
         except Exception as exception:
             return refuse(exception)
 
+    async def reply(self, request: HttpRequest, server: MCPServer | None = None) -> Reply:
+        server = self._known_server(request)
+        if server is None:
+            await in_thread()
+        return await super().reply(request, server)
+
     def _known_server(self, request: HttpRequest) -> MCPServer | None:
-        if may_block(self.admit, self.open, self.get_server) or admission_blocks(request):
+        """Return the server of a request that needs no thread to be admitted; None for others."""
+        own = (self.admit, self.open, self.get_server, self.get_context)
+        if may_block(*own) or admission_blocks(request):
             return None
         server = MCPServer.known()
         # Who is refused is recorded.

@@ -59,13 +59,13 @@ def check_cancelled() -> None:
 
 def never_blocks(function: F) -> F:
     """Mark a function that neither blocks nor queries the database: it may run on an event loop."""
-    function._never_blocks = True  # type: ignore[attr-defined]
+    function.never_blocks = True  # type: ignore[attr-defined]
     return function
 
 
 def may_block(*functions: object) -> bool:
     """Return whether one of the functions has no mark of ``never_blocks``, as those of a site."""
-    return any(not hasattr(each, "_never_blocks") for each in functions)
+    return any(not hasattr(each, "never_blocks") for each in functions)
 
 
 def drive(work: Coroutine[Any, Any, T]) -> T:

@@ -11,8 +11,6 @@ from threading import Lock
 from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
-from django.http import HttpRequest
-
 from mcp_bridge.conf import conf
 from mcp_bridge.protocol import BusyError, TooManyRequestsError
 
@@ -85,17 +83,11 @@ class RequestSlot:
 
 
 class CallSlot:
-    """The place of a call among those that run at once. Whoever makes one frees it in any case."""
+    """The place of a call among those that run at once, from when it is made until it is freed."""
 
-    _caller: Caller | None = None
-
-    def __init__(self, request: RequestSlot | None) -> None:
-        # That of the request which makes the call; None where it is not under ASGI.
-        self.request = request
-
-    def take(self, caller: Caller) -> None:
+    def __init__(self, caller: Caller, request: RequestSlot | None) -> None:
         """
-        Take a place for the caller, and free that of the request.
+        Take a place for the caller, and free that of the request, which has one under ASGI.
 
         Raises TooManyRequestsError where the caller has none left, and BusyError where the process
         has none.
@@ -104,25 +96,22 @@ class CallSlot:
         of_caller, of_all = conf.MAX_CONCURRENT_CALLS, conf.MAX_PROCESS_CALLS
         with _lock:
             count = _running.get(caller, 0)
+            # Nobody knows when a call ends, and most take no longer than a second.
             if of_caller is not None and count >= of_caller:
-                kind, text = TooManyRequestsError, f"Too many calls at once: {count} of yours run."
-            elif of_all is not None and _all >= of_all:
-                kind, text = BusyError, f"The server is busy: it runs {of_all} calls at once."
-            else:
-                _running[caller] = count + 1
-                _all += 1
-                self._caller = caller
-                if self.request is not None:
-                    self.request.free()
-                return
-        # Nobody knows when a call ends, and most take no longer.
-        raise kind(f"{text} Retry after 1 second.", 1)
+                text = f"Too many calls at once: {count} of yours run. Retry after 1 second."
+                raise TooManyRequestsError(text, 1)
+            if of_all is not None and _all >= of_all:
+                text = f"The server is busy: it runs {of_all} calls at once. Retry after 1 second."
+                raise BusyError(text, 1)
+            _running[caller] = count + 1
+            _all += 1
+        self._caller = caller
+        if request is not None:
+            request.free()
 
     def free(self) -> None:
-        """Give the place back, if one was taken."""
+        """Give the place back, once."""
         global _all
-        if self._caller is None:
-            return
         with _lock:
             _all -= 1
             left = _running[self._caller] - 1
@@ -130,10 +119,3 @@ class CallSlot:
                 _running[self._caller] = left
             else:
                 del _running[self._caller]
-        self._caller = None
-
-
-def slot_of(request: HttpRequest | None) -> RequestSlot | None:
-    """Return the slot of a request; None where it has none, as under WSGI."""
-    slot: RequestSlot | None = getattr(request, "mcp_slot", None)
-    return slot

@@ -97,17 +97,18 @@ class AccessRule:
     groups: frozenset[Any] | None = None
     # Scopes of OAuth that a credential needs all of, if its kind has scopes.
     scopes: tuple[str, ...] = ()
+    # Whether anybody may use the tool, without a question to the site's own code.
+    is_open: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        is_open = self.public and self.predicate is None and not self.scopes
+        object.__setattr__(self, "is_open", is_open)
 
     @classmethod
     @lru_cache(maxsize=1024)
     def of(cls, *needs: Any) -> AccessRule:
         """Return the rule with these fields: for the same ones the same rule."""
         return cls(*needs)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether anybody may use the tool, without a question to the site's own code."""
-        return self.public and self.predicate is None and not self.scopes
 
     @property
     def words(self) -> str:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import ClassVar, TypeAlias
 
 from mcp_bridge.protocol.revisions import SUPPORTED_VERSIONS
+from mcp_bridge.protocol.text import cut
 
 # Capabilities within capabilities, as MCP writes them: {"elicitation": {"url": {}}}.
 _Capabilities: TypeAlias = dict[str, "_Capabilities"]
@@ -80,6 +81,9 @@ class UnknownToolError(InvalidParamsError):
     """No tool with that name, as far as this caller is concerned."""
 
     refusal = "unknown_tool"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Unknown tool: {cut(name)}")
 
 
 class InternalError(ProtocolError):

@@ -226,12 +226,14 @@ async def confirm(call: Call, tool: Tool) -> None:
 
 async def _start(call: ToolCall) -> recorder.StartedCall:
     """Record that the call starts. Raises CallRefused where it has to be on record and is not."""
-    if recorder.start_blocks(call.tool):
+    blocks = recorder.start_blocks(call.tool)
+    if blocks:
         await in_thread()
     started: recorder.StartedCall | None = None
     try:
         started = recorder.start(call)
-        check_cancelled()
+        if blocks:
+            check_cancelled()
         return started
     except (CallRefused, asyncio.CancelledError):
         from mcp_bridge.confirmation.confirm import give_back

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from mcp_bridge.access.policy import AccessPolicy, opened_by, read_caller
 from mcp_bridge.access.throttling import caller_of
 from mcp_bridge.concurrency.places import drive, in_thread, may_block
-from mcp_bridge.concurrency.slots import CallSlot, slot_of
+from mcp_bridge.concurrency.slots import CallSlot
 from mcp_bridge.features import Context, Tool
 from mcp_bridge.protocol import (
     InvalidParamsError,
@@ -22,7 +22,6 @@ from mcp_bridge.protocol import (
     pagination,
 )
 from mcp_bridge.protocol.input_requests import read_answers
-from mcp_bridge.protocol.text import cut as shortened
 from mcp_bridge.registry.listing import cut
 from mcp_bridge.server.methods import Endpoint, Methods, Send, cacheable
 from mcp_bridge.server.perform import Call, CallResult, perform
@@ -57,9 +56,8 @@ async def list_tools(
     """Return one page of the tools that the caller may use (MCP, "Tools", "Listing tools")."""
     # Whoever is nobody has no permissions to be asked for.
     is_nobody = context.auth is None and not getattr(context.user, "is_authenticated", False)
-    if not (is_nobody and endpoint.snapshot.is_still) or may_block(
-        endpoint.policy.filter, endpoint.policy.allows
-    ):
+    policy = endpoint.policy
+    if not (is_nobody and endpoint.snapshot.is_still) or may_block(policy.filter, policy.allows):
         await in_thread()
     return page(endpoint, request.params, context, request.revision)
 
@@ -102,13 +100,14 @@ async def call_tool(
 ) -> CallResult:
     """Call the tool that is asked for (MCP, "Tools", "Calling tools")."""
     params = request.params
-    slot = CallSlot(slot_of(context.request))
+    slot: CallSlot | None = None
 
     async def find(call: Call) -> Tool:
         tool = await _find(endpoint, call)
         if tool.headers and request.headers is not None:
             request.headers.check_parameters(tool.headers, params.get("arguments") or {})
-        slot.take(caller_of(context))
+        nonlocal slot
+        slot = CallSlot(caller_of(context), getattr(context.request, "mcp_slot", None))
         if request.revision.input_required and not _ANSWERS.isdisjoint(params):
             call.answers = read_answers(params)
         return tool
@@ -117,7 +116,8 @@ async def call_tool(
         call = Call(params.get("name"), params.get("arguments"), context)
         return await perform(call, find)
     finally:
-        slot.free()
+        if slot is not None:
+            slot.free()
 
 
 CAPABILITIES: Final[JSONObject] = {"tools": {}}
@@ -138,7 +138,7 @@ async def _find(endpoint: Endpoint, call: Call) -> Tool:
     # Of a name that no tool has, another tool is asked about: time is not to tell.
     asked = tool or snapshot.stand_in
     is_open = tool is not None and tool.access.is_open and context.auth is None
-    if not is_open or may_block(endpoint.policy.allows):
+    if not (is_open and hasattr(endpoint.policy.allows, "never_blocks")):
         await in_thread()
     is_allowed = (
         asked is not None
@@ -147,6 +147,6 @@ async def _find(endpoint: Endpoint, call: Call) -> Tool:
     )
     if tool is None or not is_allowed:
         read_caller(context, snapshot.asks_of)
-        raise UnknownToolError(f"Unknown tool: {shortened(name)}")
+        raise UnknownToolError(name)
     call.tool = tool
     return tool
