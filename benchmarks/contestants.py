@@ -116,12 +116,6 @@ FLOOR_B: Final = Contestant("floor-orjson", "empty view", "floor")
 MCPZ: Final = Contestant("mcpz", "django-mcpz", "mcpz")
 BRIDGE: Final = Contestant("bridge", "mcp_bridge", "bridge")
 UNRECORDED: Final = with_settings("bridge-unrecorded", "`AUDIT = None`", **RECORDS_OFF)
-PURE: Final = replace(
-    BRIDGE,
-    name="bridge-pure",
-    title="mcp_bridge, without `[fast]`",
-    options={"WITHOUT": "orjson jsonschema_rs"},
-)
 NOW: Final = with_settings("bridge-now", '`"WRITE": "now"`', AUDIT={"WRITE": "now"})
 REMEMBERING: Final = with_settings(
     "bridge-principal", "`PRINCIPAL_MAX_AGE = 5`", PRINCIPAL_MAX_AGE=5
@@ -151,7 +145,7 @@ GROUPS: Final = (
         (FLOOR, FLOOR_B, MCPZ, BRIDGE, UNRECORDED, on_default_sqlite(BRIDGE)),
     ),
     Group("calls", "token", ("add", "echo"), (FLOOR, MCPZ, BRIDGE, UNRECORDED, REMEMBERING)),
-    Group("settings", "anonymous", ("add", "echo"), (BRIDGE, NOW, PURE)),
+    Group("settings", "anonymous", ("add", "echo"), (BRIDGE, NOW)),
     Group("acting", "token", ("note",), ACTING, tools=10),
     Group("writers", "token", ("note",), ACTING, tools=10, width=8),
     Group("listing", "anonymous", ("list",), (FLOOR, FLOOR_B, MCPZ, BRIDGE)),

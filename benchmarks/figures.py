@@ -16,9 +16,8 @@ from benchmarks.wire import REVISION
 
 PACKAGES = (
     *("Django", "gunicorn", "granian", "uvicorn", "django-mcpz", "bolt-mcp", "django-bolt"),
-    *("django-modern-rpc", "pydantic", "msgspec", "psycopg"),
+    *("django-modern-rpc", "pydantic", "msgspec", "psycopg", "orjson"),
 )
-ACCELERATORS = ("orjson", "jsonschema-rs")
 
 
 def head(cores: Cores, rounds: int, seconds: float, database: str) -> dict[str, Any]:
@@ -30,7 +29,6 @@ def head(cores: Cores, rounds: int, seconds: float, database: str) -> dict[str, 
         "pinned": cores.client is not None,
         "load": round(os.getloadavg()[0], 1),
         "packages": dict(versions(PACKAGES)),
-        "accelerators": dict(versions(ACCELERATORS)),
         "database": database,
         "revision": REVISION,
         "rounds": rounds,

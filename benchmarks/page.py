@@ -58,8 +58,6 @@ CHOICES: Final[tuple[tuple[str, str, tuple[Any, ...], str, str], ...]] = (
         "bridge",
     ),
     ("", "the same, eight at once", _WRITERS, "bridge-postgresql", "bridge"),
-    ("`[fast]`", "`add`", (*_SETTINGS, "add", 100), "bridge", "bridge-pure"),
-    ("", "`echo`, 1 KB", (*_SETTINGS, "echo", 100), "bridge", "bridge-pure"),
     (
         '`AUDIT["WRITE"] = "together"` rather than `"now"`',
         "`add`",

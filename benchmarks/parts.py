@@ -41,7 +41,7 @@ PARTS: Final = {
     ),
     "JSON to a request": (
         "mcp_bridge.transports.http:headers_of",
-        "mcp_bridge.transports.http:decode",
+        "mcp_bridge.protocol.jsonrpc:decode",
         "mcp_bridge.protocol.requests:read_message",
     ),
     "who calls": ("mcp_bridge.transports.http:context_of",),

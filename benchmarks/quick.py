@@ -2,8 +2,7 @@
 ``python -m benchmarks.quick``: count the function calls of fixed scripts, and compare them.
 
 A figure that rose by more than 5 % is an error. Figures are kept in quick.json by the minor
-versions of Python and Django, since each pair has its own. The accelerators are not used, so that
-it matters not whether they are installed.
+versions of Python and Django, since each pair has its own.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.contestants import PURE, RECORDS_OFF
+from benchmarks.contestants import BRIDGE, RECORDS_OFF
 from benchmarks.counting import SCRIPTS, Figures
 from benchmarks.databases import Databases, databases
 from benchmarks.servers import ROOT, ServerFailedError
@@ -39,7 +38,7 @@ class Site:
     mode: str
     tools: int
     recorded: bool = True
-    name: str = PURE.site
+    name: str = BRIDGE.site
     options: tuple[tuple[str, str], ...] = ()
 
 
@@ -65,8 +64,8 @@ def measure(name: str, made: Databases) -> Figures:
     """Run a script in a process of its own."""
     site = SITES[name]
     bridge = {**STEADY, **({} if site.recorded else RECORDS_OFF)}
-    options = {**PURE.options, **dict(site.options)}
-    contestant = replace(PURE, site=site.name, bridge=bridge, options=options)
+    options = {**BRIDGE.options, **dict(site.options)}
+    contestant = replace(BRIDGE, site=site.name, bridge=bridge, options=options)
     variables, token = made.environment(contestant, site.mode, site.tools)
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.counting", name],

@@ -47,11 +47,10 @@ def conditions(run: Run) -> str:
     head = run["head"]
     pinned = "servers on one, the client on another" if head["pinned"] else "shared by all"
     found = ", ".join(f"{name} {number}" for name, number in head["packages"].items())
-    fast = ", ".join(f"{name} {number}" for name, number in head["accelerators"].items())
     lines = [
         f"{head['python']} on {head['system']}, {head['cores']} cores: {pinned}; load average "
         f"before the run {head['load']} (0 is a quiet machine).",
-        f"{found}. Accelerators installed: {fast or 'none'}.",
+        f"{found}.",
         f"SQLite in WAL with `synchronous = NORMAL`, unless said otherwise; {head['database']}.",
         f"One worker each; gunicorn gthread, {THREADS} threads, {THREADS} connections in a closed "
         f"loop unless said otherwise, keep-alive; granian one blocking thread; MCP "

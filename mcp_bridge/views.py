@@ -197,7 +197,7 @@ class MCPView(BridgeView):
             return await known.handle(message, self.get_context(request, message))
 
         headers, info = http.headers_of(request.META), server.server_info
-        return await answer(body, handle, headers=headers, server_info=info, decode=http.decode)
+        return await answer(body, handle, headers=headers, server_info=info)
 
     def http_method_not_allowed(
         self, request: HttpRequest, *args: Any, **kwargs: Any

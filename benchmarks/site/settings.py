@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import Any
 
 SITE = os.environ["BENCHMARK_SITE"]
@@ -22,9 +21,6 @@ ASYNC = "BENCHMARK_ASYNC" in os.environ
 JSON = os.environ.get("BENCHMARK_JSON", "orjson")
 # A file with the definitions that the empty views list.
 DEFINITIONS = os.environ.get("BENCHMARK_DEFINITIONS", "")
-for module in os.environ.get("BENCHMARK_WITHOUT", "").split():
-    # An import of it fails, as where it is not installed.
-    sys.modules[module] = None  # type: ignore[assignment]
 
 SECRET_KEY = "only for the benchmark, and long enough"
 DEBUG = False

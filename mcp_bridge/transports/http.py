@@ -8,7 +8,6 @@ from http.cookies import SimpleCookie
 from io import BytesIO
 from typing import Any, Final
 
-import pydantic_core
 from django.conf import settings
 from django.core.exceptions import DisallowedHost, ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
@@ -80,44 +79,6 @@ def headers_of(environ: Mapping[str, Any]) -> Headers:
         name=None if name is None else name.strip(" \t"),
         environ=environ,
     )
-
-
-def decoder(loads: Callable[[bytes], Any], dumps: Callable[[Any], bytes]) -> Callable[[bytes], Any]:
-    """
-    Return a function that returns what ``jsonrpc.decode`` returns, or raises what that raises.
-
-    Most clients write JSON as short as it can be. Where ``dumps`` writes a value as the very bytes
-    that ``loads`` has read it from, no member came twice, and no number was out of range and no
-    surrogate alone; any other text is for the strict reader. ``loads`` raises ValueError.
-    """
-
-    def decode(body: bytes) -> Any:
-        if body.count(b"{") + body.count(b"[") <= jsonrpc.MAX_DEPTH:
-            try:
-                value = loads(body)
-                if dumps(value) == body:
-                    return value
-            except (ValueError, TypeError):
-                pass
-        return jsonrpc.decode(body)
-
-    return decode
-
-
-def loads(body: bytes) -> Any:
-    """Return the value of a JSON text. Raises ValueError, for some texts that can be read too."""
-    # pydantic reads integers of any length.
-    if jsonrpc.has_long_number(body):
-        raise ValueError("a number may be too long")
-    return pydantic_core.from_json(body, allow_inf_nan=False)
-
-
-try:
-    import orjson
-except ImportError:
-    decode = decoder(loads, pydantic_core.to_json)
-else:
-    decode = decoder(orjson.loads, orjson.dumps)
 
 
 def check_origin(request: HttpRequest) -> None:

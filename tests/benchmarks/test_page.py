@@ -8,7 +8,7 @@ from benchmarks.targets import TARGETS
 RUN = {
     "head": {
         **{"python": "CPython 3.13.0", "system": "Linux", "cores": 2, "pinned": True, "load": 0.1},
-        **{"packages": {"Django": "6.1.3"}, "accelerators": {}, "database": "no PostgreSQL"},
+        **{"packages": {"Django": "6.1.3"}, "database": "no PostgreSQL"},
         **{"revision": "2026-07-28", "rounds": 3, "seconds": 0.1},
     },
     "left_out": ["bolt-mcp. bolt_mcp is not installed."],

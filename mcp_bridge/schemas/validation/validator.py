@@ -22,7 +22,6 @@ from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut, pointer
 from mcp_bridge.schemas.validation import keywords
-from mcp_bridge.schemas.validation.quick import quick_check
 from mcp_bridge.schemas.walk import IN_PLACE, SchemaDocument, depth_of, size_of, subschemas
 
 MAX_BYTES: Final = 64 * 1024
@@ -112,7 +111,6 @@ class SchemaValidator:
         except ValueError as exception:
             raise ValueError(f"its {name} {exception}") from exception
         document.localize()
-        self._is_surely_valid = quick_check(plain, document.subschemas, MAX_STEPS)
         # Of one small value.
         self._price = sum(map(keywords.price_of, document.subschemas))
         # By the id of a subschema, which the validator that is kept for it holds.
@@ -129,8 +127,6 @@ class SchemaValidator:
 
         Raises UncheckableError where checking takes too many steps or fails, which is logged once.
         """
-        if self._is_surely_valid is not None and self._is_surely_valid(instance):
-            return []
         budget = keywords.Budget(0, self._validators)
         token = keywords.BUDGET.set(budget)
         try:
