@@ -7,7 +7,8 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -43,7 +44,8 @@ class Keys:
 
     A thread fetches them, one at a time and every MIN_INTERVAL seconds at most, so that neither a
     slow issuer nor tokens with made-up key ids keep the site busy. Keys that are there stay in use
-    while the issuer is away.
+    while the issuer is away. (PyJWT's own client forgets them then, makes every caller wait for a
+    fetch, and ties an RSA key that names no algorithm to RS256.)
     """
 
     def __init__(self, issuer: str, url: str | None) -> None:
@@ -51,7 +53,7 @@ class Keys:
         self._keys: list[Mapping[str, Any]] = []
         self._fetched_at = self._tried_at = -math.inf
         self._is_failing = False
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread()
         self._lock = threading.Lock()
 
     def find(self, kid: object) -> list[Mapping[str, Any]]:
@@ -60,28 +62,23 @@ class Keys:
 
         Raises KeysUnavailable while none have ever been fetched.
         """
-        found = self._with_id(kid)
-        if not found or time.monotonic() - self._fetched_at > MAX_AGE:
-            self._refresh()
-            found = self._with_id(kid)
+        if not self._with_id(kid) or time.monotonic() - self._fetched_at > MAX_AGE:
+            with self._lock:
+                is_due = time.monotonic() - self._tried_at >= MIN_INTERVAL
+                if is_due and not self._thread.is_alive():
+                    self._tried_at = time.monotonic()
+                    self._thread = threading.Thread(target=self._fetch, daemon=True)
+                    self._thread.start()
+                thread = self._thread
+            # Requests with old keys do not wait for an issuer that failed the last time.
+            if not (self._keys and self._is_failing):
+                thread.join(DEADLINE)
         if not self._keys:
             raise KeysUnavailable
-        return found
+        return self._with_id(kid)
 
     def _with_id(self, kid: object) -> list[Mapping[str, Any]]:
         return [key for key in self._keys if key.get("kid") == kid]
-
-    def _refresh(self) -> None:
-        with self._lock:
-            is_running = self._thread is not None and self._thread.is_alive()
-            if not is_running and time.monotonic() - self._tried_at >= MIN_INTERVAL:
-                self._tried_at = time.monotonic()
-                self._thread = threading.Thread(target=self._fetch, daemon=True)
-                self._thread.start()
-            thread = self._thread
-        # Nobody waits for an issuer that did not answer the last time, if there is another way.
-        if thread is not None and not (self._keys and self._is_failing):
-            thread.join(DEADLINE)
 
     def _fetch(self) -> None:
         try:
@@ -108,26 +105,24 @@ def find_jwks_url(issuer: str) -> str:
     """
     Return the address of an issuer's keys, which it names in its metadata.
 
-    Raises ValueError where no metadata is of exactly this issuer, and OSError for no answer.
+    Raises ValueError if no metadata is of exactly this issuer, and OSError for no answer.
     """
+    at = urlsplit(issuer.rstrip("/"))
     wrong = []
-    for url in _metadata_urls(issuer):
+    # OpenID Connect Discovery, section 4, and RFC 8414, section 3.
+    for path in (
+        f"{at.path}/.well-known/openid-configuration",
+        f"/.well-known/oauth-authorization-server{at.path}",
+    ):
+        url = f"{at.scheme}://{at.netloc}{path}"
         try:
             metadata = fetch(url)
-            if metadata.get("issuer") != issuer:
-                raise ValueError(f"{url} is of the issuer {str(metadata.get('issuer'))[:200]!r}")
-            return str(metadata.get("jwks_uri"))
+            if metadata.get("issuer") == issuer:
+                return str(metadata.get("jwks_uri"))
+            wrong.append(f"{url} is of the issuer {str(metadata.get('issuer'))[:200]!r}")
         except ValueError as error:
             wrong.append(str(error))
     raise ValueError("; ".join(wrong))
-
-
-def _metadata_urls(issuer: str) -> Iterator[str]:
-    """Yield the addresses of OpenID Connect Discovery, section 4, and of RFC 8414, section 3."""
-    base = issuer.rstrip("/")
-    yield f"{base}/.well-known/openid-configuration"
-    url = urlsplit(base)
-    yield f"{url.scheme}://{url.netloc}/.well-known/oauth-authorization-server{url.path}"
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -157,10 +152,7 @@ def fetch(url: str) -> Mapping[str, Any]:
     except HTTPError as error:
         with error:
             raise ValueError(f"{url} answers with {error.code}") from None
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise ValueError(f"{url} answers with no JSON object")
-    return found
+    with suppress(ValueError, RecursionError):
+        if isinstance(found := json.loads(body), dict):
+            return found
+    raise ValueError(f"{url} answers with no JSON object")
