@@ -13,14 +13,13 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from email.message import Message
-from email.utils import collapse_rfc2231_value
 from functools import lru_cache
 from io import BytesIO
 from typing import Any, Final, TypeAlias, get_args
 from urllib.parse import quote
 
 from django.core.files import File
+from django.utils.http import parse_header_parameters
 
 from mcp_bridge.conf import conf
 from mcp_bridge.protocol import ContentBlock
@@ -97,14 +96,12 @@ def block(media: Media, number: int) -> ContentBlock:
 
 
 def header_parameter(header: str, name: str) -> str:
-    """Return a parameter of a header such as Content-Type, or "" where none can be read."""
-    message = Message()
-    # Python's parser takes time by the square of the length.
-    message["Content-Type"] = header[:_LONGEST_HEADER]
-    # It raises TypeError for parts (RFC 2231) of which only some have a number, and whatever a
-    # codec of Python raises that is no character set.
+    """Return a parameter of a header such as Content-Type, or "" if none can be read."""
+    # Python's parser takes time by the square of the length. It raises TypeError for parts
+    # (RFC 2231) of which only some have a number, LookupError for what is no character set.
     with suppress(LookupError, TypeError, ValueError):
-        return collapse_rfc2231_value(message.get_param(name, "")).strip()
+        parameters = parse_header_parameters(header[:_LONGEST_HEADER])[1]
+        return str(parameters.get(name, "")).strip()
     return ""
 
 
