@@ -116,7 +116,7 @@ def _calls(run: Run) -> tuple[str, str, list[str], Bars, float | None]:
 
 def _tokens(run: Run) -> tuple[str, str, list[str], Bars, float | None]:
     places = [("calls", "token", "add", 100), ("listing", "permissions", "list", 1000)]
-    bars = _ratios(run, places, ("mcpz", "bridge", "bridge-principal"), "mcpz")
+    bars = _ratios(run, places, ("mcpz", "bridge"), "mcpz")
     return (
         "With a bearer token, in times of django-mcpz (more is better)",
         "× django-mcpz",

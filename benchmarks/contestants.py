@@ -117,9 +117,6 @@ MCPZ: Final = Contestant("mcpz", "django-mcpz", "mcpz")
 BRIDGE: Final = Contestant("bridge", "mcp_bridge", "bridge")
 UNRECORDED: Final = with_settings("bridge-unrecorded", "`AUDIT = None`", **RECORDS_OFF)
 NOW: Final = with_settings("bridge-now", '`"WRITE": "now"`', AUDIT={"WRITE": "now"})
-REMEMBERING: Final = with_settings(
-    "bridge-principal", "`PRINCIPAL_MAX_AGE = 5`", PRINCIPAL_MAX_AGE=5
-)
 EAGER: Final = with_settings("bridge-eager", '`BUILD = "eager"`', BUILD="eager")
 BARE: Final = Contestant("bare", "bare ASGI", "bare", "uvicorn")
 LANE: Final = Contestant(
@@ -144,7 +141,7 @@ GROUPS: Final = (
         *("calls", "anonymous", ("add", "echo", "count_users")),
         (FLOOR, FLOOR_B, MCPZ, BRIDGE, UNRECORDED, on_default_sqlite(BRIDGE)),
     ),
-    Group("calls", "token", ("add", "echo"), (FLOOR, MCPZ, BRIDGE, UNRECORDED, REMEMBERING)),
+    Group("calls", "token", ("add", "echo"), (FLOOR, MCPZ, BRIDGE, UNRECORDED)),
     Group("settings", "anonymous", ("add", "echo"), (BRIDGE, NOW)),
     Group("acting", "token", ("note",), ACTING, tools=10),
     Group("writers", "token", ("note",), ACTING, tools=10, width=8),
@@ -152,7 +149,7 @@ GROUPS: Final = (
     Group("listing", "anonymous", ("list",), (FLOOR, FLOOR_B, MCPZ, BRIDGE), tools=1000),
     Group("listing", "token", ("list",), (FLOOR, MCPZ, BRIDGE)),
     Group("listing", "token", ("list",), (FLOOR, MCPZ, BRIDGE), tools=1000),
-    Group("listing", "permissions", ("list",), (MCPZ, BRIDGE, REMEMBERING), tools=1000),
+    Group("listing", "permissions", ("list",), (MCPZ, BRIDGE), tools=1000),
     Group("growth", "anonymous", ("add",), (with_tools(10), with_tools(1000))),
     Group("growth", "anonymous", ("page",), (with_tools(1000), with_tools(10000))),
     Group(

@@ -74,20 +74,6 @@ CHOICES: Final[tuple[tuple[str, str, tuple[Any, ...], str, str], ...]] = (
     ),
     ("", "`add` with a token", (*_TOKEN, "add", 100), "bridge-unrecorded", "bridge"),
     ("", "an acting tool", _ACTING, "bridge-unrecorded", "bridge"),
-    (
-        "`PRINCIPAL_MAX_AGE = 5` rather than 0",
-        "`add` with a token",
-        (*_TOKEN, "add", 100),
-        "bridge-principal",
-        "bridge",
-    ),
-    (
-        "",
-        "list of 1,000 by permission",
-        ("listing", "permissions", "list", 1000),
-        "bridge-principal",
-        "bridge",
-    ),
 )
 
 

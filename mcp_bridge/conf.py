@@ -166,7 +166,6 @@ class Conf:
     MAX_PROCESS_CALLS: Annotated[int, Ge(1)] | None = _key(80)
     MAX_PROCESS_REQUESTS: Annotated[int, Ge(1)] | None = _key(10)
     COERCE_STRINGIFIED: bool = _key(False)
-    PRINCIPAL_MAX_AGE: Annotated[float, Ge(0)] = _key(0)
 
     @cached_property
     def server_info(self) -> JSONObject:

@@ -33,7 +33,6 @@ DEFAULTS: dict[str, Any] = {
     "NEW_TOOLS": "enabled",
     "APPROVE_DESTRUCTIVE": False,
     "STATE_MAX_AGE": 1,
-    "PRINCIPAL_MAX_AGE": 0,
     "AUDIT": {},
     "CONFIRMATION_MAX_AGE": 600,
     "FOUR_EYES": False,

@@ -40,32 +40,22 @@ class CompiledQuery:
     fields: tuple[Field[Any, Any] | None, ...]
     _converters: tuple[_Converter, ...]
 
-    def run(self, values: Sequence[Any]) -> list[Sequence[Any]]:
+    def run(self, values: Sequence[Any]) -> Iterable[Sequence[Any]]:
         """
-        Return the rows as they come; ``converted`` makes Python's values of one.
+        Return the rows as the ORM does, each value by the converters of its field.
 
         ``values`` are as the database takes them. Raises DatabaseError.
         """
         with connections[self.alias].cursor() as cursor:
             cursor.execute(self.sql, values)
             rows: list[Sequence[Any]] = cursor.fetchall()
-            return rows
+        return map(self._converted, rows) if self._converters else rows
 
-    def all(self, values: Sequence[Any]) -> Iterable[Sequence[Any]]:
-        """Run the query; return its rows as the ORM does."""
-        rows = self.run(values)
-        return map(self.converted, rows) if self._converters else rows
-
-    def converted(self, row: Sequence[Any]) -> list[Any]:
-        """Return the values of a row as the ORM does, each by the converters of its field."""
+    def _converted(self, row: Sequence[Any]) -> list[Any]:
         connection, values = connections[self.alias], list(row)
-        for each in self._converters:
-            column, expression = each.column, each.expression
-            if each.of_operations:
-                value = each.convert(connection.ops, values[column], expression, connection)
-            else:
-                value = each.convert(values[column], expression, connection)
-            values[column] = value
+        for column, convert, of_operations, expression in self._converters:
+            first = (connection.ops,) if of_operations else ()
+            values[column] = convert(*first, values[column], expression, connection)
         return values
 
 

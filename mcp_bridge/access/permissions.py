@@ -21,7 +21,6 @@ from django.db.models import Model
 from django.db.models.fields.related_descriptors import ManyToManyDescriptor
 
 from mcp_bridge.access.compiled import CompiledQuery, compiled
-from mcp_bridge.access.principals import principals
 
 # What a backend says of permissions: all that ModelBackend does to answer has_perm().
 _METHODS: Final = (
@@ -63,12 +62,12 @@ _ALL: Final = _All()
 _NONE: Final[frozenset[str]] = frozenset()
 
 
-def permissions_of(user: Any, *, may_be_kept: bool = False) -> Granted:
+def permissions_of(user: Any) -> Granted:
     """
     Return the permissions of a user, as ``user.has_perm()`` decides.
 
-    Where that is Django's own, and so are the backends that it asks, they are read in two queries;
-    elsewhere it is asked for each permission. ``may_be_kept`` says that PRINCIPAL_MAX_AGE holds.
+    If that is Django's own, and so are the backends that it asks, they are read in two queries;
+    else it is asked for each permission.
     """
     # A user model without permissions has no has_perm().
     has_perm = getattr(user, "has_perm", None)
@@ -84,7 +83,7 @@ def permissions_of(user: Any, *, may_be_kept: bool = False) -> Granted:
         return _ALL
     if backends == "none" or not user.is_active or user.is_anonymous:
         return _NONE
-    return _read(user, may_be_kept)
+    return _read(user)
 
 
 @cache
@@ -105,7 +104,7 @@ def _has_methods_of(base: type, kind: type) -> bool:
     return all(getattr(kind, name, None) is getattr(base, name, None) for name in _METHODS)
 
 
-def _read(user: Any, may_be_kept: bool) -> Granted:
+def _read(user: Any) -> Granted:
     """Return the permissions that ModelBackend gives to a user, and leave them where it does."""
     if (known := getattr(user, "_perm_cache", None)) is not None:
         return known  # type: ignore[no-any-return]
@@ -113,20 +112,11 @@ def _read(user: Any, may_be_kept: bool) -> Granted:
     own, of_groups = _query("user", user, aliases[0]), _query("group", user, aliases[1])
     if own is None or of_groups is None:
         return ModelBackend().get_all_permissions(user)
-    key = ("permissions", type(user), user.pk, aliases)
-    if may_be_kept and (kept := principals.get(key)) is not None:
-        return kept  # type: ignore[no-any-return]
-    readings = [principals.read(alias) for alias in aliases] if may_be_kept else [None]
     for attribute, query in (("_user_perm_cache", own), ("_group_perm_cache", of_groups)):
-        if hasattr(user, attribute):
-            # One of the two was asked for by itself, some time before.
-            readings = [None]
-        else:
-            rows = query.all([_prepared(user, query.alias)])
+        if not hasattr(user, attribute):
+            rows = query.run([_prepared(user, query.alias)])
             setattr(user, attribute, {f"{app}.{code}" for app, code in rows})
     user._perm_cache = known = {*user._user_perm_cache, *user._group_perm_cache}
-    if None not in readings:
-        principals.keep(key, frozenset(known), readings[0])
     return known
 
 
@@ -146,7 +136,7 @@ def groups_of(user: Any) -> frozenset[Any]:
             lambda: groups.values_list("pk").order_by(),
         )
         if query is not None:
-            return frozenset(key for (key,) in query.all([_prepared(user, alias)]))
+            return frozenset(key for (key,) in query.run([_prepared(user, alias)]))
     return frozenset(groups.values_list("pk", flat=True))
 
 

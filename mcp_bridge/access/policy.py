@@ -103,9 +103,7 @@ def _granted(context: Context) -> Granted:
     """Return the permissions of the caller, likewise."""
     scratch = context.scratch
     if _GRANTED not in scratch:
-        # Not of a user without a credential, such as that of a session or of a command.
-        may_be_kept = context.auth is not None
-        scratch[_GRANTED] = permissions_of(context.user, may_be_kept=may_be_kept)
+        scratch[_GRANTED] = permissions_of(context.user)
     granted: Granted = scratch[_GRANTED]
     return granted
 

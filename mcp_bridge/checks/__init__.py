@@ -23,7 +23,7 @@ stops no command.
     W018  a source that waits for the database
     W019  a tool that waits for the database  W020  a rate that belongs to nothing
     W021  rates of tools that nothing keeps   W022  counting in a Redis that may hang
-    W023  rights that are kept for long       W024  a caller who may have all calls
+    W024  a caller who may have all calls
     W025  users without permissions, for which tools ask
     W026  an installed module that fails      W027  a name that another service has too
     W030  an endpoint without an address      W031  an address that is another view's

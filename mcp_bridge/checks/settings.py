@@ -40,22 +40,7 @@ def check_settings(
             default = "" if key in given else " (the default)"
             for path in [named] if isinstance(named, str) else named:
                 found += import_errors(f"MCP_BRIDGE[{key!r}]{default}", path)
-    return [*found, *_check_ages(hints), *_check_calls_at_once(hints)]
-
-
-def _check_ages(hints: Mapping[str, Any]) -> Iterator[checks.CheckMessage]:
-    """Check that rights are kept no longer than what the administrators have set."""
-    ages = {key: getattr(conf, key) for key in ("PRINCIPAL_MAX_AGE", "STATE_MAX_AGE")}
-    if any(_errors(hints[key], age) for key, age in ages.items()):
-        return
-    if ages["PRINCIPAL_MAX_AGE"] > ages["STATE_MAX_AGE"]:
-        yield checks.Warning(
-            "MCP_BRIDGE['PRINCIPAL_MAX_AGE'] is more than STATE_MAX_AGE: for "
-            f"{ages['PRINCIPAL_MAX_AGE']:g} seconds a token opens tools in one process after "
-            "another one has revoked it.",
-            hint=f"Set it to {ages['STATE_MAX_AGE']:g} or less, or set STATE_MAX_AGE too.",
-            id="mcp_bridge.W023",
-        )
+    return [*found, *_check_calls_at_once(hints)]
 
 
 def _check_calls_at_once(hints: Mapping[str, Any]) -> Iterator[checks.CheckMessage]:

@@ -7,9 +7,8 @@ SECRET_KEY. So many random bits need no slow hash, and a copy of the table holds
 
 from __future__ import annotations
 
-import pickle
 import secrets
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import cache, cached_property, lru_cache, partial
 from hmac import HMAC
@@ -26,7 +25,6 @@ from django.views.decorators.debug import sensitive_variables
 
 from mcp_bridge.access.compiled import CompiledQuery, compiled
 from mcp_bridge.access.locks import atomic_without_waiting
-from mcp_bridge.access.principals import principals
 from mcp_bridge.protocol.text import without_unprintable
 
 PREFIX: Final = "mcp_"
@@ -216,12 +214,6 @@ class Token(models.Model):
                 known = Token.objects.using(using).filter(pk=self.pk)
                 unused = known.exclude(last_used_at__gt=now - USED_EVERY)
                 unused.update(last_used_at=now)
-            # What is kept says that it was not used.
-            principals.drop(_key(self))
-
-
-def _key(token: Token) -> Hashable:
-    return "token", token._state.db, token.digest
 
 
 @cache
@@ -240,24 +232,13 @@ def _attributes() -> list[str]:
 
 
 def _token(query: CompiledQuery, digests: list[str]) -> Token | None:
-    """Return the token and its user, as read now, or PRINCIPAL_MAX_AGE seconds ago at most."""
-    found = (principals.get(("token", query.alias, each)) for each in digests)
-    kept = next(filter(None, found), None)
-    reading = None
-    if kept is not None:
-        row = pickle.loads(kept)
-    else:
-        reading = principals.read(query.alias, Token)
-        row = next(iter(query.run(digests)), None)
-        if row is None:
-            return None
-    values = query.converted(row)
+    """Return the token and its user."""
+    values = next(iter(query.run(digests)), None)
+    if values is None:
+        return None
     names, mine = _attributes(), len(Token._meta.concrete_fields)
     token = Token.from_db(query.alias, names[:mine], values[:mine])
     of_user = Token._meta.get_field("user")
     user = of_user.related_model.from_db(query.alias, names[mine:], values[mine:])
     of_user.set_cached_value(token, user)
-    if reading is not None:
-        # As bytes, since each request has objects of its own, down to the values of their fields.
-        principals.keep(_key(token), pickle.dumps(row), reading)
     return token

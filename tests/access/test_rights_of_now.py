@@ -1,30 +1,25 @@
-"""PRINCIPAL_MAX_AGE: what a process keeps of its callers, and what makes it forget that."""
+"""Nothing is kept of a caller: a token, its user and their rights are those of now."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
-from threading import Thread
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
-from django.contrib.auth.signals import user_logged_out
-from django.core.checks import run_checks
 from django.db import connection, transaction
-from django.db.models.signals import m2m_changed, post_delete, post_save
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_bridge import Context
-from mcp_bridge.access.principals import MOST_KEPT, principals
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token
 
-# What is read in a transaction is never kept.
+# A token notes its use in a transaction of its own.
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ADD = "auth.add_user"
@@ -40,18 +35,11 @@ def adding(context: Context) -> str:
     return "added"
 
 
-@pytest.fixture(params=[0, 60])
-def max_age(request: pytest.FixtureRequest) -> float:
-    return float(request.param)
-
-
 @pytest.fixture(autouse=True)
-def site(settings: Any, max_age: float) -> Iterator[None]:
+def site(settings: Any) -> None:
     RENAMED.clear()
-    settings.MCP_BRIDGE = {"AUDIT": None, "STATE_MAX_AGE": 60, "PRINCIPAL_MAX_AGE": max_age}
+    settings.MCP_BRIDGE = {"AUDIT": None, "STATE_MAX_AGE": 60}
     serve(settings, adding, permissions=ADD)
-    yield
-    principals.clear()
 
 
 def added() -> Permission:
@@ -179,45 +167,21 @@ def test_a_token_that_expires_is_refused_at_once() -> None:
     assert caller.outcome() == "401The credenti"
 
 
-def test_a_process_asks_again_only_where_nothing_is_kept(max_age: float) -> None:
+def test_each_request_reads_token_and_rights_once() -> None:
     caller = Caller()
     first = caller.queries()
     assert sorted(set(first)) == sorted(first)
     assert len(first) == 3
-    assert caller.queries() == ([] if max_age else first)
+    assert caller.queries() == first
 
 
-def test_what_is_kept_of_one_caller_is_not_of_another() -> None:
+def test_rights_of_one_caller_are_not_of_another() -> None:
     caller, eve = Caller(), get_user_model().objects.create_user("eve")
     other = MCPClient(token=Token.objects.issue(user=eve, name="Phone")[1])
-    # Written by now, since a change has all that is kept forgotten.
-    Token.objects.update(last_used_at=timezone.now())
-    for _ in range(2):
-        assert caller.outcome() == "called"
-        assert other.list_tools() == []
+    assert caller.outcome() == "called"
+    assert other.list_tools() == []
     eve.user_permissions.add(added())
-    for _ in range(2):
-        assert len(other.list_tools()) == len(caller.client.list_tools()) == 1
-
-
-@pytest.mark.parametrize(
-    "change", ["password", "logout", "another user", "permission", "content type"]
-)
-def test_a_change_has_the_next_request_ask(change: str) -> None:
-    caller = Caller()
-    first = caller.queries()
-    if change == "password":
-        caller.user.set_password("another")
-        caller.user.save()
-    elif change == "logout":
-        user_logged_out.send(type(caller.user), request=None, user=caller.user)
-    elif change == "another user":
-        get_user_model().objects.create_user("bob")
-    elif change == "permission":
-        added().save()
-    else:
-        added().content_type.save()
-    assert caller.queries() == first
+    assert len(other.list_tools()) == len(caller.client.list_tools()) == 1
 
 
 def test_a_tool_changes_the_caller_of_its_own_call_alone() -> None:
@@ -234,21 +198,7 @@ def test_a_tool_changes_the_caller_of_its_own_call_alone() -> None:
     assert one.name == other.name == "Laptop"
 
 
-@pytest.mark.parametrize("max_age", [60], indirect=True)
-def test_update_sends_no_signal_and_holds_when_what_is_kept_is_old(settings: Any) -> None:
-    caller = Caller()
-    assert caller.outcome() == "called"
-    get_user_model().objects.update(is_active=False)
-    assert caller.outcome() == "called"
-    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "PRINCIPAL_MAX_AGE": 0.2}
-    get_user_model().objects.update(is_active=True)
-    assert caller.outcome() == "called"
-    get_user_model().objects.update(is_active=False)
-    time.sleep(0.2)
-    assert caller.outcome() == "401The credenti"
-
-
-def test_nothing_of_a_transaction_is_kept_that_is_undone() -> None:
+def test_rights_of_a_transaction_end_with_its_rollback() -> None:
     caller = Caller()
     caller.user.user_permissions.clear()
     assert caller.outcome() == "200Unknown tool"
@@ -259,7 +209,7 @@ def test_nothing_of_a_transaction_is_kept_that_is_undone() -> None:
     assert caller.outcome() == "200Unknown tool"
 
 
-def test_use_is_noted_once_a_minute(max_age: float) -> None:
+def test_use_is_noted_once_a_minute() -> None:
     caller = Caller()
     long_ago = timezone.now() - timedelta(minutes=5)
     Token.objects.update(last_used_at=long_ago)
@@ -269,62 +219,3 @@ def test_use_is_noted_once_a_minute(max_age: float) -> None:
     caller.token.refresh_from_db()
     assert caller.token.last_used_at is not None
     assert caller.token.last_used_at > long_ago
-
-
-def test_what_was_read_before_a_change_is_not_kept_after_it(max_age: float) -> None:
-    reading = principals.read("default", Token)
-    assert (reading is not None) == bool(max_age)
-    get_user_model().objects.create_user("bob")
-    principals.keep("key", "old", reading)
-    assert principals.get("key") is None
-    principals.keep("key", "new", principals.read("default", Token))
-    assert principals.get("key") == ("new" if max_age else None)
-
-
-def test_what_others_read_before_a_change_is_committed_is_dropped_with_it() -> None:
-    def read_as_before() -> None:
-        principals.keep("key", "old", principals.read("default"))
-
-    with transaction.atomic():
-        # The first has this process listen.
-        for _ in range(2):
-            get_user_model().objects.create_user(f"bob {_}")
-            other = Thread(target=read_as_before)
-            other.start()
-            other.join()
-    assert principals.get("key") is None
-
-
-def test_no_more_is_kept_than_the_bound(max_age: float) -> None:
-    for each in range(MOST_KEPT + 10):
-        principals.keep(each, each, principals.read("default"))
-    assert len(principals._kept) == (MOST_KEPT if max_age else 0)
-    assert principals.get(9) is None
-
-
-@pytest.mark.parametrize("max_age", [0], indirect=True)
-def test_a_site_that_keeps_nothing_has_no_receivers(settings: Any) -> None:
-    def receivers() -> list[int]:
-        return [len(each.receivers) for each in (post_save, post_delete, m2m_changed)]
-
-    without = receivers()
-    assert Caller().outcome() == "called"
-    assert receivers() == without
-    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "PRINCIPAL_MAX_AGE": 60}
-    principals.read("default", Token)
-    assert all(more > few for more, few in zip(receivers(), without, strict=True))
-    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "PRINCIPAL_MAX_AGE": 0}
-    assert receivers() == without
-
-
-@pytest.mark.parametrize(("age", "warned"), [(0, False), (1, False), (1.5, True), ("x", False)])
-@pytest.mark.parametrize("max_age", [0], indirect=True)
-def test_a_check_warns_of_rights_that_are_kept_for_long(
-    settings: Any, age: Any, warned: bool
-) -> None:
-    settings.MCP_BRIDGE = {"PRINCIPAL_MAX_AGE": age}
-    found = [each for each in run_checks(tags=["mcp_bridge"]) if each.id == "mcp_bridge.W023"]
-    assert bool(found) == warned
-    if found:
-        assert "for 1.5 seconds a token opens tools" in found[0].msg
-        assert found[0].hint == "Set it to 1 or less, or set STATE_MAX_AGE too."
