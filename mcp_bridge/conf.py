@@ -165,7 +165,6 @@ class Conf:
     MAX_CONCURRENT_CALLS: Annotated[int, Ge(1)] | None = _key(20)
     MAX_PROCESS_CALLS: Annotated[int, Ge(1)] | None = _key(80)
     MAX_PROCESS_REQUESTS: Annotated[int, Ge(1)] | None = _key(10)
-    COERCE_STRINGIFIED: bool = _key(False)
 
     @cached_property
     def server_info(self) -> JSONObject:

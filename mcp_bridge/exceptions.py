@@ -48,15 +48,10 @@ class ArgumentError:
 
 
 class InvalidArguments(ToolError):
-    """
-    The arguments of a call break the tool's input schema: ``errors``, and the text, say how.
+    """The arguments of a call break the tool's input schema: ``errors``, and the text, say how."""
 
-    ``repaired`` are JSON pointers to arguments that were decoded from strings of JSON before.
-    """
-
-    def __init__(self, errors: Sequence[ArgumentError], *, repaired: Sequence[str] = ()) -> None:
+    def __init__(self, errors: Sequence[ArgumentError]) -> None:
         self.errors = tuple(errors)
-        self.repaired = tuple(repaired)
         super().__init__("\n".join(str(error) for error in self.errors))
 
 

@@ -51,7 +51,6 @@ DEFAULTS: dict[str, Any] = {
     "MAX_CONCURRENT_CALLS": 20,
     "MAX_PROCESS_CALLS": 80,
     "MAX_PROCESS_REQUESTS": 10,
-    "COERCE_STRINGIFIED": False,
 }
 
 

@@ -44,6 +44,8 @@ _LONG_NAME: Final = (
 _OTHER_KIND: Final = frozenset(
     {"model_type", "dataclass_type", "dict_type", "list_type", "literal_error", "none_required"}
 )
+# By what their JSON begins with, as the messages of errors name them.
+_KINDS: Final = {"{": "object", "[": "array"}
 # What pydantic calls a type that a function checks first, in the name of a branch.
 _CHECKED: Final = re.compile(r"function-\w+\[[^\[\]]*\(\), ([^\[\]]*)\]")
 
@@ -166,12 +168,23 @@ def _without_nulls(
     return leave_out
 
 
+def _advice(arguments: JSONObject, place: Iterable[str | int], wanted: str) -> str:
+    """Return what to send in place of a string of JSON, or "". Several clients send such."""
+    value: object = arguments
+    for key in place:
+        value = value[key]  # type: ignore[index]
+    kind = _KINDS.get(value.lstrip()[:1]) if isinstance(value, str) else None
+    is_advised = kind is not None and kind in wanted
+    return f"; send the {kind} itself, not a string of JSON" if is_advised else ""
+
+
 def _check_schema(validator: SchemaValidator, arguments: JSONObject) -> None:
     from mcp_bridge.schemas.validation.keywords import UncheckableError
 
     try:
         errors = [
-            _error(each.path, each.keyword, each.message) for each in validator.errors(arguments)
+            _error(path, kind, text + (_advice(arguments, path, text) if kind == "type" else ""))
+            for kind, text, path in validator.errors(arguments)
         ]
     except UncheckableError as why:
         errors = [_error((), "uncheckable", str(why))]
@@ -264,6 +277,8 @@ def _explained(
             text = "is required and was not sent"
         elif kind not in ("extra_forbidden", "unexpected_keyword_argument"):
             text = cut(each["msg"].removeprefix("Value error, "), 300)
+            if kind.endswith("_type"):
+                text += _advice(arguments, place, text)
         elif len(place) > 1:
             text = "is not a known member; leave it out"
         elif known := ", ".join(schema.get("properties", {})):

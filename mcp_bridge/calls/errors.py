@@ -13,7 +13,6 @@ from django.http import Http404
 from django.utils.module_loading import import_string
 from rest_framework.exceptions import APIException
 
-from mcp_bridge.calls.running import mark_repaired
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import InvalidArguments, ToolError, UnsendableResult
 from mcp_bridge.features import ToolCall
@@ -69,7 +68,7 @@ def handle_error(call: ToolCall, exception: Exception) -> HandledError:
         if len(result.to_json(call.context.revision)) > conf.MAX_RESULT_BYTES:
             # JSON writes a character in up to 6 bytes.
             result = CallToolResult.error(cut(text, conf.MAX_RESULT_BYTES // 8))
-        return HandledError(mark_repaired(call, result))
+        return HandledError(result)
     if is_database_unavailable(exception):
         what = "could not use the site's database"
         return log_error(call, what, exception, ErrorCode.UNAVAILABLE)
@@ -95,7 +94,7 @@ def log_error(
         f"The tool {name} {what}: the site's log says why under the reference {reference}, "
         f"and {advice}."
     )
-    return HandledError(mark_repaired(call, CallToolResult.error(text)), code, reference)
+    return HandledError(CallToolResult.error(text), code, reference)
 
 
 def is_database_unavailable(exception: BaseException) -> bool:

@@ -14,7 +14,6 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import replace
 from functools import lru_cache, partial
 from time import perf_counter
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
@@ -39,7 +38,6 @@ logger = get_logger("mcp_bridge.calls")
 # Seconds for which a call may keep others from writing to SQLite before it is named in the log.
 LONG: Final = 1.0
 # Where the pointers to arguments that came as strings of JSON stand in a result's _meta.
-REPAIRED_KEY: Final = "mcp-bridge/repaired"
 
 
 class ToolExit(Exception):
@@ -104,8 +102,6 @@ def encode_result(call: ToolCall, value: object) -> CallToolResult:
     """
     try:
         result = call.tool.encode(value)
-        if call.repaired:
-            result = mark_repaired(call, result)
         size = len(result.to_json(call.context.revision))
     except Exception as exception:
         raise UnsendableResult from exception
@@ -116,13 +112,6 @@ def encode_result(call: ToolCall, value: object) -> CallToolResult:
             "it in parts."
         )
     return result
-
-
-def mark_repaired(call: ToolCall, result: CallToolResult) -> CallToolResult:
-    """Return the result with pointers to the arguments that were decoded from strings of JSON."""
-    if not call.repaired:
-        return result
-    return replace(result, meta={**result.meta, REPAIRED_KEY: list(call.repaired)})
 
 
 async def _result_of_coroutine(call: ToolCall) -> CallToolResult:

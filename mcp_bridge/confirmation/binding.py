@@ -23,9 +23,8 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from mcp_bridge.calls.coercion import decode_strings
 from mcp_bridge.exceptions import InvalidArguments
-from mcp_bridge.features import Context, Tool, ToolCall
+from mcp_bridge.features import Tool, ToolCall
 from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.schemas.signatures import MISSING
@@ -51,7 +50,7 @@ def bound(call: ToolCall) -> ToolCall:
         return call
     user, tool = call.context.user, call.tool
     key = str(user.pk) if user is not None and user.is_authenticated else None
-    arguments = received(call)
+    arguments = call.sent
     # Checked anew: a tool may have changed what it was given.
     values = tool.check(arguments)
     plain = {
@@ -71,20 +70,6 @@ def bound(call: ToolCall) -> ToolCall:
     if tool.options.confirm and tool.options.input_schema is None:
         given = digest({**sent, **_made(tool, arguments, values)})
     return replace(call, binding=given[:REFUSED] + shown[: 64 - REFUSED])
-
-
-def unchecked_call(tool: Tool, sent: JSONObject, context: Context) -> ToolCall:
-    """Return a call with its binding, of arguments that may have to be decoded; raise as that."""
-    try:
-        tool.check(sent)
-    except InvalidArguments:
-        sent, _ = decode_strings(tool, sent)
-    return bound(ToolCall(tool=tool, arguments={}, context=context, sent=sent))
-
-
-def received(call: ToolCall) -> JSONObject:
-    """Return the arguments as JSON values, with the strings of JSON decoded that had to be."""
-    return decode_strings(call.tool, call.sent)[0] if call.repaired else call.sent
 
 
 def _made(tool: Tool, arguments: JSONObject, values: Mapping[str, object]) -> JSONObject:

@@ -18,7 +18,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
 from mcp_bridge.conf import conf
-from mcp_bridge.confirmation.binding import REFUSED, received, unchecked_call
+from mcp_bridge.confirmation.binding import REFUSED, bound
 from mcp_bridge.confirmation.decisions import approvable
 from mcp_bridge.confirmation.notifying import notify_held
 from mcp_bridge.confirmation.rendering import TooLong, render_arguments
@@ -63,7 +63,7 @@ def consume(call: ToolCall, *, agreed: bool) -> ToolCall:
 def shown_arguments(call: ToolCall) -> str:
     """Return the arguments as people read them. Raises CallRefused for too many."""
     try:
-        return render_arguments(call.tool, received(call), most=MAX_ARGUMENTS)
+        return render_arguments(call.tool, call.sent, most=MAX_ARGUMENTS)
     except TooLong:
         raise too_long(call) from None
 
@@ -128,7 +128,7 @@ def approve_own(tool: Tool, arguments: JSONObject, context: Context) -> None:
     if conf.FOUR_EYES:
         return
     try:
-        call = unchecked_call(tool, arguments, context)
+        call = bound(ToolCall(tool=tool, arguments={}, context=context, sent=arguments))
     except InvalidArguments:
         # There is nothing to approve: the call is refused.
         return

@@ -209,7 +209,6 @@ class ToolCall:
     """
     One call of a tool: the checked arguments as Python values, by parameter name.
 
-    ``repaired`` are JSON pointers to arguments that came as strings of JSON (COERCE_STRINGIFIED).
     ``sent`` are the arguments as JSON values, as they came. ``binding`` tells the call from others
     where a person confirms it (``access.binding``), ``confirmed_at`` is when one has agreed to it,
     and ``approval`` in which row of the approval queue, if it was there. ``round`` is 1, plus one
@@ -219,7 +218,6 @@ class ToolCall:
     tool: Tool
     arguments: dict[str, Any]
     context: Context
-    repaired: tuple[str, ...] = ()
     sent: Mapping[str, Any] = field(default_factory=dict)
     binding: str = ""
     confirmed_at: datetime | None = None

@@ -19,7 +19,7 @@ from mcp_bridge.calls.errors import (
     log_error,
     reraise,
 )
-from mcp_bridge.calls.running import mark_repaired, run, run_precheck
+from mcp_bridge.calls.running import run, run_precheck
 from mcp_bridge.concurrency.places import alternate, check_cancelled, drive, in_thread
 from mcp_bridge.exceptions import CallRefused, InputRequired, InvalidArguments, ToolError
 from mcp_bridge.features import Context, Tool, ToolCall
@@ -161,26 +161,14 @@ async def check_arguments(call: Call, tool: Tool) -> None:
         await in_thread()
     # What is no object has been refused by now.
     sent: Any = call.arguments or {}
-    repaired: tuple[str, ...] = ()
     try:
-        try:
-            values = tool.check(sent)
-        except InvalidArguments as refused:
-            # Imported where it is used, since few calls are refused.
-            from mcp_bridge.calls.coercion import repair
-
-            values, repaired = repair(tool, sent, refused)
+        values = tool.check(sent)
     except InvalidArguments as refused:
-        unchecked = ToolCall(
-            tool=tool, arguments={}, context=call.context, repaired=refused.repaired, sent=sent
-        )
-        raise _invalid(unchecked, refused) from refused
+        raise CallRefused(invalid_result(refused), ErrorCode.INVALID) from refused
     except Exception as exception:
         unchecked = ToolCall(tool=tool, arguments={}, context=call.context, sent=sent)
         raise CallRefused(*handle_error(unchecked, exception)) from exception
-    call.checked = ToolCall(
-        tool=tool, arguments=values, context=call.context, repaired=repaired, sent=sent
-    )
+    call.checked = ToolCall(tool=tool, arguments=values, context=call.context, sent=sent)
 
 
 async def ask_precheck(call: Call, tool: Tool) -> None:
@@ -190,13 +178,9 @@ async def ask_precheck(call: Call, tool: Tool) -> None:
     try:
         run_precheck(call.checked, tool.precheck)
     except InvalidArguments as refused:
-        raise _invalid(call.checked, refused) from refused
+        raise CallRefused(invalid_result(refused), ErrorCode.INVALID) from refused
     except Exception as exception:
         raise CallRefused(*handle_error(call.checked, exception)) from exception
-
-
-def _invalid(call: ToolCall, refused: InvalidArguments) -> CallRefused:
-    return CallRefused(mark_repaired(call, invalid_result(refused)), ErrorCode.INVALID)
 
 
 async def confirm(call: Call, tool: Tool) -> None:

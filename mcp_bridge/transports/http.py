@@ -26,7 +26,6 @@ from mcp_bridge.protocol import (
     Reply,
     Request,
     UnsupportedMediaTypeError,
-    jsonrpc,
 )
 from mcp_bridge.protocol.text import quoted
 

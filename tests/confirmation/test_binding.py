@@ -179,17 +179,6 @@ def test_a_schema_by_hand_says_nothing_of_what_the_tool_receives(
     assert not call(asker, "keep", arguments=same, **answer)["isError"]
 
 
-def test_a_string_that_stands_for_an_object_is_that_object(
-    asker: CheckedClient, settings: Any
-) -> None:
-    settings.MCP_BRIDGE = {"COERCE_STRINGIFIED": True}
-    serve(settings, send, confirm=True)
-    state = state_of(asker, name="send", arguments={"letter": {"text": "a"}})
-    answer = {"inputResponses": YES, "requestState": state}
-    arguments = {"letter": '{"text": "a"}'}
-    assert not call(asker, "send", arguments=arguments, **answer)["isError"]
-
-
 class Parcel(BaseModel):
     width: Decimal
     at: datetime = datetime(2026, 7, 28, 12, tzinfo=UTC)

@@ -169,20 +169,6 @@ def test_a_name_in_one_place_of_a_list_hides_nothing_in_another(settings: Any) -
     }
 
 
-def test_a_secret_in_a_string_that_stands_for_an_object_is_not_shown(
-    asker: CheckedClient, user: Any, settings: Any
-) -> None:
-    settings.MCP_BRIDGE = {"COERCE_STRINGIFIED": True}
-    serve(settings, sign_in, confirm=True)
-    login = json.dumps({"user": "ada", "word": MARKER})
-    arguments = {"password": MARKER, "login": login, "text": "seen", "data": "{}"}
-    text = str(call(asker, "sign_in", arguments=arguments))
-    call(CheckedClient(user=user), "sign_in", arguments=arguments)
-    text += PendingCall.objects.get().arguments
-    assert MARKER not in text
-    assert text.count("seen") == 2
-
-
 def test_a_secret_by_its_type_is_not_shown(settings: Any) -> None:
     serve(settings, connect, confirm=True)
     arguments = {

@@ -27,7 +27,7 @@ MOST = 0.05
 # The modules that read what is tried: to give all of the package instruments takes long.
 READERS = [
     *("mcp_bridge.protocol", "mcp_bridge.schemas", "mcp_bridge.sources.operations"),
-    *("mcp_bridge.outbound.addresses", "mcp_bridge.calls.arguments", "mcp_bridge.calls.coercion"),
+    *("mcp_bridge.outbound.addresses", "mcp_bridge.calls.arguments"),
     *("mcp_bridge.calls.media", "mcp_bridge.transports.http", "mcp_bridge.confirmation.confirm"),
     *("mcp_bridge.confirmation.queue", "mcp_bridge.confirmation.rendering"),
     *("mcp_bridge.records.redaction", "mcp_bridge.admin.schema_tables"),

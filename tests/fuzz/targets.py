@@ -16,7 +16,6 @@ from typing import Any
 from mcp_bridge.admin.schema_tables import parameters
 from mcp_bridge.admin.try_tool.forms import ArgumentsForm
 from mcp_bridge.calls.arguments import plain_checker, typed_checker
-from mcp_bridge.calls.coercion import repair
 from mcp_bridge.calls.media import MediaType, block
 from mcp_bridge.concurrency.places import drive
 from mcp_bridge.conf import check_resource
@@ -193,10 +192,7 @@ def arguments(sent: Any) -> None:
     if tool is None or not isinstance(given, dict):
         return
     with suppress(InvalidArguments):
-        try:
-            tool.check(given)
-        except InvalidArguments as refused:
-            repair(tool, given, refused)
+        tool.check(given)
     render_arguments(tool, given)
     kept = redact_to_json(given, limit=2000, secrets=sensitive_fields(tool))
     strict(kept.encode())
