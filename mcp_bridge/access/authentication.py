@@ -155,8 +155,9 @@ def throttle(request: HttpRequest, view: View) -> None:
     APIException of a class. Any other error of a class is raised as it is.
     """
     kinds = [imported(path) for path in conf.THROTTLE_CLASSES]
-    make = throttling.make_throttle
-    counting = [make(kind) for kind in kinds if not issubclass(kind, ToolRateThrottle)]
+    counting = [
+        throttling.make_throttle(kind) for kind in kinds if not issubclass(kind, ToolRateThrottle)
+    ]
     if not counting:
         return
     wrapped = MessageRequest(request, negotiator=_NO_NEGOTIATION)
@@ -184,9 +185,6 @@ def throttle(request: HttpRequest, view: View) -> None:
     except APIException as exception:
         raise _protocol_error(exception, wrapped) from exception
     finally:
-        # Some hold themselves, as DRF's request does.
-        for each in counting:
-            vars(each).clear()
         wrapped.parser_context.clear()
 
 

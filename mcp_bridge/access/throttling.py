@@ -2,8 +2,8 @@
 DRF throttles for calls of tools and for requests, and how they count.
 
 The classes of THROTTLE_CLASSES that are a ToolRateThrottle are asked for each call of a tool, all
-others for each request (see ``mcp_bridge.access.authentication``). They count in fixed windows in
-Django's cache, by its atomic incr, with a circuit breaker for outages.
+others for each request (see ``mcp_bridge.access.authentication``). ToolRateThrottle counts in fixed
+windows in Django's cache, by its atomic incr. A circuit breaker is for outages of the cache.
 """
 
 from __future__ import annotations
@@ -141,37 +141,16 @@ def make_throttle(kind: type[BaseThrottle]) -> BaseThrottle:
     Return a new throttle of a DRF class, with the rates, keys and addresses of this endpoint.
 
     It looks for its rate in THROTTLE_RATES first, and counts under other keys than in the site's
-    own views, since two rates cannot share one history. Where the class leaves counting to DRF,
-    it counts as ToolRateThrottle does: DRF reads a history and writes it back, so that of requests
-    at the same moment it counts one. Methods that the class overrides stay. Raises what its
-    ``__init__`` raises, as ImproperlyConfigured for a scope without a rate.
+    own views, since two rates cannot share one history. Raises what its ``__init__`` raises, as
+    ImproperlyConfigured for a scope without a rate.
     """
     # Without __init__, which reads what is set here.
     throttle: Any = kind.__new__(kind)
-    own = vars(throttle)
-
-    def count() -> bool:
-        allowed = _count(throttle, (kind, throttle.key), throttle.num_requests, throttle.duration)
-        own["wait"] = lambda: throttle._left
-        return allowed
-
-    def allow(request: Request, view: object) -> bool:
-        # As DRF's own, but for reading the history, which is always empty.
-        if throttle.rate is None:
-            return True
-        throttle.key = throttle.get_cache_key(request, view)
-        return throttle.key is None or count()
-
     if kind.get_ident is BaseThrottle.get_ident:
-        own["get_ident"] = ToolRateThrottle().get_ident
+        throttle.get_ident = ToolRateThrottle().get_ident
     if issubclass(kind, SimpleRateThrottle):
-        own["THROTTLE_RATES"] = {**throttle.THROTTLE_RATES, **conf.THROTTLE_RATES}
-        own["cache_format"] = f"mcp_{throttle.cache_format}"
-        counting = ("throttle_success", "throttle_failure", "wait")
-        if all(getattr(kind, name) is getattr(SimpleRateThrottle, name) for name in counting):
-            own["throttle_success"] = count
-            if kind.allow_request is SimpleRateThrottle.allow_request:
-                own["allow_request"] = allow
+        throttle.THROTTLE_RATES = {**throttle.THROTTLE_RATES, **conf.THROTTLE_RATES}
+        throttle.cache_format = f"mcp_{throttle.cache_format}"
     throttle.__init__()
     return cast("BaseThrottle", throttle)
 

@@ -11,7 +11,6 @@ from django.contrib.auth import get_user_model
 from django.core.cache import cache
 from django.core.cache.backends.base import BaseCache
 from django.core.exceptions import ImproperlyConfigured
-from django.utils.module_loading import import_string
 from rest_framework.exceptions import Throttled
 from rest_framework.throttling import (
     BaseThrottle,
@@ -20,7 +19,6 @@ from rest_framework.throttling import (
     UserRateThrottle,
 )
 
-from mcp_bridge.access import throttling
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.signals import tool_call_refused
 from mcp_bridge.testing import MCPClient, MCPError
@@ -28,7 +26,7 @@ from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token
 from tests.access import test_throttling as tools
-from tests.access.test_throttling import CALLS, DRF, in_threads, write
+from tests.access.test_throttling import CALLS, DRF, write
 
 anew, limit = tools.anew, tools.limit
 
@@ -367,7 +365,7 @@ class Scoped(ScopedRateThrottle):
         (f"{__name__}.Overriding", 6),
     ],
 )
-def test_requests_are_counted_exactly_and_a_flush_begins_anew(
+def test_requests_are_counted_and_a_flush_begins_anew(
     path: str, count: int, modern: CheckedClient, limit: Callable[..., None]
 ) -> None:
     limit({"user": "3/day", "mcp": "5/day"}, THROTTLE_CLASSES=[path])
@@ -376,39 +374,6 @@ def test_requests_are_counted_exactly_and_a_flush_begins_anew(
     assert ["success"] * 2 * path.endswith("Counting") == CALLS
     cache.clear()
     assert refused_after(modern) == count
-
-
-@pytest.mark.parametrize(
-    "path", [f"{DRF}.UserRateThrottle", f"{__name__}.Overriding", f"{__name__}.Hurried"]
-)
-def test_threads_count_requests_exactly(
-    path: str, user: Any, limit: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Overriding, "rate", "100/day")
-    monkeypatch.setattr(Hurried, "parse_rate", lambda self, rate: (100, 14 * 86_400))
-    limit({"user": "100/day"}, THROTTLE_CLASSES=[path])
-    request = type("Request", (), {"user": user, "META": {"REMOTE_ADDR": "127.0.0.1"}})()
-
-    def ask() -> bool:
-        throttle = throttling.make_throttle(import_string(path))
-        return throttle.allow_request(request, None)
-
-    counted = in_threads(ask)
-    assert (counted.count(True), counted.count(False)) == (100, 220)
-
-
-class SameKey(UserRateThrottle):
-    """DRF's key, at another rate."""
-
-    rate = "2/day"
-
-
-def test_two_classes_with_one_key_count_each_by_itself(
-    modern: CheckedClient, limit: Callable[..., None]
-) -> None:
-    paths = [f"{DRF}.UserRateThrottle", f"{__name__}.SameKey"]
-    limit({"user": "3/day"}, THROTTLE_CLASSES=paths)
-    assert refused_after(modern) == 2
 
 
 def rows(client: MCPClient, times: int = 4) -> int:
