@@ -23,7 +23,7 @@ from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry import tool_status
-from mcp_bridge.registry.definitions import current_definition, sent_definition, tokens_of
+from mcp_bridge.registry.definitions import sent_definition, tokens_of
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
@@ -112,8 +112,8 @@ class Entry:
 
     @property
     def definition(self) -> dict[str, Any]:
-        """The same as JSON, with the choices there are now; empty where the tool is gone."""
-        return {} if self.shown is None else current_definition(self.shown, LATEST)
+        """The same as JSON; empty where the tool is gone."""
+        return {} if self.shown is None else self.shown.definition(LATEST)
 
     @property
     def source(self) -> str:

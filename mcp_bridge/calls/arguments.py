@@ -44,6 +44,8 @@ _LONG_NAME: Final = (
 _OTHER_KIND: Final = frozenset(
     {"model_type", "dataclass_type", "dict_type", "list_type", "literal_error", "none_required"}
 )
+# What an error lists of choices that the schema does not have.
+_LONGEST_CHOICES: Final = 3000
 # By what their JSON begins with, as the messages of errors name them.
 _KINDS: Final = {"{": "object", "[": "array"}
 # What pydantic calls a type that a function checks first, in the name of a branch.
@@ -276,7 +278,8 @@ def _explained(
         if kind == "missing":
             text = "is required and was not sent"
         elif kind not in ("extra_forbidden", "unexpected_keyword_argument"):
-            text = cut(each["msg"].removeprefix("Value error, "), 300)
+            longest = _LONGEST_CHOICES if kind == "invalid_choice" else 300
+            text = cut(each["msg"].removeprefix("Value error, "), longest)
             if kind.endswith("_type"):
                 text += _advice(arguments, place, text)
         elif len(place) > 1:

@@ -10,12 +10,8 @@ from typing import Any, Final
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
-from mcp_bridge.features.texts import with_current_texts
 from mcp_bridge.protocol import JSONSchema, Revision
-from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.schemas.walk import change_subschemas, size_of
-
-logger = get_logger("mcp_bridge.registry")
 
 _NULL: Final = {"type": "null"}
 
@@ -41,24 +37,9 @@ def tokens_of(definition: Mapping[str, Any] | bytes) -> int:
 
 def sent_definition(tool: Tool, revision: Revision) -> dict[str, Any]:
     """Return a tool's definition as clients get it, in the site's SCHEMA_STYLE."""
-    definition = current_definition(tool, revision)
+    definition = tool.definition(revision)
     if conf.SCHEMA_STYLE == "google":
         change_schemas(definition, _for_google)
-    return definition
-
-
-def current_definition(tool: Tool, revision: Revision) -> dict[str, Any]:
-    """
-    Return a tool's definition as it is now.
-
-    What may change from call to call, such as the choices of a form, is read; an error of that is
-    logged.
-    """
-    definition = tool.definition(revision)
-    try:
-        definition = with_current_texts(definition)
-    except Exception:
-        logger.exception("The choices of tool %r cannot be read now", tool.name)
     return definition
 
 

@@ -19,7 +19,6 @@ from django.utils.translation import get_language
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features import AccessRule, Tool
-from mcp_bridge.features.texts import has_current_text
 from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.protocol import LATEST, Revision
 from mcp_bridge.protocol.jsonrpc import encode
@@ -93,15 +92,10 @@ class Snapshot:
         }
         return frozenset(name for name, is_asked in needs.items() if is_asked)
 
-    @cached_property
-    def _current(self) -> frozenset[Tool]:
-        # Found when it is first listed: of two snapshots, that of the code alone never is.
-        return frozenset(tool for tool in self if has_current_text(tool.input_schema))
-
     @property
     def is_still(self) -> bool:
-        """Whether no code of the site and no database is asked for the list that anybody sees."""
-        return self.by_rule is not None and not self._current
+        """Whether no code of the site is asked for the list that anybody sees."""
+        return self.by_rule is not None
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self.tools.values())
@@ -159,7 +153,7 @@ class Snapshot:
             page = cut(islice(visible, skipped, None), partial(self.written, revision=revision))
             # A client may send any cursor: kept are pages that begin where one of ours leads.
             is_ours = position is None or position in self.tools
-            if is_ours and self._current.isdisjoint(page.tools):
+            if is_ours:
                 self._pages.put(key, page, len(rules))
         return page
 
@@ -167,11 +161,8 @@ class Snapshot:
         """
         Return the definition of a tool at a revision as JSON text (MCP schema, ``Tool``).
 
-        Lazy texts are in the active language; what may change from call to call, such as the
-        choices of a form, is read now.
+        Lazy texts are in the active language.
         """
-        if tool in self._current:
-            return _definition(tool, revision)
         if tool in self._translated:
             return self._translation(tool, revision, get_language())
         return self._definition(tool, revision)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django import forms
 from django.contrib.auth import get_user_model
 
 from mcp_bridge import Context, ToolError
 from mcp_bridge.models import ToolSetting
 from tests.support.administrator import VIEW, Administrator, row, serve_tools
-from tests.support.serving import taking
 
 pytestmark = pytest.mark.django_db
 MARKER = "<script>alert(1)</script>"
@@ -25,15 +23,6 @@ def shout(context: Context, word: str, times: int = 1) -> str:
     if times > 3:
         raise ToolError(f"Too loud: {word}")
     return f"{word}!" * times
-
-
-OPEN = ["north"]
-
-
-class Where(forms.Form):
-    """Where it goes."""
-
-    desk = forms.ChoiceField(choices=lambda: [(each, each) for each in OPEN])
 
 
 @pytest.fixture(autouse=True)
@@ -166,15 +155,3 @@ def test_many_users_are_not_all_named(settings: Any) -> None:
     assert "every user (26 people)" in text
     assert text.count("sees/?user=") == 20
     assert "and more" in text
-
-
-def test_choices_are_those_of_now(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    serve_tools(settings, taking(Where))
-    administrator = Administrator()
-    administrator.get("changelist")
-    assert "One of: north." in administrator.get("try", row("take").pk)
-    monkeypatch.setattr(f"{__name__}.OPEN", ["north", "south"])
-    assert "One of: north; south." in administrator.get("try", row("take").pk)
-    assert "One of: north; south." in administrator.get("change", row("take").pk)
-    monkeypatch.setattr(f"{__name__}.OPEN", None)
-    assert "One of the choices there are" in administrator.get("try", row("take").pk)

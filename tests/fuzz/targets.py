@@ -32,7 +32,6 @@ from mcp_bridge.protocol.pagination import after, position
 from mcp_bridge.protocol.requests import Request
 from mcp_bridge.protocol.revisions import LATEST
 from mcp_bridge.records.redaction import redact_to_json, sensitive_fields
-from mcp_bridge.registry.definitions import current_definition
 from mcp_bridge.registry.linting import lint
 from mcp_bridge.schemas import Inputs, Signature
 from mcp_bridge.schemas.validation.keywords import UncheckableError
@@ -215,7 +214,7 @@ def pages(sent: Any) -> None:
     parameters(schema)
     tool = replace(_tools()["later"], input_schema=schema)
     lint(tool)
-    strict(jsonrpc.encode(current_definition(tool, LATEST)))
+    strict(jsonrpc.encode(tool.definition(LATEST)))
     for each in ArgumentsForm(schema):
         str(each)
     if isinstance(typed, dict):

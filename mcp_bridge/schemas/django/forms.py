@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from django import forms
@@ -80,18 +80,14 @@ def _declared(
     """Return a form's field as a hint and the options of pydantic's ``Field``."""
     choices = _fixed_choices(form, name, field)
     hint = _hint(name, field, choices)
-    texts = (field.label, field.help_text)
+    texts: tuple[object, ...] = (field.label, field.help_text)
     options: dict[str, Any] = {}
     if not field.required:
         is_box = hint is bool and not isinstance(field, forms.NullBooleanField)
         hint, options["default"] = (hint, False) if is_box else (hint | None, None)
-    if choices is not None:
-        return hint, {**options, "description": hints.describe(texts, choices)}
-
-    def current() -> Iterable[_Choice]:
-        return _listed(form().fields[name])
-
-    return annotate(hint, hints.CurrentChoices(texts, current)), options
+    if choices is None:
+        texts, choices = (*texts, hints.LATER), []
+    return hint, {**options, "description": hints.describe(texts, choices)}
 
 
 def _hint(name: str, field: forms.Field, choices: Sequence[_Choice] | None) -> TypeHint:

@@ -7,7 +7,7 @@ import decimal
 import mimetypes
 import types
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, TypeVar
 
 from django.conf import settings
@@ -21,16 +21,13 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    GetJsonSchemaHandler,
     PlainSerializer,
     TypeAdapter,
     ValidationError,
     create_model,
 )
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from mcp_bridge.features.texts import CurrentText
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.hints import TypeHint, annotate
 from mcp_bridge.schemas.inputs import CONFIG
@@ -39,7 +36,9 @@ T = TypeVar("T")
 _ANY: Final[TypeAdapter[Any]] = TypeAdapter(Any)
 # A form or a serializer may query when it is made, before its tables or rows are there.
 NOT_YET: Final[tuple[type[Exception], ...]] = (Error, ObjectDoesNotExist)
-# Of more choices than these a description says only how many there are.
+# What a description says of choices that a function gives, or the form when it is made.
+LATER: Final = "One of the choices there are at the time of the call; an error lists them"
+# Of more choices than these an error says only how many there are.
 _MOST_OFFERED: Final = 50
 # The items of a list that are looked up in the database one by one, where the author sets no bound.
 MOST_LOOKED_UP: Final = 1_000
@@ -145,23 +144,6 @@ def describe(texts: Iterable[object], choices: Iterable[tuple[object, object]] =
     if any(str(value) != str(label) for value, label in known):
         sentences.append(labels(known))
     return " ".join(sentences) or None
-
-
-class CurrentChoices:
-    """Metadata of a hint: its description has the choices there are when it is read."""
-
-    def __init__(
-        self, texts: Iterable[object], choices: Callable[[], Iterable[tuple[object, object]]]
-    ) -> None:
-        known = describe(texts)
-        start = f"{known} " if known else ""
-        self._text = CurrentText(f"{start}One of the choices there are at the time of the call.")
-        self._text.read = lambda: start + offered(choices())
-
-    def __get_pydantic_json_schema__(
-        self, core: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        return {**handler(core), "description": self._text}
 
 
 def offered(choices: Iterable[tuple[object, object]]) -> str:

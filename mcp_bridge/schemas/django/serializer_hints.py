@@ -7,10 +7,9 @@ serializer; the fields that may be read are the shape of a result, which is its 
 
 from __future__ import annotations
 
-import functools
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NotRequired, TypeAlias, get_args, get_origin
 
 from django.conf import settings
@@ -66,7 +65,7 @@ def parameter(hint: object, metadata: tuple[object, ...]) -> object:
             raise hints.validation_error(kind.__name__, [lookups.too_many(found)])
         serializer = kind(data=data, many=many)
         if not serializer.is_valid():
-            raise hints.validation_error(kind.__name__, _errors(serializer.errors, ()))
+            raise hints.validation_error(kind.__name__, _errors(serializer.errors, (), serializer))
         return serializer
 
     return annotate(_hint(shape, "request"), *metadata, AfterValidator(validated))
@@ -109,18 +108,32 @@ def _own_most(metadata: tuple[object, ...]) -> int | None:
     return next((bound for bound in bounds if bound is not None), None)
 
 
-def _errors(errors: object, path: tuple[str | int, ...]) -> Iterator[hints.FieldError]:
-    """Yield the errors of a serializer, which may be nested."""
+def _errors(errors: object, path: tuple[str | int, ...], field: Any) -> Iterator[hints.FieldError]:
+    """Yield the errors of a serializer or field, which may be nested."""
     if isinstance(errors, Mapping):
         for key, each in errors.items():
-            whole = key == api_settings.NON_FIELD_ERRORS_KEY
-            yield from _errors(each, path if whole else (*path, key))
+            if key == api_settings.NON_FIELD_ERRORS_KEY:
+                yield from _errors(each, path, field)
+            else:
+                yield from _errors(each, (*path, key), _within(field, key))
     elif isinstance(errors, list):
         for index, each in enumerate(errors):
-            inner = isinstance(each, Mapping | list)
-            yield from _errors(each, (*path, index) if inner else path)
+            if isinstance(each, Mapping | list):
+                yield from _errors(each, (*path, index), _within(field, index))
+            else:
+                yield from _errors(each, path, field)
     else:
-        yield getattr(errors, "code", None), str(errors), path
+        code, text = getattr(errors, "code", None), str(errors)
+        is_choice = code == "invalid_choice" and isinstance(field, serializers.ChoiceField)
+        if is_choice and _is_decided_later(field):
+            text += f" {hints.offered(field.choices.items())}"
+        yield code, text, path
+
+
+def _within(field: Any, key: str | int) -> Any:
+    """Return the field of a member of an object, or an item of a list, or None."""
+    fields: Mapping[str | int, Any] = getattr(field, "fields", {})
+    return fields.get(key, getattr(field, "child", None))
 
 
 def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
@@ -215,13 +228,6 @@ def _columns(serializer: object) -> dict[str, Any]:
     return {each.name: each for each in model._meta.fields} if model is not None else {}
 
 
-def _current_choices(
-    kind: type[serializers.Serializer[Any]], name: str
-) -> Iterable[tuple[object, object]]:
-    choices: Mapping[object, object] = getattr(kind().fields[name], "choices", {})
-    return choices.items()
-
-
 def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direction) -> TypeHint:
     """Return a model of what a serializer takes, or a TypedDict, since pydantic writes it as is."""
     kind = type(serializer)
@@ -238,7 +244,8 @@ def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direc
         if isinstance(field, serializers.ChoiceField):
             later = _is_decided_later(field)
             choices = () if later else field.choices.items()
-        options: dict[str, Any] = {"description": hints.describe([field.help_text], choices)}
+        texts = [field.help_text, hints.LATER if later and direction == "request" else ""]
+        options: dict[str, Any] = {"description": hints.describe(texts, choices)}
         if name in deprecated:
             options["json_schema_extra"] = {"deprecated": True}
         if direction == "response":
@@ -249,12 +256,7 @@ def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direc
             is_null = field.default is None and field.allow_null
             simple = is_null or isinstance(field.default, str | int | float | bool)
             options |= {"default": field.default} if simple else {"default_factory": lambda: None}
-        whole = _nullable_hint(field, direction)
-        if later:
-            del options["description"]
-            current = functools.partial(_current_choices, kind, name)
-            whole = annotate(whole, hints.CurrentChoices([field.help_text], current))
-        members[name] = whole, options
+        members[name] = _nullable_hint(field, direction), options
     if direction == "request":
         return hints.model_with(kind.__name__, doc, members)
     make: Any = TypedDict

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import Any
 
@@ -11,9 +10,7 @@ from django import forms
 from django.db import connection, models
 from django.test.utils import CaptureQueriesContext, isolate_apps
 from rest_framework import serializers
-from rest_framework.test import APIClient
 
-from mcp_bridge.features.texts import with_current_texts
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry.fingerprints import canonical_definition
@@ -22,7 +19,6 @@ from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Section
 from tests.calls.test_arguments import errors_of
-from tests.management.test_commands import run
 from tests.support.serving import giving, served, taking
 from tests.transports.test_async_view import async_caller
 
@@ -88,7 +84,7 @@ class AddedInFields(serializers.Serializer[Any]):
 EACH = pytest.mark.parametrize(
     "kind", [SetInInit, OfFunction, AddedInInit, SetInFields, AddedInFields]
 )
-STATIC = "where it goes. One of the choices there are at the time of the call."
+STATIC = "where it goes. One of the choices there are at the time of the call; an error lists them."
 
 
 @pytest.fixture(autouse=True)
@@ -106,18 +102,9 @@ def send(client: CheckedClient, section: str) -> dict[str, Any]:
 
 
 @EACH
-def test_they_stand_in_the_description_as_they_are_now(
-    kind: Any, modern: CheckedClient, settings: Any
-) -> None:
+def test_the_schema_has_none_of_them(kind: Any, modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(kind))
-    described = listed(modern)["section"]
-    assert described == {"type": "string", "description": "where it goes. One of: sport: Sport."}
-    Section.objects.create(name="Arts", slug="arts")
-    text = "where it goes. One of: sport: Sport; arts: Arts."
-    assert listed(modern)["section"]["description"] == text
-    Section.objects.all().delete()
-    text = "where it goes. There are no choices now."
-    assert listed(modern)["section"]["description"] == text
+    assert listed(modern)["section"] == {"type": "string", "description": STATIC}
     assert listed(modern)["kind"]["enum"] == ["n", "s"]
 
 
@@ -141,17 +128,34 @@ def test_they_are_no_part_of_what_is_approved(
         Section.objects.create(name=f"New {rows}", slug=f"new{rows}")
         # As in another process, which begins when there are more rows.
         serve(settings, taking(kind), confirm=True)
-        assert "One of: sport: Sport; " in listed(modern)["section"]["description"]
+        assert len(modern.list_tools()) == 1
         definition = canonical_definition(served("take"))
         assert ToolSetting.objects.get(name="take").approved == definition
         schema = json.loads(definition)["inputSchema"]["properties"]["value"]
         assert schema["properties"]["section"]["description"] == STATIC
 
 
-@pytest.mark.parametrize("kind", [SetInInit, OfFunction, AddedInInit])
-def test_a_refusal_says_what_there_is(kind: Any, modern: CheckedClient, settings: Any) -> None:
+@EACH
+def test_an_error_lists_them_as_they_are(kind: Any, modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(kind))
     assert text_of(send(modern, "arts")).endswith(" One of: sport: Sport.")
+    Section.objects.create(name="Travel", slug="travel")
+    assert text_of(send(modern, "arts")).endswith(" One of: sport: Sport; travel: Travel.")
+    Section.objects.all().delete()
+    assert text_of(send(modern, "arts")).endswith(" There are no choices now.")
+
+
+def test_errors_of_nested_serializers_list_them(modern: CheckedClient, settings: Any) -> None:
+    class Nested(serializers.Serializer[Any]):
+        one = SetInFields()
+        many = AddedInFields(many=True)
+
+    serve(settings, taking(Nested))
+    sent = {"section": "arts", "kind": "n"}
+    result = modern.call_tool("take", {"value": {"one": sent, "many": [sent]}})
+    assert text_of(result).count(" One of: sport: Sport.") == 2
+    paths = [path for path, _ in errors_of(result)]
+    assert paths == ["/value/many/0/section", "/value/one/section"]
 
 
 def test_a_list_of_them_is_open_as_well(modern: CheckedClient, settings: Any) -> None:
@@ -161,18 +165,18 @@ def test_a_list_of_them_is_open_as_well(modern: CheckedClient, settings: Any) ->
     serve(settings, taking(Several))
     found = listed(modern)["sections"]
     assert "enum" not in json.dumps(found)
-    assert found["description"] == "One of: sport: Sport."
     result = modern.call_tool("take", {"value": {"sections": ["sport"]}})
     assert result["isError"] is False
     wrong = modern.call_tool("take", {"value": {"sections": ["x"]}})
     assert errors_of(wrong) == [("/value/sections", "invalid_choice")]
+    assert text_of(wrong).endswith(" One of: sport: Sport.")
 
 
 def test_of_many_choices_the_first_are_named(modern: CheckedClient, settings: Any) -> None:
     for number in range(60):
         Section.objects.create(name=f"N{number}", slug=f"n{number}")
     serve(settings, taking(OfFunction))
-    assert listed(modern)["section"]["description"].endswith("n48: N48; and 11 more.")
+    assert text_of(send(modern, "arts")).endswith("n48: N48; and 11 more.")
 
 
 def test_numbers_are_sent_as_texts(modern: CheckedClient, settings: Any) -> None:
@@ -193,51 +197,11 @@ def test_they_are_read_under_asgi(settings: Any) -> None:
     serve(settings, taking(SetInInit), asynchronous=True)
     client = async_caller(LATEST.version)
     Section.objects.create(name="Arts", slug="arts")
-    text = "where it goes. One of: sport: Sport; arts: Arts."
-    assert listed(client)["section"]["description"] == text
+    assert text_of(send(client, "x")).endswith(" One of: sport: Sport; arts: Arts.")
     assert send(client, "arts")["isError"] is False
 
 
-def test_every_list_of_the_tools_has_them(user: Any, settings: Any) -> None:
-    serve(settings, taking(SetInInit))
-    http = APIClient()
-    http.force_authenticate(user)
-    (viewed,) = http.get("/mcp/tools/list").json()["tools"]
-    (printed,) = json.loads(run("mcp_tools", "--json")[0])
-    for tool in (viewed, printed):
-        described = tool["inputSchema"]["properties"]["value"]["properties"]["section"]
-        assert described["description"] == "where it goes. One of: sport: Sport."
-
-
-def test_they_stay_in_a_copy_of_a_schema(settings: Any) -> None:
-    serve(settings, taking(SetInInit))
-    schema = copy.deepcopy(served("take").input_schema)
-    assert schema == served("take").input_schema
-    assert "One of: sport: Sport." in json.dumps(with_current_texts(schema))
-
-
-def test_where_they_cannot_be_read_the_tool_is_still_listed(
-    modern: CheckedClient, settings: Any, caplog: Any
-) -> None:
-    fails: list[bool] = []
-
-    def unsure() -> list[tuple[str, str]]:
-        if fails:
-            raise RuntimeError("no choices today")
-        return sections()
-
-    class Unsure(forms.Form):
-        section = forms.ChoiceField(choices=unsure)
-
-    serve(settings, taking(Unsure))
-    listed(modern)
-    fails.append(True)
-    text = "One of the choices there are at the time of the call."
-    assert listed(modern)["section"]["description"] == text
-    assert "no choices today" in caplog.text
-
-
-def test_other_tools_are_listed_without_a_query(modern: CheckedClient, settings: Any) -> None:
+def test_tools_are_listed_without_a_query(modern: CheckedClient, settings: Any) -> None:
     serve(settings, taking(SectionKindForm))
     modern.list_tools()
     with CaptureQueriesContext(connection) as queries:
