@@ -131,18 +131,10 @@ class CallToolResult:
         ``plain`` is its JSON text, as short as it can be, and ``text`` the same, or the string
         that it says.
         """
-        result = cls.__new__(cls)
+        result = cls(content=[TextContent(text)], structured=structured)
         if not plain.startswith(b'"'):
             plain = b'"' + plain.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
-        # As __init__ does, at half its cost, which each call has.
-        vars(result).update(
-            content=[TextContent(text)],
-            structured=structured,
-            is_error=False,
-            meta={},
-            _written={},
-            _content=b'[{"type":"text","text":' + plain + b"}]",
-        )
+        vars(result)["_content"] = b'[{"type":"text","text":' + plain + b"}]"
         return result
 
     @classmethod
