@@ -91,18 +91,11 @@ def _compile(
     if list(parameters) != list(values):
         return None
     expressions = [each[0] for each in compiler.select or ()]
-    converters = tuple(
-        _converter(column, each, expression, compiler.connection.ops)
-        for column, (functions, expression) in compiler.get_converters(expressions).items()
-        for each in functions
-    )
+    operations, converters = compiler.connection.ops, []
+    for column, (functions, expression) in compiler.get_converters(expressions).items():
+        for each in functions:
+            of_operations = getattr(each, "__self__", None) is operations
+            convert = each.__func__ if of_operations else each
+            converters.append(_Converter(column, convert, of_operations, expression))
     fields = tuple(getattr(each, "target", None) for each in expressions)
-    return CompiledQuery(alias, sql, fields, converters)
-
-
-def _converter(
-    column: int, convert: Callable[..., Any], expression: Any, operations: object
-) -> _Converter:
-    of_operations = getattr(convert, "__self__", None) is operations
-    function = convert.__func__ if of_operations else convert  # type: ignore[attr-defined]
-    return _Converter(column, function, of_operations, expression)
+    return CompiledQuery(alias, sql, fields, tuple(converters))

@@ -162,7 +162,9 @@ def _count(throttle: Any, about: tuple[object, ...], calls: int, seconds: int) -
     Sets the throttle's ``_left``: the seconds that are left of the window.
     """
     cache, (window, passed) = throttle.cache, divmod(throttle.timer(), seconds)
-    key = _key(*about, seconds, int(window))
+    # Hashed: a name or an address may hold what no key may, and a credential is secret.
+    digest = hashlib.sha256(repr((*about, seconds, int(window))).encode()).hexdigest()
+    key = f"mcp_bridge.throttling:{digest}"
     # Longer than the window: Redis makes a key without an end of one that ends while it is counted.
     timeout = 2 * seconds
     try:
@@ -176,11 +178,6 @@ def _count(throttle: Any, about: tuple[object, ...], calls: int, seconds: int) -
             cache.touch(key, timeout=timeout)
     throttle._left = seconds - passed
     return count <= calls
-
-
-def _key(*about: object) -> str:
-    """Hash, since a name or an address may hold what no key may, and a credential is secret."""
-    return f"mcp_bridge.throttling:{hashlib.sha256(repr(about).encode()).hexdigest()}"
 
 
 @dataclass

@@ -153,67 +153,6 @@ class ToolOptions:
         return {name: hint for name, hint in hints.items() if hint is not None}
 
 
-@overload
-def mcp_tool(function: F, /) -> F: ...
-
-
-@overload
-def mcp_tool(
-    *,
-    name: str | None = None,
-    title: object = None,
-    description: object = None,
-    read_only: bool | None = None,
-    destructive: bool | None = None,
-    idempotent: bool | None = None,
-    open_world: bool | None = None,
-    permissions: str | Iterable[str] = (),
-    scopes: str | Iterable[str] = (),
-    public: bool = False,
-    confirm: bool = False,
-    exposed: bool = True,
-    deprecated: bool = False,
-    input_schema: JSONSchema | None = None,
-    output_schema: JSONSchema | None = None,
-    icons: JSONObject | Iterable[JSONObject] = (),
-    meta: JSONObject | None = None,
-    throttle: str | None = None,
-    precheck: Callable[..., object] | None = None,
-) -> Callable[[F], F]: ...
-
-
-def mcp_tool(
-    function: Callable[..., object] | None = None, /, **options: Any
-) -> Callable[..., object]:
-    """
-    Mark a function as an MCP tool, and return the very function that was given.
-
-    Used bare (``@mcp_tool``) or called (``@mcp_tool(read_only=True)``), above or below the
-    decorator that registers the function as a procedure. The options are those of ``ToolOptions``;
-    ``permissions``, ``scopes`` and ``icons`` may be one or several.
-
-    Raises TypeError for an unknown option or a wrong type, and ValueError for an illegal name, of
-    a scope too, or options that contradict each other.
-    """
-    known = [name for name, each in ToolOptions.__dataclass_fields__.items() if each.init]
-    checked = _checked("mcp_tool", known, options)
-
-    def mark(function: Callable[..., object]) -> Callable[..., object]:
-        # A static method is callable, and a class method is not.
-        if not callable(function) and not isinstance(function, classmethod):
-            raise TypeError(f"mcp_tool() marks functions, and {function!r} is not one.")
-        try:
-            setattr(function, MARK, checked)
-        except AttributeError:
-            raise TypeError(
-                f"mcp_tool() cannot mark {function!r}, which keeps no mark: mark the function "
-                "in its class, or a function that calls this one."
-            ) from None
-        return function
-
-    return mark if function is None else mark(function)
-
-
 class SharedOptions(TypedDict, total=False):
     """The options of ``mcp_tool`` that several tools may have in common."""
 
@@ -230,6 +169,56 @@ class SharedOptions(TypedDict, total=False):
     icons: JSONObject | Iterable[JSONObject]
     meta: JSONObject | None
     throttle: str | None
+
+
+class OwnOptions(SharedOptions, total=False):
+    """The options of ``mcp_tool``."""
+
+    name: str | None
+    title: object
+    description: object
+    input_schema: JSONSchema | None
+    output_schema: JSONSchema | None
+    precheck: Callable[..., object] | None
+
+
+@overload
+def mcp_tool(function: F, /) -> F: ...
+
+
+@overload
+def mcp_tool(**options: Unpack[OwnOptions]) -> Callable[[F], F]: ...
+
+
+def mcp_tool(
+    function: Callable[..., object] | None = None, /, **options: Any
+) -> Callable[..., object]:
+    """
+    Mark a function as an MCP tool, and return the very function that was given.
+
+    Used bare (``@mcp_tool``) or called (``@mcp_tool(read_only=True)``), above or below the
+    decorator that registers the function as a procedure. The options are those of ``ToolOptions``;
+    ``permissions``, ``scopes`` and ``icons`` may be one or several.
+
+    Raises TypeError for an unknown option or a wrong type, and ValueError for an illegal name, of
+    a scope too, or options that contradict each other.
+    """
+    checked = options_in("mcp_tool", options)
+
+    def mark(function: Callable[..., object]) -> Callable[..., object]:
+        # A static method is callable, and a class method is not.
+        if not callable(function) and not isinstance(function, classmethod):
+            raise TypeError(f"mcp_tool() marks functions, and {function!r} is not one.")
+        try:
+            setattr(function, MARK, checked)
+        except AttributeError:
+            raise TypeError(
+                f"mcp_tool() cannot mark {function!r}, which keeps no mark: mark the function "
+                "in its class, or a function that calls this one."
+            ) from None
+        return function
+
+    return mark if function is None else mark(function)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +305,7 @@ def snake_case(name: str) -> str:
 
 
 def options_in(where: str, given: Mapping[str, Any]) -> ToolOptions:
-    """Return options of ``mcp_tool`` that stand in a setting. Raises TypeError and ValueError."""
+    """Return options of ``mcp_tool``, also of a setting. Raises TypeError and ValueError."""
     known = [name for name, each in ToolOptions.__dataclass_fields__.items() if each.init]
     return _checked(where, known, dict(given))
 

@@ -53,13 +53,9 @@ def context_of(request: HttpRequest, message: Request | None = None) -> Context:
         scratch={},
         input_responses={},
         tool_state=None,
-        _read_language=_active_language,
+        _read_language=lambda: get_language() or "",
     )
     return context
-
-
-def _active_language() -> str:
-    return get_language() or ""
 
 
 def headers_of(environ: Mapping[str, Any]) -> Headers:
