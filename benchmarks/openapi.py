@@ -14,7 +14,7 @@ from statistics import median
 from time import process_time
 
 from mcp_bridge.ext.openapi.source import read_document
-from mcp_bridge.schemas.validation.validator import size_of
+from mcp_bridge.schemas.walk import size_of
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Unmappable
 

@@ -28,8 +28,7 @@ from mcp_bridge.registry.definitions import (
     tokens_of,
 )
 from mcp_bridge.schemas.validation.keywords import FORMATS, Bounded
-from mcp_bridge.schemas.validation.validator import MAX_BYTES, MAX_DEPTH
-from mcp_bridge.schemas.walk import SchemaDocument, depth_of, size_of
+from mcp_bridge.schemas.walk import MAX_BYTES, MAX_DEPTH, SchemaDocument, depth_of, size_of
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _COMBINATORS: Final = ("oneOf", "anyOf", "allOf", "not", "if")

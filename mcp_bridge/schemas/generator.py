@@ -1,8 +1,7 @@
 """
-Generate pydantic's JSON Schemas, and make them as simple as strict clients want them.
+Generate pydantic's JSON Schemas (2020-12), and make them as simple as strict clients want them.
 
-Everything is inlined but what refers to itself, null is a branch of its own (never one of several
-types), and titles that only repeat a name are left out. The dialect is JSON Schema 2020-12.
+Titles that only repeat a name are left out; for the rest see ``bundle``.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ import base64
 import json
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 from pydantic.json_schema import (
     CoreModeRef,
@@ -28,23 +27,15 @@ from pydantic_core import (
     CoreSchema,
     PydanticSerializationError,
     core_schema,
-    to_jsonable_python,
 )
 
 from mcp_bridge.protocol import JSONSchema
+from mcp_bridge.schemas.bundle import DEFINITIONS, Bundler
 from mcp_bridge.schemas.core_schemas import DESCRIPTION, CoreNode
 from mcp_bridge.schemas.strictness import LONGEST_DECIMAL
-from mcp_bridge.schemas.walk import IN_PLACE, change_subschemas, subschemas
 
-_REFERENCE: Final = "#/$defs/"
 # How Python writes a Decimal that is a number.
 _WRITTEN: Final = r"^-?[0-9]+(\.[0-9]+)?(E[+-][0-9]+)?$"
-_NULL: Final[JsonSchemaValue] = {"type": "null"}
-# What is said of a value, and does not restrict it.
-_ANNOTATIONS: Final = frozenset(
-    {"default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
-)
-_TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK: Final = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]+)?"
 _OFFSET: Final = "([Zz]|[+-][0-9]{2}:[0-9]{2})?"
@@ -94,16 +85,15 @@ class SchemaGenerator(GenerateJsonSchema):
         return {"type": "string", "contentEncoding": "base64"}
 
     def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
-        # The members of a core schema include aliases.
-        members = list({id(each): each for each in schema["members"]}.values())
-        result = super().enum_schema({**schema, "members": members})
+        result = super().enum_schema(schema)
         description = schema.get("metadata", {}).get(DESCRIPTION)
         return {**result, "description": description} if description else result
 
-    def literal_schema(self, schema: core_schema.LiteralSchema) -> JsonSchemaValue:
-        # A literal may list a member of an enum and its value.
-        values = {repr(to_jsonable_python(each)): each for each in schema["expected"]}
-        return super().literal_schema({**schema, "expected": list(values.values())})
+    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
+        result = super().tagged_union_schema(schema)
+        # It is OpenAPI's, and refers to definitions.
+        result.pop("discriminator", None)
+        return result
 
     def ser_schema(
         self,
@@ -210,40 +200,13 @@ def reading_hints() -> Iterator[None]:
 def simplify(schema: JSONSchema) -> JsonSchemaValue:
     """Return a schema that refers to ``$defs`` only for recursion, and without generated titles."""
     definitions = {
-        name: {key: value for key, value in each.items() if not _names_itself(name, key, value)}
+        DEFINITIONS + name: {
+            key: value for key, value in each.items() if not _names_itself(name, key, value)
+        }
         for name, each in schema.get("$defs", {}).items()
     }
     root = {key: value for key, value in schema.items() if key not in ("$defs", "title")}
-    graph = {name: set(_references(each)) for name, each in definitions.items()}
-    used = {
-        name for name in _reached(graph, _references(root)) if name in _reached(graph, graph[name])
-    }
-    # The names without the prefixes by which a SchemaGenerator tells them apart.
-    short: dict[str, str] = {}
-    for name in sorted(used):
-        wanted = last = name.rsplit("__", 1)[-1]
-        number = 1
-        while wanted in short.values():
-            number += 1
-            wanted = f"{last}{number}"
-        short[name] = wanted
-
-    def inline(part: JsonSchemaValue) -> JsonSchemaValue:
-        result = change_subschemas(part, inline)
-        # OpenAPI's discriminator is no JSON Schema, and refers to definitions.
-        result.pop("discriminator", None)
-        name = str(result.get("$ref", "")).removeprefix(_REFERENCE)
-        if name in short:
-            result["$ref"] = _REFERENCE + short[name]
-        elif name:
-            del result["$ref"]
-            result = {**inline(definitions[name]), **result}
-        return with_null_apart(result)
-
-    inlined = inline(root)
-    if used:
-        inlined["$defs"] = {short[name]: inline(definitions[name]) for name in sorted(used)}
-    return inlined
+    return Bundler(definitions.__getitem__).inlined(root)
 
 
 def _names_itself(name: str, key: str, value: object) -> bool:
@@ -252,77 +215,3 @@ def _names_itself(name: str, key: str, value: object) -> bool:
         return False
     title = re.escape(re.sub(r"\W", "_", str(value)))
     return re.search(rf"{title}$|(^|__){title}_", name) is not None
-
-
-def _references(schema: object) -> Iterator[str]:
-    """Yield the name of each definition to which a schema refers directly."""
-    if isinstance(schema, dict):
-        if "$ref" in schema:
-            yield schema["$ref"].removeprefix(_REFERENCE)
-        for part in subschemas(schema):
-            yield from _references(part.schema)
-
-
-def _reached(graph: Mapping[str, set[str]], names: Iterable[str]) -> set[str]:
-    """Return these names and all to which they lead, over any number of others."""
-    found = set(names)
-    waiting = list(found)
-    while waiting:
-        new = graph.get(waiting.pop(), set()) - found
-        found |= new
-        waiting.extend(new)
-    return found
-
-
-def with_null_apart(schema: JsonSchemaValue) -> JsonSchemaValue:
-    """Make null the last branch of an ``anyOf``, in place of lists of types and of values."""
-    kinds, values = schema.get("type"), schema.get("enum", ())
-    if isinstance(kinds, list) or (None in values and len(values) > 1):
-        schema = _parted(schema)
-    if "anyOf" not in schema:
-        return schema
-    branches = _flat(schema["anyOf"])
-    others = [each for each in branches if each != _NULL]
-    if len(others) < len(branches):
-        if len(others) == 1 and isinstance(others[0], dict):
-            # Clients show what stands beside the branches; a member's own text comes first.
-            inner = {**others[0]}
-            for key in ("title", "description"):
-                if key in inner:
-                    schema.setdefault(key, inner.pop(key))
-            others = _flat([inner])
-        branches = [*others, _NULL]
-    schema["anyOf"] = branches
-    return schema
-
-
-def _flat(branches: list[Any]) -> list[Any]:
-    """Return the branches of an ``anyOf``, with those of a branch that is nothing but another."""
-    flat: list[Any] = []
-    for each in branches:
-        nested = isinstance(each, dict) and each.keys() == {"anyOf"}
-        flat += each["anyOf"] if nested else [each]
-    return flat
-
-
-def _parted(schema: JsonSchemaValue) -> JsonSchemaValue:
-    """Return a schema of several types, or of null among its values, with a branch for each."""
-    kinds, values = schema.get("type"), schema.get("enum")
-    about = {key: value for key, value in schema.items() if key in _ANNOTATIONS}
-    rest = {key: value for key, value in schema.items() if key not in (*about, "type")}
-    takes_null = kinds is None or "null" in kinds
-    if values is not None:
-        takes_null = takes_null and None in values
-        rest["enum"] = [each for each in values if each is not None]
-    if isinstance(kinds, list):
-        takes_null = takes_null and rest.get("const") is None
-        branches = [{"type": kind, **rest} for kind in kinds if kind != "null"]
-    else:
-        types = {type(each) for each in rest["enum"]}
-        kind = kinds or (_TYPES.get(types.pop()) if len(types) == 1 else None)
-        branches = [{"type": kind, **rest} if kind else rest]
-    if takes_null:
-        branches.append({**_NULL, **{key: rest[key] for key in rest if key in IN_PLACE}})
-    if len(branches) > 1:
-        return {"anyOf": branches, **about}
-    return {**branches[0], **about} if branches else schema

@@ -32,13 +32,18 @@ IN_PLACE: Final = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"}
 )
 REFERENCES: Final = ("$ref", "$dynamicRef")
+# The bounds of a schema that is enforced.
+MAX_BYTES: Final = 64 * 1024
+MAX_DEPTH: Final = 32
+MAX_SUBSCHEMAS: Final = 1000
 # No schema that people write has more subschemas.
-MAX_SUBSCHEMAS: Final = 100_000
+MOST_READ: Final = 100_000
 
 
 def size_of(value: object) -> int:
     """Return the number of bytes of a JSON value, written as short as it can be."""
-    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return len(text.encode("utf-8", "replace"))
 
 
 def depth_of(value: object) -> int:
@@ -50,6 +55,30 @@ def depth_of(value: object) -> int:
         for each in containers:
             level += each.values() if isinstance(each, Mapping) else each
     return depth
+
+
+def excess(value: object) -> str:
+    """Return how a JSON value exceeds the bounds of a schema, as a predicate, or ""."""
+    if (size := size_of(value)) > MAX_BYTES:
+        return f"has {size} bytes, and at most {MAX_BYTES} are allowed"
+    if (depth := depth_of(value)) > MAX_DEPTH:
+        return f"is {depth} levels deep, and at most {MAX_DEPTH} are allowed"
+    return ""
+
+
+def canonical_text(value: object) -> str:
+    """Return the same text for values that JSON Schema calls equal: 1 and 1.0, not 1 and true."""
+    return json.dumps(_canonical(value), sort_keys=True)
+
+
+def _canonical(value: object) -> object:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _canonical(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_canonical(each) for each in value]
+    return value
 
 
 class Part(NamedTuple):
@@ -120,8 +149,8 @@ class SchemaDocument:
             schema, resolver = pending.pop()
             if id(schema) in seen:
                 continue
-            if len(seen) >= MAX_SUBSCHEMAS:
-                raise ValueError(f"it has more than {MAX_SUBSCHEMAS} subschemas")
+            if len(seen) >= MOST_READ:
+                raise ValueError(f"it has more than {MOST_READ} subschemas")
             seen.add(id(schema))
             self.subschemas.append(schema)
             if any(keyword in schema for keyword in REFERENCES):

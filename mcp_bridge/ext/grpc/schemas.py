@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mcp_bridge.ext.grpc.descriptors import Descriptor, Descriptors, values_of
 from mcp_bridge.ext.grpc.rules import RULES, breaks, excluded, keywords_of
 from mcp_bridge.protocol import JSONSchema
-from mcp_bridge.schemas.generator import simplify
-from mcp_bridge.schemas.validation import validator
-from mcp_bridge.schemas.walk import SchemaDocument, depth_of, size_of, subschemas
+from mcp_bridge.schemas.bundle import DEFINITIONS, TooLarge, within_bounds
 
 ARGUMENT: Final = "mcp_bridge.argument"
 BEHAVIOR: Final = "google.api.field_behavior"
 # The numbers of google.api.FieldBehavior.
 _REQUIRED, _OUTPUT_ONLY, _INPUT_ONLY, _IMMUTABLE = 2, 3, 4, 5
 
-_REFERENCE: Final = "#/$defs/"
 _NULL: Final = {"type": "null"}
 _DIGITS: Final = r"^(0|-?[1-9][0-9]{0,19})$"
 _ZEROS: Final = {"string": "", "boolean": False, "array": [], "object": {}}
@@ -112,7 +109,7 @@ class _Schemas:
         # One by one, since messages may be in each other to any depth.
         while self._waiting:
             each = self._waiting.pop()
-            self._definitions[each.full_name] = self._object(each)
+            self._definitions[DEFINITIONS + each.full_name] = self._object(each)
         if is_stream:
             said = {"description": _ABSENT} if "$ref" in root else {}
             root = self._result({"type": "array", "items": root, **said}, "truncated")
@@ -121,15 +118,15 @@ class _Schemas:
                 "description": "Whether the list was cut, so that there may be more.",
             }
         elif "$ref" in root:
-            name = root["$ref"].removeprefix(_REFERENCE)
-            root = dict(self._definitions[name])
-            if not any(name in _references(each) for each in self._definitions.values()):
-                del self._definitions[name]
+            root = dict(self._definitions[root["$ref"]])
             if not self._is_input and root["properties"]:
                 root["description"] = _joined(root.get("description"), _ABSENT)
         elif not self._is_input and root.get("type") != "object":
             root = self._result(root)
-        return _bounded(root, self._definitions)
+        try:
+            return within_bounds(root, self._definitions)
+        except TooLarge as why:
+            raise ValueError(f"its schema {why}") from None
 
     def _result(self, schema: JSONSchema, *more: str) -> dict[str, Any]:
         return {
@@ -145,11 +142,12 @@ class _Schemas:
         package, _, last = name.rpartition(".")
         if package == "google.protobuf" and last in _WELL_KNOWN:
             return _WELL_KNOWN[last]
-        if name not in self._definitions:
+        reference = DEFINITIONS + name
+        if reference not in self._definitions:
             # Known from here on; what it is comes when its turn does.
-            self._definitions[name] = {}
+            self._definitions[reference] = {}
             self._waiting.append(message)
-        return {"$ref": _REFERENCE + name}
+        return {"$ref": reference}
 
     def _object(self, message: Descriptor) -> dict[str, Any]:
         fields = dict(self._fields(message))
@@ -280,71 +278,3 @@ def _described(schema: JSONSchema, notes: list[str]) -> dict[str, Any]:
 
 def _joined(*texts: str | None) -> str:
     return "\n".join(filter(None, texts))
-
-
-def _bounded(root: dict[str, Any], definitions: Mapping[str, Any]) -> JSONSchema:
-    """
-    Return a schema whose definitions are in it, inlined where that stays within the bounds.
-
-    Raises ValueError where neither does.
-    """
-    whole = {**root, "$defs": definitions} if definitions else root
-    candidates: list[Callable[[], JSONSchema]] = [lambda: whole]
-    if _is_small(root, definitions):
-        candidates.insert(0, lambda: simplify(whole))
-    for make in candidates:
-        schema = make()
-        size, depth = size_of(schema), depth_of(schema)
-        parts = len(SchemaDocument(schema).subschemas)
-        if (
-            size <= validator.MAX_BYTES
-            and depth <= validator.MAX_DEPTH
-            and parts <= validator.MAX_SUBSCHEMAS
-        ):
-            return schema
-    raise ValueError(
-        f"its schema has {size} bytes, {parts} subschemas and {depth} levels, and at most "
-        f"{validator.MAX_BYTES}, {validator.MAX_SUBSCHEMAS} and {validator.MAX_DEPTH} are allowed"
-    )
-
-
-def _is_small(root: JSONSchema, definitions: Mapping[str, Any]) -> bool:
-    """Return whether a schema stays within the bounds when its definitions are inlined."""
-    if len(definitions) > validator.MAX_SUBSCHEMAS:
-        return False
-    graph = {name: set(_references(each)) for name, each in definitions.items()}
-    recursive: set[str] = set()
-    for name in graph:
-        found: set[str] = set()
-        waiting = [*graph[name]]
-        while waiting:
-            each = waiting.pop()
-            if each not in found:
-                found.add(each)
-                waiting += graph[each]
-        if name in found:
-            recursive.add(name)
-    count = 0
-    parts: list[tuple[Any, int]] = [(root, 1), *((definitions[each], 1) for each in recursive)]
-    while parts:
-        part, depth = parts.pop()
-        if not isinstance(part, Mapping):
-            continue
-        count += 1
-        if count > validator.MAX_SUBSCHEMAS or depth > validator.MAX_DEPTH:
-            return False
-        parts += [(each.schema, depth + 1) for each in subschemas(part)]
-        name = part.get("$ref", "").removeprefix(_REFERENCE)
-        if name and name not in recursive:
-            parts.append((definitions[name], depth))
-    return True
-
-
-def _references(schema: JSONSchema) -> Iterator[str]:
-    waiting: list[Any] = [schema]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Mapping):
-            if "$ref" in part:
-                yield part["$ref"].removeprefix(_REFERENCE)
-            waiting += [each.schema for each in subschemas(part)]

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from django.apps import apps
 from pydantic import AfterValidator, WithJsonSchema
@@ -20,19 +20,12 @@ from rest_framework.settings import api_settings
 from rest_framework.views import APIView
 
 from mcp_bridge.schemas.django import hints
-from mcp_bridge.schemas.generator import simplify
 from mcp_bridge.schemas.hints import TypeHint, annotate
+from mcp_bridge.schemas.openapi import Components, Side
 from mcp_bridge.schemas.validation.validator import SchemaValidator
-from mcp_bridge.schemas.walk import SchemaDocument
 
 Direction: TypeAlias = Literal["request", "response"]
 T = TypeVar("T")
-
-_COMPONENTS: Final = "#/components/schemas/"
-# Keywords of OpenAPI that JSON Schema does not have, or that are expressed by others.
-_LEFT_OUT: Final = frozenset(
-    {"nullable", "readOnly", "writeOnly", "discriminator", "xml", "externalDocs", "example"}
-)
 
 
 def override_hint(field: object, direction: Direction) -> TypeHint | None:
@@ -91,8 +84,7 @@ def inferred_hint(field: object, direction: Direction, extension: Any = None) ->
             schema = auto_schema._map_serializer_field(field, direction)
     if warnings or not schema:
         return None
-    whole = {**schema, "$defs": auto_schema.registry.build({}).get("schemas", {})}
-    return _hint(as_json(whole), direction)
+    return _hint(as_json(schema), direction, as_json(auto_schema.registry.build({})))
 
 
 def as_json(described: object) -> Any:
@@ -116,22 +108,22 @@ def collected_warnings() -> Iterator[list[str]]:
         vars(GENERATOR_STATS).pop("emit", None)
 
 
-def _hint(schema: dict[str, Any], direction: Direction) -> TypeHint:
-    """Return the hint of a schema of OpenAPI, which has its components in ``$defs``."""
+def _hint(schema: dict[str, Any], direction: Direction, components: dict[str, Any]) -> TypeHint:
+    """Return the hint of a schema of OpenAPI."""
     nullable = schema.pop("nullable", False)
     if isinstance(schema.get("type"), list) and "null" in schema["type"]:
         nullable = True
-        kinds = [each for each in schema["type"] if each != "null"]
-        schema["type"] = kinds[0] if len(kinds) == 1 else kinds
+        schema["type"] = [each for each in schema["type"] if each != "null"]
     # The property that holds it has its own.
     for key in ("title", "default"):
         schema.pop(key, None)
-    for part in SchemaDocument(schema).subschemas:
-        _convert(cast("dict[str, Any]", part), direction)
-    whole = simplify(schema)
+    side = Side.INPUT if direction == "request" else Side.OUTPUT
+    document = Components({"components": components})
+    name = "schema by drf-spectacular"
+    whole = document.within_bounds(document.convert(schema, side), side, name)
     if "$defs" in whole:
         raise TypeError("drf-spectacular describes it by a schema that contains itself")
-    validator = SchemaValidator(whole, "schema by drf-spectacular")
+    validator = SchemaValidator(whole, name)
 
     def conform(value: object) -> object:
         found = validator.errors(value)
@@ -139,33 +131,6 @@ def _hint(schema: dict[str, Any], direction: Direction) -> TypeHint:
             raise hints.validation_error("schema", found)
         return value
 
-    hint = annotate(Any, AfterValidator(conform), WithJsonSchema(whole))
+    hint = annotate(Any, AfterValidator(conform), WithJsonSchema({**whole}))
     # Whether null may be sent is decided by the serializer.
     return hint | None if nullable and direction == "response" else hint
-
-
-def _convert(schema: dict[str, Any], direction: Direction) -> None:
-    """Make one schema of OpenAPI one of JSON Schema, without properties of the other direction."""
-    while len(schema.get("allOf", ())) == 1:
-        # Before OpenAPI 3.1 nothing could stand beside a $ref, which was put into an allOf.
-        for key, value in schema.pop("allOf")[0].items():
-            schema.setdefault(key, value)
-    other = "readOnly" if direction == "request" else "writeOnly"
-    properties = schema.get("properties", {})
-    dropped = {name for name, each in properties.items() if each.get(other, False)}
-    for name in dropped:
-        del properties[name]
-    if dropped and "required" in schema:
-        schema["required"] = [each for each in schema["required"] if each not in dropped]
-    if "$ref" in schema:
-        schema["$ref"] = schema["$ref"].replace(_COMPONENTS, "#/$defs/")
-    for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        # OpenAPI 3.0 has a boolean there.
-        if isinstance(schema.get(exclusive), bool) and schema.pop(exclusive):
-            schema[exclusive] = schema.pop(bound)
-    nullable = schema.get("nullable")
-    for key in _LEFT_OUT:
-        schema.pop(key, None)
-    if nullable and schema:
-        inner = {key: schema.pop(key) for key in list(schema) if key != "$defs"}
-        schema["anyOf"] = [inner, {"type": "null"}]

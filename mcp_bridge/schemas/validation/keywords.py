@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,6 +22,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.text import quoted
 from mcp_bridge.schemas.steps import UNCHECKABLE
+from mcp_bridge.schemas.walk import canonical_text
 
 # One of jsonschema's validators, whose methods ``extend`` leaves without types.
 Validator: TypeAlias = Any
@@ -187,7 +187,7 @@ def _unique_items(validator: Validator, wanted: bool, instance: object, *rest: o
     # Texts, since the hashes of numbers can be made to collide.
     seen: set[str] = set()
     for item in instance:
-        text = canonical_text(item)
+        text = _text_of(item)
         if text in seen:
             yield ValidationError("holds an item twice")
             return
@@ -196,10 +196,8 @@ def _unique_items(validator: Validator, wanted: bool, instance: object, *rest: o
 
 def _enum(validator: Validator, values: list[Any], instance: object, *rest: object) -> Errors:
     if isinstance(instance, dict | list):
-        text = canonical_text(instance)
-        found = any(
-            isinstance(each, dict | list) and canonical_text(each) == text for each in values
-        )
+        text = _text_of(instance)
+        found = any(isinstance(each, dict | list) and _text_of(each) == text for each in values)
     else:
         truth = isinstance(instance, bool)
         # Looked up first, since Python takes 1 for True: the loop costs far more.
@@ -214,21 +212,10 @@ def _const(validator: Validator, value: object, instance: object, *rest: object)
     return _enum(validator, [value], instance)
 
 
-def canonical_text(value: object) -> str:
-    """Return the same text for values that JSON Schema calls equal: 1 and 1.0, not 1 and true."""
-    text = json.dumps(_canonical(value), sort_keys=True)
+def _text_of(value: object) -> str:
+    text = canonical_text(value)
     _spend(1 + len(text) // 16)
     return text
-
-
-def _canonical(value: object) -> object:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):
-        return {key: _canonical(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_canonical(each) for each in value]
-    return value
 
 
 def _format(validator: Validator, name: str, instance: object, *rest: object) -> Errors:

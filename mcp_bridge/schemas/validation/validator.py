@@ -22,11 +22,8 @@ from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut, pointer
 from mcp_bridge.schemas.validation import keywords
-from mcp_bridge.schemas.walk import IN_PLACE, SchemaDocument, depth_of, size_of, subschemas
+from mcp_bridge.schemas.walk import IN_PLACE, MAX_SUBSCHEMAS, SchemaDocument, excess, subschemas
 
-MAX_BYTES: Final = 64 * 1024
-MAX_DEPTH: Final = 32
-MAX_SUBSCHEMAS: Final = 1000
 # More errors than that help nobody, and each costs some kilobytes.
 MAX_ERRORS: Final = 1000
 # About a fifth of a second of jsonschema's work.
@@ -155,11 +152,8 @@ def _read(schema: JSONSchema) -> dict[str, Any]:
         plain: dict[str, Any] = json.loads(json.dumps(schema, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as exception:
         raise ValueError(f"is no JSON: {exception}") from exception
-    size, depth = size_of(plain), depth_of(plain)
-    if size > MAX_BYTES:
-        raise ValueError(f"has {size} bytes, and at most {MAX_BYTES} are allowed")
-    if depth > MAX_DEPTH:
-        raise ValueError(f"is {depth} levels deep, and at most {MAX_DEPTH} are allowed")
+    if wrong := excess(plain):
+        raise ValueError(wrong)
     # jsonschema would take its own validators, which have no bounds, wherever it reads the name.
     dialect = plain.pop("$schema", _DIALECT)
     if not isinstance(dialect, str) or dialect.removesuffix("#") != _DIALECT:

@@ -2,8 +2,6 @@
 Operations of HTTP, as OpenAPI 3.0 and 3.1 describe them, as tools.
 
     read        documents, with their references resolved
-    schemas     OpenAPI's schemas as JSON Schemas of the dialect 2020-12
-    keywords    what their keywords mean
     parameters  values in paths, query strings and headers
     bodies      values in JSON, forms, multipart and files
     mapping     an operation as a flat input schema, and arguments as a request

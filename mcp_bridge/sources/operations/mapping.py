@@ -9,6 +9,8 @@ from typing import Final
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import pointer, quoted
+from mcp_bridge.schemas.openapi import Side
+from mcp_bridge.schemas.openapi_keywords import PLAIN, Schema, nullable
 from mcp_bridge.sources.operations.bodies import (
     FILE_NOTE,
     Body,
@@ -16,10 +18,8 @@ from mcp_bridge.sources.operations.bodies import (
     choose_media,
     is_file,
 )
-from mcp_bridge.sources.operations.keywords import PLAIN, Schema, nullable
 from mcp_bridge.sources.operations.parameters import OWN_HEADERS, Parameter
 from mcp_bridge.sources.operations.read import Document, Operation, Unmappable, tool_name
-from mcp_bridge.sources.operations.schemas import Converter, Side
 
 TAGS_KEY: Final = "mcp_bridge/tags"
 # What a method promises (RFC 9110, section 9.2), as MCP's ToolAnnotations.
@@ -137,8 +137,8 @@ def map_operation(
     """
     if operation.error is not None:
         raise Unmappable(operation.error)
-    converter = Converter.of(document)
-    mapping = _Mapping(converter, operation, hidden, is_dotted)
+    document.notes = []
+    mapping = _Mapping(document, operation, hidden, is_dotted)
     try:
         mapping.read_body()
         is_open = is_open and mapping.body is not None and mapping.body.whole is None
@@ -152,7 +152,7 @@ def map_operation(
         if mapping.required:
             schema["required"] = mapping.required
         schema["additionalProperties"] = is_open
-        closed = converter.within_bounds(schema, mapping.side, "its input schema")
+        closed = document.within_bounds(schema, mapping.side, "its input schema")
         output = mapping.output() if output_schema else None
     except RecursionError:
         raise Unmappable("one of its schemas is too deep") from None
@@ -169,7 +169,7 @@ def map_operation(
         description=told,
         annotations=HINTS.get(operation.method, {}),
         meta={TAGS_KEY: list(operation.tags)} if operation.tags else None,
-        notes=tuple(dict.fromkeys((*mapping.notes, *converter.notes))),
+        notes=tuple(dict.fromkeys((*mapping.notes, *document.notes))),
         parameters=tuple(mapping.parameters),
         body=mapping.body,
     )
@@ -179,9 +179,9 @@ class _Mapping:
     """The arguments of one operation, as they are found."""
 
     def __init__(
-        self, converter: Converter, operation: Operation, hidden: Collection[str], is_dotted: bool
+        self, document: Document, operation: Operation, hidden: Collection[str], is_dotted: bool
     ) -> None:
-        self.converter = converter
+        self.document = document
         self.operation = operation
         self.hidden = hidden
         self.is_dotted = is_dotted
@@ -199,7 +199,7 @@ class _Mapping:
             return
         media = choose_media(data.get("content"), self._has_files)
         is_required = data.get("required") is True
-        schema = self.converter.convert(media.data.get("schema"), self.side)
+        schema = self.document.convert(media.data.get("schema"), self.side)
         root = self._object(schema) if media.kind not in ("bytes", "text") else None
         members: Mapping[str, JSONSchema] = {} if root is None else _members(root)
         wanted = () if root is None or self.side is Side.PATCH else _required(root)
@@ -233,7 +233,7 @@ class _Mapping:
     def _plain(self, media: Media, names: Collection[str]) -> Media | None:
         """Return the JSON that is offered beside a form with files, if it has these members."""
         found = media.plain
-        root = found and self._object(self.converter.convert(found.data.get("schema"), self.side))
+        root = found and self._object(self.document.convert(found.data.get("schema"), self.side))
         return found if root and _members(root).keys() >= set(names) else None
 
     def _objects(self, members: Mapping[str, JSONSchema]) -> frozenset[str]:
@@ -288,7 +288,7 @@ class _Mapping:
             if schema is None and isinstance(content, Mapping) and content:
                 media = next(iter(content.values()))
                 schema = media.get("schema") if isinstance(media, Mapping) else None
-            converted = self.converter.member(name, schema, Side.INPUT)
+            converted = self.document.member(name, schema, Side.INPUT)
             text = data.get("description")
             if isinstance(text, str) and text.strip():
                 converted = {**converted, "description": text.strip()}
@@ -335,7 +335,7 @@ class _Mapping:
         if len(schemas) != 1:
             return None
         try:
-            schema = self.converter.convert(schemas[0], Side.OUTPUT)
+            schema = self.document.convert(schemas[0], Side.OUTPUT)
             root = self._root(schema, Side.OUTPUT)
             kind = root.get("type")
             if kind is None:
@@ -345,7 +345,7 @@ class _Mapping:
                 schema = {"type": "object", "properties": properties, "required": ["result"]}
             elif "type" not in schema:
                 schema = dict(root)
-            return self.converter.within_bounds(schema, Side.OUTPUT, "its output schema")
+            return self.document.within_bounds(schema, Side.OUTPUT, "its output schema")
         except Unmappable as why:
             self.notes.append(f"It has no output schema: {why}.")
             return None
@@ -377,14 +377,14 @@ class _Mapping:
         self.properties[argument] = {**plain, "description": told}
 
     def _has_files(self, schema: object) -> bool:
-        root = self._object(self.converter.convert(schema, self.side))
+        root = self._object(self.document.convert(schema, self.side))
         return root is not None and any(
             is_file(self._root(each)) for each in _members(root).values()
         )
 
     def _root(self, schema: JSONSchema, side: Side | None = None) -> JSONSchema:
         """Return a converted schema with the target of its reference, and its allOf, merged in."""
-        return self.converter.root(schema, side or self.side)
+        return self.document.root(schema, side or self.side)
 
     def _object(self, schema: JSONSchema) -> JSONSchema | None:
         """Return the root of a body that is a plain object, or None."""

@@ -8,19 +8,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from typing import Final
-from urllib.parse import unquote
 
 from mcp_bridge.protocol import JSONObject
 from mcp_bridge.protocol.text import quoted
+from mcp_bridge.schemas.openapi import Components
+from mcp_bridge.schemas.openapi import Unmappable as Unmappable
+from mcp_bridge.schemas.openapi import look_up as look_up
 
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 MAX_NAME: Final = 64
-# No document that people write refers more often from one place to the next.
-_MAX_HOPS: Final = 32
-
-
-class Unmappable(ValueError):
-    """An operation cannot be a tool; the text is a sentence that says why."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,12 +45,11 @@ class Operation:
         return f"{self.method.upper()} {self.path}"
 
 
-class Document:
+class Document(Components):
     """
     An OpenAPI document of version 3.0 or 3.1 (or later 3.x), as data; do not change it afterwards.
 
-    ``errors`` are sentences on what in it cannot be read. With ``is_naive`` its service writes
-    datetimes without an offset. Raises ValueError for anything else.
+    ``errors`` are sentences on what in it cannot be read. Raises ValueError for anything else.
     """
 
     def __init__(self, data: JSONObject, *, is_naive: bool = False) -> None:
@@ -64,14 +59,8 @@ class Document:
             raise ValueError(f"it is no OpenAPI document of version 3, but of {quoted(str(found))}")
         if not isinstance(data.get("paths", {}), Mapping):
             raise ValueError("its 'paths' is no object")
-        self.data = data
-        # OpenAPI 3.0 ignores members beside a reference ("Reference Object").
-        self.has_bare_references = version.startswith("3.0")
-        self.is_naive = is_naive
+        super().__init__(data, has_bare_references=version.startswith("3.0"), is_naive=is_naive)
         self.errors: list[str] = []
-        # What converts its schemas (schemas.Converter), once there is one.
-        self.converter: object = None
-        self._targets: dict[str, object] = {}
 
     def operations(self) -> Iterator[Operation]:
         """Yield the operations, in the order of the document."""
@@ -80,39 +69,6 @@ class Document:
     def operation(self, method: str, path: str) -> Operation:
         """Return the operation of a method and a path. Raises KeyError if there is none."""
         return self._operations[method.lower(), path]
-
-    def target(self, reference: object) -> object:
-        """Return what a local reference leads to; raises Unmappable where that is nothing."""
-        if not isinstance(reference, str) or not reference.startswith("#"):
-            text = quoted(str(reference))
-            raise Unmappable(f"it refers to {text}, outside its document, and nothing is fetched")
-        if reference not in self._targets:
-            try:
-                self._targets[reference] = look_up(self.data, reference)
-            except LookupError:
-                raise Unmappable(
-                    f"it refers to {quoted(reference)}, which its document does not hold"
-                ) from None
-        return self._targets[reference]
-
-    def resolve(self, value: object, *, is_item: bool = False) -> JSONObject:
-        """
-        Return an object, or the one that its reference leads to, over any others.
-
-        Members beside a reference win; in OpenAPI 3.0 those of a path item alone (``is_item``).
-        """
-        keeps = is_item or not self.has_bare_references
-        for _ in range(_MAX_HOPS):
-            if not isinstance(value, Mapping):
-                raise Unmappable("its document has no object where there must be one")
-            if "$ref" not in value:
-                return value
-            target = self.target(value["$ref"])
-            if isinstance(target, Mapping) and keeps:
-                beside = {name: each for name, each in value.items() if name != "$ref"}
-                target = {**target, **beside} if beside else target
-            value = target
-        raise Unmappable("its references lead round in a circle")
 
     @cached_property
     def _operations(self) -> dict[tuple[str, str], Operation]:
@@ -165,19 +121,6 @@ class Document:
             text = str(why) if is_ours else f"it is not as OpenAPI describes operations: {why!r}"
             identity = operation_id if isinstance(operation_id, str) else None
             return Operation(method=method, path=path, operation_id=identity, error=text)
-
-
-def look_up(value: object, reference: str) -> object:
-    """Return what a reference within a document leads to (RFC 6901). Raises LookupError."""
-    for part in unquote(reference[1:]).split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, Mapping):
-            value = value[name]
-        elif isinstance(value, list) and name.isdecimal():
-            value = value[int(name)]
-        else:
-            raise LookupError(reference)
-    return value
 
 
 def tool_name(text: str) -> str:

@@ -289,7 +289,7 @@ def test_what_is_small_is_inlined() -> None:
 
 def test_a_thousand_levels_are_beyond_the_bounds() -> None:
     descriptors, message = described("C0 first = 1;", chain(1000, 1))
-    with pytest.raises(ValueError, match="subschemas"):
+    with pytest.raises(ValueError, match="larger than 65536 bytes"):
         input_schema(descriptors, message)
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
-from mcp_bridge.schemas.validation.keywords import FORMATS, canonical_text, matcher
+from mcp_bridge.schemas.validation.keywords import FORMATS, matcher
 
 Schema = dict[str, object]
 
@@ -136,13 +136,7 @@ def _count(value: object) -> object:
 
 
 def _values(value: object) -> object:
-    if not isinstance(value, list) or not value:
-        return None
-    # Some clients refuse an enum that names a value twice.
-    unique: dict[str, object] = {}
-    for each in value:
-        unique.setdefault(canonical_text(each), each)
-    return list(unique.values())
+    return value if isinstance(value, list) and value else None
 
 
 def _kinds(value: object) -> object:

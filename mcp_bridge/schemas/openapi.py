@@ -1,0 +1,326 @@
+"""The schemas of OpenAPI documents (3.0 and 3.1) as JSON Schemas of the dialect 2020-12."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from enum import Enum
+from functools import partial
+from typing import Final
+from urllib.parse import unquote
+
+from mcp_bridge.protocol import JSONObject, JSONSchema
+from mcp_bridge.protocol.text import cut, quoted
+from mcp_bridge.schemas.bundle import Bundler, TooLarge, strict
+from mcp_bridge.schemas.openapi_keywords import (
+    ABOUT,
+    PARTS,
+    TYPES,
+    VALUES,
+    Schema,
+    about_of,
+    add_parts,
+    nullable,
+    translate,
+    unmatchable,
+)
+from mcp_bridge.schemas.walk import MAX_DEPTH
+
+# No schema within the bounds stands inside more others.
+_MAX_LEVELS: Final = 40
+# No document that people write refers more often from one place to the next.
+_MAX_HOPS: Final = 32
+# Formats that clients assert and answers break, by a missing offset or a fraction; the first one
+# only if datetimes are naive.
+_UNHELD: Final = ("date-time", "time", "duration")
+
+
+class Unmappable(ValueError):
+    """A schema or an operation cannot be a tool's; the text is a sentence that says why."""
+
+
+class Side(Enum):
+    """Where a schema stands: members that are read-only or write-only are on one side only."""
+
+    INPUT = "input"
+    # Without defaults: a client that fills them in would overwrite what it does not mean.
+    PATCH = "patch"
+    OUTPUT = "output"
+
+    @property
+    def left_out(self) -> str:
+        """The keyword of the members that are not on this side."""
+        return "writeOnly" if self is Side.OUTPUT else "readOnly"
+
+
+class Components:
+    """
+    The schemas of a document, converted: each once, however many operations have it.
+
+    With ``has_bare_references`` members beside a reference are ignored, as OpenAPI 3.0 has it
+    ("Reference Object"). With ``is_naive`` datetimes are written without an offset. What is
+    converted may share parts, so neither it nor the document is to be changed. ``notes`` are
+    sentences on what was taken out of the schemas that were converted since they were last emptied.
+    """
+
+    def __init__(
+        self, data: JSONObject, *, has_bare_references: bool = False, is_naive: bool = False
+    ) -> None:
+        self.data = data
+        self.has_bare_references = has_bare_references
+        self.notes: list[str] = []
+        self._unheld = _UNHELD if is_naive else _UNHELD[1:]
+        self._targets: dict[str, object] = {}
+        # By side and reference, with the notes on each.
+        self._converted: dict[tuple[Side, str], tuple[Schema, list[str]]] = {}
+        self._bundlers = {side: Bundler(partial(self._component, side), _merged) for side in Side}
+
+    def target(self, reference: object) -> object:
+        """Return what a local reference leads to; raises Unmappable where that is nothing."""
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            text = quoted(str(reference))
+            raise Unmappable(f"it refers to {text}, outside its document, and nothing is fetched")
+        if reference not in self._targets:
+            try:
+                self._targets[reference] = look_up(self.data, reference)
+            except LookupError:
+                raise Unmappable(
+                    f"it refers to {quoted(reference)}, which its document does not hold"
+                ) from None
+        return self._targets[reference]
+
+    def resolve(self, value: object, *, is_item: bool = False) -> JSONObject:
+        """
+        Return an object, or the one that its reference leads to, over any others.
+
+        Members beside a reference win; in OpenAPI 3.0 those of a path item alone (``is_item``).
+        """
+        keeps = is_item or not self.has_bare_references
+        for _ in range(_MAX_HOPS):
+            if not isinstance(value, Mapping):
+                raise Unmappable("its document has no object where there must be one")
+            if "$ref" not in value:
+                return value
+            target = self.target(value["$ref"])
+            if isinstance(target, Mapping) and keeps:
+                beside = {name: each for name, each in value.items() if name != "$ref"}
+                target = {**target, **beside} if beside else target
+            value = target
+        raise Unmappable("its references lead round in a circle")
+
+    def convert(
+        self, schema: object, side: Side, absent: Collection[str] = (), level: int = 0
+    ) -> Schema:
+        """
+        Return a schema of OpenAPI as one of JSON Schema, whose references are still the document's.
+
+        ``absent`` are members that another part of an ``allOf`` has left out.
+        """
+        if level > _MAX_LEVELS:
+            raise Unmappable(f"a schema of it is more than {MAX_DEPTH} levels deep")
+        if not isinstance(schema, Mapping):
+            return {"not": {}} if schema is False else {}
+        if "$ref" in schema:
+            return self._convert_reference(schema, side, level)
+
+        def below(part: object) -> Schema:
+            return self.convert(part, side, level=level + 1)
+
+        result: Schema = {}
+        for name, value in schema.items():
+            if name in VALUES and (name != "default" or side is Side.INPUT):
+                read = VALUES[name](value)
+                if read is not None:
+                    result[name] = read
+            elif name == "additionalProperties" and value is False:
+                result[name] = False
+            elif name in PARTS:
+                result[name] = below(value)
+            elif name in ("patternProperties", "dependentSchemas") and isinstance(value, Mapping):
+                result[name] = {str(key): below(each) for key, each in value.items()}
+            elif name in ("anyOf", "oneOf", "prefixItems") and isinstance(value, list) and value:
+                # With discriminators and read-only members gone, branches are more alike than they
+                # were: that a value fits just one is for the service to say.
+                is_choice = name == "oneOf" and "anyOf" not in schema
+                result["anyOf" if is_choice else name] = [below(each) for each in value]
+        if isinstance(schema.get("items"), list):
+            result["prefixItems"] = [below(each) for each in schema["items"]] or [{}]
+            del result["items"]
+        gone = {*absent, *self._left_out(schema, side)}
+        properties = schema.get("properties")
+        if isinstance(properties, Mapping):
+            result["properties"] = {
+                str(name): self.member(str(name), each, side, level)
+                for name, each in properties.items()
+                if name not in gone
+            }
+        required = schema.get("required")
+        if isinstance(required, list):
+            names = dict.fromkeys(each for each in required if isinstance(each, str))
+            result["required"] = [each for each in names if each not in gone]
+        result = {key: each for key, each in result.items() if key != "required" or each}
+        self._clean(result)
+        translate(schema, result)
+        if side is Side.OUTPUT and result.get("format") in self._unheld:
+            del result["format"]
+        parts = schema.get("allOf")
+        if isinstance(parts, list) and parts:
+            merged = [self._part(each, side, gone, level) for each in parts]
+            add_parts(result, merged)
+        if schema.get("nullable") is True:
+            result = nullable(result)
+        return strict(result)
+
+    def member(self, name: str, schema: object, side: Side, level: int = 0) -> Schema:
+        """Return the converted schema of a member or a parameter of that name."""
+        result = self.convert(schema, side, level=level + 1)
+        # A title that only says the name again, as generators make them.
+        if _plain(result.get("title")) == _plain(name):
+            result.pop("title", None)
+        return result
+
+    def within_bounds(self, schema: JSONSchema, side: Side, name: str) -> JSONSchema:
+        """
+        Return a converted schema by itself: with the targets of its references in their places.
+
+        Raises Unmappable for what is too large; ``name`` says what it is.
+        """
+        bundler = self._bundlers[side]
+        try:
+            whole = bundler.within_bounds(schema)
+        except TooLarge as why:
+            raise Unmappable(f"{name} {why}") from None
+        for each in bundler.reached(schema):
+            self.notes += self._converted[side, each][1]
+        return whole
+
+    def root(self, schema: JSONSchema, side: Side) -> JSONSchema:
+        """Return a converted schema with the targets of its references at its root merged in."""
+        for _ in range(_MAX_LEVELS):
+            reference, parts = schema.get("$ref"), schema.get("allOf")
+            if isinstance(reference, str):
+                beside = {key: each for key, each in schema.items() if key != "$ref"}
+                schema = {**self._component(side, reference), **beside}
+            elif isinstance(parts, list):
+                merged = {key: each for key, each in schema.items() if key != "allOf"}
+                add_parts(merged, [dict(self.root(each, side)) for each in parts])
+                if "allOf" in merged:
+                    return merged
+                schema = merged
+            else:
+                return schema
+        raise Unmappable("its references lead round in a circle")
+
+    def _convert_reference(self, schema: JSONObject, side: Side, level: int) -> Schema:
+        reference = schema["$ref"]
+        target = self.target(reference)
+        if not isinstance(target, Mapping | bool):
+            raise Unmappable(f"it refers to {quoted(str(reference))}, which is no schema")
+        if self.has_bare_references:
+            return {"$ref": reference}
+        beside = self.convert({k: v for k, v in schema.items() if k != "$ref"}, side, (), level)
+        branches = beside.get("anyOf")
+        if schema.get("nullable") is True:
+            return {**nullable({"$ref": reference}), **about_of(beside)}
+        if branches is not None or beside.keys() - ABOUT:
+            rest = {key: each for key, each in beside.items() if key not in ABOUT}
+            return {"allOf": [{"$ref": reference}, rest], **about_of(beside)}
+        return {"$ref": reference, **beside}
+
+    def _part(self, schema: object, side: Side, gone: Collection[str], level: int) -> Schema:
+        """Return a part of an ``allOf``."""
+        target = self._schema(schema)
+        required = target.get("required")
+        names = [each for each in required if each in gone] if isinstance(required, list) else ()
+        if isinstance(schema, Mapping) and "$ref" in schema and names:
+            schema = target
+        return self.convert(schema, side, gone, level + 1)
+
+    def _left_out(self, schema: JSONObject, side: Side, level: int = 0) -> Iterator[str]:
+        """Yield the names of the members that are not on this side, those of all parts."""
+        properties = schema.get("properties")
+        if isinstance(properties, Mapping):
+            for name, each in properties.items():
+                if self._is_left_out(each, side):
+                    yield name
+        parts = schema.get("allOf")
+        if isinstance(parts, list) and level < _MAX_LEVELS:
+            for each in parts:
+                yield from self._left_out(self._schema(each), side, level + 1)
+
+    def _schema(self, value: object) -> JSONObject:
+        """Return a schema as resolve() does, of a boolean one nothing."""
+        return self.resolve(value) if isinstance(value, Mapping) else {}
+
+    def _is_left_out(self, schema: object, side: Side) -> bool:
+        found = self._schema(schema)
+        if found.get(side.left_out) is True:
+            return True
+        # The only part of an allOf is how OpenAPI 3.0 writes something beside a reference.
+        parts = found.get("allOf")
+        alone = isinstance(parts, list) and len(parts) == 1
+        return alone and self._schema(parts[0]).get(side.left_out) is True  # type: ignore[index]
+
+    def _clean(self, schema: Schema) -> None:
+        """Take out what no validator could enforce."""
+        kinds = schema.get("type")
+        if kinds is not None:
+            named = kinds if isinstance(kinds, list) else [kinds]
+            known = list(dict.fromkeys(each for each in named if each in TYPES))
+            if not known:
+                self.notes.append(f"The type {quoted(str(kinds))} is none, so any value is taken.")
+                del schema["type"]
+            else:
+                schema["type"] = known if isinstance(kinds, list) and len(known) > 1 else known[0]
+        pattern = schema.get("pattern")
+        if isinstance(pattern, str) and (why := unmatchable(pattern)):
+            del schema["pattern"]
+            text = f"It has to match the pattern {cut(pattern, 200)}"
+            schema["description"] = f"{schema.get('description', '')}\n{text}".strip()
+            self.notes.append(
+                f"The pattern {quoted(pattern)} is told but not enforced, since it cannot be "
+                f"matched in linear time: {why}."
+            )
+        patterns = schema.get("patternProperties")
+        if isinstance(patterns, Mapping) and any(map(unmatchable, patterns)):
+            del schema["patternProperties"]
+            # It was said of those with other names.
+            schema.pop("additionalProperties", None)
+            self.notes.append("Patterns of names are not enforced, since one has look-around.")
+
+    def _component(self, side: Side, reference: str) -> JSONSchema:
+        """Return what a reference leads to, converted once."""
+        key = (side, reference)
+        if key not in self._converted:
+            before, self.notes = self.notes, []
+            schema = self.convert(self.target(reference), side)
+            if _plain(schema.get("title")) == _plain(reference.rpartition("/")[2]):
+                schema.pop("title", None)
+            self._converted[key] = schema, self.notes
+            self.notes = before
+        return self._converted[key][0]
+
+
+def look_up(value: object, reference: str) -> object:
+    """Return what a reference within a document leads to (RFC 6901). Raises LookupError."""
+    for part in unquote(reference[1:]).split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, Mapping):
+            value = value[name]
+        elif isinstance(value, list) and name.isdecimal():
+            value = value[int(name)]
+        else:
+            raise LookupError(reference)
+    return value
+
+
+def _merged(schema: Schema) -> Schema:
+    """Return a schema with its ``allOf``, whose references are gone, merged where that can be."""
+    parts = schema.pop("allOf", None)
+    if isinstance(parts, list):
+        add_parts(schema, parts)
+    return strict(schema)
+
+
+def _plain(text: object) -> str:
+    return re.sub(r"[\W_]", "", str(text)).casefold()
