@@ -128,10 +128,9 @@ class Components:
 
         result: Schema = {}
         for name, value in schema.items():
-            if name in VALUES and (name != "default" or side is Side.INPUT):
-                read = VALUES[name](value)
-                if read is not None:
-                    result[name] = read
+            if name in VALUES:
+                if VALUES[name](value) and (name != "default" or side is Side.INPUT):
+                    result[name] = value
             elif name == "additionalProperties" and value is False:
                 result[name] = False
             elif name in PARTS:
@@ -157,8 +156,8 @@ class Components:
         required = schema.get("required")
         if isinstance(required, list):
             names = dict.fromkeys(each for each in required if isinstance(each, str))
-            result["required"] = [each for each in names if each not in gone]
-        result = {key: each for key, each in result.items() if key != "required" or each}
+            if wanted := [each for each in names if each not in gone]:
+                result["required"] = wanted
         self._clean(result)
         translate(schema, result)
         if side is Side.OUTPUT and result.get("format") in self._unheld:
@@ -219,11 +218,9 @@ class Components:
         if self.has_bare_references:
             return {"$ref": reference}
         beside = self.convert({k: v for k, v in schema.items() if k != "$ref"}, side, (), level)
-        branches = beside.get("anyOf")
         if schema.get("nullable") is True:
             return {**nullable({"$ref": reference}), **about_of(beside)}
-        if branches is not None or beside.keys() - ABOUT:
-            rest = {key: each for key, each in beside.items() if key not in ABOUT}
+        if rest := {key: each for key, each in beside.items() if key not in ABOUT}:
             return {"allOf": [{"$ref": reference}, rest], **about_of(beside)}
         return {"$ref": reference, **beside}
 
@@ -293,9 +290,7 @@ class Components:
         key = (side, reference)
         if key not in self._converted:
             before, self.notes = self.notes, []
-            schema = self.convert(self.target(reference), side)
-            if _plain(schema.get("title")) == _plain(reference.rpartition("/")[2]):
-                schema.pop("title", None)
+            schema = self.member(reference.rpartition("/")[2], self.target(reference), side, -1)
             self._converted[key] = schema, self.notes
             self.notes = before
         return self._converted[key][0]

@@ -6,8 +6,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
-from typing import Final
+from typing import Final, TypeGuard
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.schemas.validation.keywords import FORMATS, matcher
@@ -105,7 +104,6 @@ def translate(schema: JSONObject, result: Schema) -> None:
         result.setdefault("contentMediaType", "application/octet-stream")
 
 
-@lru_cache(maxsize=2048)
 def unmatchable(pattern: str) -> str:
     """
     Return why a pattern cannot be matched in time linear in the text's length, or "".
@@ -122,59 +120,36 @@ def unmatchable(pattern: str) -> str:
     return ""
 
 
-def _text_or_none(value: object) -> object:
-    return value if isinstance(value, str) and value else None
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and type(value) is not bool and math.isfinite(value)
 
 
-def _number(value: object) -> object:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if is_number and math.isfinite(value) else None  # type: ignore[arg-type]
-
-
-def _count(value: object) -> object:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _values(value: object) -> object:
-    return value if isinstance(value, list) and value else None
-
-
-def _kinds(value: object) -> object:
-    is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
-    return value if isinstance(value, str) or (is_list and value) else None
-
-
-def _flag(value: object) -> object:
-    return True if value is True else None
-
-
-def _divisor(value: object) -> object:
-    number = _number(value)
-    return number if isinstance(number, int | float) and number > 0 else None
-
-
-def _name_lists(value: object) -> object:
-    if not isinstance(value, Mapping):
-        return None
-    lists = {key: each for key, each in value.items() if isinstance(each, list)}
-    return {key: list(dict.fromkeys(map(str, each))) for key, each in lists.items()} or None
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 PLAIN: Final = ABOUT | {"type", "properties", "required", "additionalProperties"}
 PARTS: Final = frozenset(
     {"additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"}
 )
-# The keywords that are kept, with what reads each; it returns None for a value that none may have.
-VALUES: Final[dict[str, Callable[[object], object]]] = {
-    **dict.fromkeys(("title", "description", "format", "pattern"), _text_or_none),
-    **dict.fromkeys(("contentEncoding", "contentMediaType"), _text_or_none),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _count),
-    **dict.fromkeys(("minProperties", "maxProperties", "minContains", "maxContains"), _count),
-    **dict.fromkeys(("deprecated", "uniqueItems"), _flag),
-    **dict.fromkeys(("default", "const"), lambda value: value),
-    "type": _kinds,
-    "enum": _values,
-    "multipleOf": _divisor,
-    "dependentRequired": _name_lists,
+# The keywords that are kept, with what says whether a value is one that they may have.
+VALUES: Final[dict[str, Callable[[object], bool]]] = {
+    **dict.fromkeys(
+        ("title", "description", "format", "pattern", "contentEncoding", "contentMediaType"),
+        lambda value: isinstance(value, str) and value != "",
+    ),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems")
+        + ("minProperties", "maxProperties", "minContains", "maxContains"),
+        lambda value: type(value) is int and value >= 0,
+    ),
+    **dict.fromkeys(("deprecated", "uniqueItems"), lambda value: value is True),
+    **dict.fromkeys(("default", "const"), lambda value: True),
+    "type": lambda value: isinstance(value, str) or (_is_texts(value) and value != []),
+    "enum": lambda value: isinstance(value, list) and value != [],
+    "multipleOf": lambda value: _is_number(value) and value > 0,
+    "dependentRequired": lambda value: (
+        isinstance(value, Mapping) and all(map(_is_texts, value.values()))
+    ),
 }
