@@ -30,8 +30,7 @@ from mcp_bridge.schemas.walk import MAX_DEPTH
 _MAX_LEVELS: Final = 40
 # No document that people write refers more often from one place to the next.
 _MAX_HOPS: Final = 32
-# Formats that clients assert and answers break, by a missing offset or a fraction; the first one
-# only if datetimes are naive.
+# Formats that clients assert and answers break, by a missing offset or a fraction.
 _UNHELD: Final = ("date-time", "time", "duration")
 
 
@@ -58,18 +57,15 @@ class Components:
     The schemas of a document, converted: each once, however many operations have it.
 
     With ``has_bare_references`` members beside a reference are ignored, as OpenAPI 3.0 has it
-    ("Reference Object"). With ``is_naive`` datetimes are written without an offset. What is
-    converted may share parts, so neither it nor the document is to be changed. ``notes`` are
-    sentences on what was taken out of the schemas that were converted since they were last emptied.
+    ("Reference Object"). What is converted may share parts, so neither it nor the document is to be
+    changed. ``notes`` are sentences on what was taken out of the schemas that were converted since
+    they were last emptied.
     """
 
-    def __init__(
-        self, data: JSONObject, *, has_bare_references: bool = False, is_naive: bool = False
-    ) -> None:
+    def __init__(self, data: JSONObject, *, has_bare_references: bool = False) -> None:
         self.data = data
         self.has_bare_references = has_bare_references
         self.notes: list[str] = []
-        self._unheld = _UNHELD if is_naive else _UNHELD[1:]
         self._targets: dict[str, object] = {}
         # By side and reference, with the notes on each.
         self._converted: dict[tuple[Side, str], tuple[Schema, list[str]]] = {}
@@ -160,7 +156,7 @@ class Components:
                 result["required"] = wanted
         self._clean(result)
         translate(schema, result)
-        if side is Side.OUTPUT and result.get("format") in self._unheld:
+        if side is Side.OUTPUT and result.get("format") in _UNHELD:
             del result["format"]
         parts = schema.get("allOf")
         if isinstance(parts, list) and parts:

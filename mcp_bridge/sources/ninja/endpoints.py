@@ -80,9 +80,7 @@ class APIDocument(OpenAPISchema):
                 "openapi": self["openapi"],
                 "paths": {path: {method: details}},
                 "components": {"schemas": self.schemas},
-            },
-            # ninja writes a naive datetime as it is, even with USE_TZ.
-            is_naive=True,
+            }
         )
         operation = document.operation(method, path)
         return map_operation(document, operation, output_schema=output_schema)

@@ -52,14 +52,14 @@ class Document(Components):
     ``errors`` are sentences on what in it cannot be read. Raises ValueError for anything else.
     """
 
-    def __init__(self, data: JSONObject, *, is_naive: bool = False) -> None:
+    def __init__(self, data: JSONObject) -> None:
         version = data.get("openapi")
         if not isinstance(version, str) or not re.match(r"3\.\d", version):
             found = data.get("swagger", version)
             raise ValueError(f"it is no OpenAPI document of version 3, but of {quoted(str(found))}")
         if not isinstance(data.get("paths", {}), Mapping):
             raise ValueError("its 'paths' is no object")
-        super().__init__(data, has_bare_references=version.startswith("3.0"), is_naive=is_naive)
+        super().__init__(data, has_bare_references=version.startswith("3.0"))
         self.errors: list[str] = []
 
     def operations(self) -> Iterator[Operation]:

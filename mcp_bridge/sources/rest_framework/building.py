@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from django.conf import settings
 from django.core import checks
 
 from mcp_bridge.features import Tool
@@ -60,10 +59,7 @@ class Builder:
     def documents(self, descriptions: Sequence[Description]) -> list[Document]:
         """Return for each description the document that it is in."""
         made: dict[int, Document] = {}
-        return [
-            made.setdefault(id(each), Document(each, is_naive=not settings.USE_TZ))
-            for each in documents(descriptions)
-        ]
+        return [made.setdefault(id(each), Document(each)) for each in documents(descriptions)]
 
     def name(self, selected: Selected, every: Sequence[Selected]) -> str:
         """Return the name of the tool of an endpoint, one of those that are selected."""
