@@ -7,7 +7,7 @@ The library ``referencing`` resolves these within the document alone; nothing is
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -32,6 +32,9 @@ IN_PLACE: Final = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"}
 )
 REFERENCES: Final = ("$ref", "$dynamicRef")
+# Keywords for members that a schema does not name, and for items.
+_FURTHER: Final = frozenset({"additionalProperties", "patternProperties", "unevaluatedProperties"})
+_ITEMS: Final = frozenset({"contains", "items", "prefixItems", "unevaluatedItems"})
 # The bounds of a schema that is enforced.
 MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
@@ -87,6 +90,19 @@ class Part(NamedTuple):
     keyword: str
     key: str | int | None
     schema: object
+
+
+class Place(NamedTuple):
+    """
+    A member of an object or an item of an array, which ``holder[key]`` is.
+
+    ``schemas`` may apply to it; ``is_named`` says whether one of them is a property of that name.
+    """
+
+    holder: Any
+    key: str | int
+    schemas: Sequence[object]
+    is_named: bool
 
 
 def subschemas(schema: JSONSchema) -> Iterator[Part]:
@@ -216,6 +232,39 @@ class SchemaDocument:
             schema = target
         return merged, seen
 
+    def visit(self, value: object) -> Iterator[Place]:
+        """
+        Yield the places in a JSON value of the root schema, each before those inside it.
+
+        What applies in one branch may apply. A value may be replaced where it is.
+        """
+        known: dict[tuple[int, ...], list[JSONSchema]] = {}
+        pending: list[tuple[Any, Sequence[object]]] = [(value, [self.root])]
+        while pending:
+            holder, schemas = pending.pop()
+            if not isinstance(holder, dict | list):
+                continue
+            identity = tuple(map(id, schemas))
+            if identity not in known:
+                known[identity] = self._applied(schemas)
+            for key in holder if isinstance(holder, dict) else range(len(holder)):
+                below = [each for schema in known[identity] for each in _below(schema, key)]
+                is_named = any(key in schema.get("properties", ()) for schema in known[identity])
+                yield Place(holder, key, below, is_named)
+                pending.append((holder[key], below))
+
+    def _applied(self, schemas: Iterable[object]) -> list[JSONSchema]:
+        """Return all schemas that may apply to a value of these: their branches and references."""
+        found: dict[int, JSONSchema] = {}
+        pending = list(schemas)
+        while pending:
+            each = pending.pop()
+            if isinstance(each, Mapping) and id(each) not in found:
+                found[id(each)] = each
+                pending += self.targets(each).values()
+                pending += (part.schema for part in subschemas(each) if part.keyword in IN_PLACE)
+        return list(found.values())
+
     def localize(self) -> None:
         """
         Rewrite every reference as a JSON pointer from the root, and remove every ``$id``.
@@ -254,6 +303,16 @@ class SchemaDocument:
                 targets[keyword] = found.contents
                 if isinstance(found.contents, Mapping):
                     yield found.contents, found.resolver
+
+
+def _below(schema: JSONSchema, key: str | int) -> list[object]:
+    """Return the schemas that a schema has for a member of that name, or an item at that index."""
+    if isinstance(key, int):
+        items = (each for each in subschemas(schema) if each.keyword in _ITEMS)
+        return [each.schema for each in items if each.key in (None, key)]
+    if key in schema.get("properties", ()):
+        return [schema["properties"][key]]
+    return [each.schema for each in subschemas(schema) if each.keyword in _FURTHER]
 
 
 def _lookup(schema: JSONSchema, resolver: Any) -> Iterator[tuple[str, str, Any]]:
