@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import is_dataclass
 from types import GenericAlias
-from typing import Any, ClassVar, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from annotated_types import Len
 from pydantic import ConfigDict, TypeAdapter
@@ -22,7 +21,6 @@ from mcp_bridge.schemas.adapters import Side, adapt
 from mcp_bridge.schemas.hints import (
     TypeHint,
     annotate,
-    change_arguments,
     description_in,
     without_metadata,
 )
@@ -162,49 +160,14 @@ def core_schema_of(hint: TypeHint, config: ConfigDict, side: Side) -> tuple[Core
     """Return the core schema of a hint that may hold adapted types, as with_adapted() does."""
 
     def build(config: ConfigDict) -> CoreNode:
-        reused = reuse(hint, config)
-        if isinstance(reused, type) and issubclass(reused, _ReusedDataclass):
-            return reused.schema
-        return _build(reused, config)
+        # In a tuple, since a class with a config of its own takes no other from a TypeAdapter.
+        adapter = TypeAdapter(tuple[hint], config=config)
+        # Where a name is not known, this says which; else it does nothing.
+        adapter.rebuild()
+        core = cast(CoreNode, adapter.core_schema)
+        return change_root(core, lambda root: root["items_schema"][0])
 
     return with_adapted(build, config, side)
-
-
-def _build(hint: TypeHint, config: ConfigDict) -> CoreNode:
-    # In a tuple, since a class with a config of its own takes no other from a TypeAdapter.
-    adapter = TypeAdapter(tuple[hint], config=config)
-    # Where a name is not known, this says which; else it does nothing.
-    adapter.rebuild()
-    return change_root(cast(CoreNode, adapter.core_schema), lambda root: root["items_schema"][0])
-
-
-class _ReusedDataclass:
-    """A class that pydantic reads in place of a dataclass, whose core schema tools then share."""
-
-    schema: ClassVar[CoreNode]
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreNode:
-        # pydantic changes the schema that it is given.
-        return _copy(cls.schema)
-
-
-def _copy(schema: CoreNode) -> CoreNode:
-    return with_parts(schema, _copy)
-
-
-def reuse(hint: TypeHint, config: ConfigDict) -> TypeHint:
-    """Return the hint with a class that shares its core schema in place of each dataclass."""
-    own = hasattr(hint, "__get_pydantic_core_schema__")
-    if isinstance(hint, type) and is_dataclass(hint) and not own:
-        return _reused_dataclass(hint, tuple(config.items()))
-    return change_arguments(hint, lambda each: reuse(each, config))
-
-
-@functools.lru_cache(maxsize=256)
-def _reused_dataclass(kind: type, config: tuple[tuple[str, Any], ...]) -> type[_ReusedDataclass]:
-    schema = _build(kind, cast(ConfigDict, dict(config)))
-    return type(kind.__name__, (_ReusedDataclass,), {"schema": schema})
 
 
 def _swap_adapted(schema: CoreNode, adapted: _Adapt) -> CoreNode:

@@ -17,8 +17,8 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 
 from mcp_bridge.schemas.adapters import adapt
-from mcp_bridge.schemas.core_schemas import CoreNode, parts, reuse, with_adapted
-from mcp_bridge.schemas.generator import generate, reading_hints
+from mcp_bridge.schemas.core_schemas import CoreNode, parts, with_adapted
+from mcp_bridge.schemas.generator import generate, plain_default, reading_hints
 from mcp_bridge.schemas.hashed import with_bounds
 from mcp_bridge.schemas.hints import TypeHint, description_in, identity, split_annotated
 from mcp_bridge.schemas.signatures import MISSING, Parameter, UnsupportedSignature
@@ -89,10 +89,10 @@ class SharedField:
         texts = self._texts(parameter)
         if parameter.may_be_absent or not _has_default(parameter):
             return {**self.schema, **texts} if texts else self.schema
-        default = parameter.default
-        if default is not None and type(default) not in (str, int, bool):
+        try:
+            return {**self.schema, "default": plain_default(parameter.default), **texts}
+        except TypeError:
             return None
-        return {**self.schema, "default": default, **texts}
 
     def _texts(self, parameter: Parameter) -> dict[str, Any]:
         if not parameter.description or "description" in self.updates:
@@ -198,10 +198,7 @@ def _read_together(parameters: Mapping[str, Parameter], extra: TypeHint) -> tupl
         fields[_REST] = (hint, Field())
 
     def build(config: ConfigDict) -> CoreNode:
-        given: dict[str, Any] = {
-            name: (reuse(hint, config), field) for name, (hint, field) in fields.items()
-        }
-        model = create_model("Arguments", __config__=config, **given)
+        model = create_model("Arguments", __config__=config, **cast(Any, fields))
         # Where a name is not known, this says which; else it does nothing.
         model.model_rebuild()
         return cast(CoreNode, TypeAdapter(model).core_schema)

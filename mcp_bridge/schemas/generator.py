@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
+from contextlib import contextmanager, suppress
+from typing import Any, Final
 
 from pydantic.json_schema import (
     CoreModeRef,
@@ -111,18 +112,18 @@ class SchemaGenerator(GenerateJsonSchema):
         if isinstance(dft, bytes):
             # pydantic's own is in the url-safe alphabet.
             return base64.b64encode(dft).decode("ascii")
-        # pydantic's own would make a serializer for each.
-        if dft is None or type(dft) in (str, int, bool):
-            return dft
-        encoded = super().encode_default(dft)
+        # pydantic's own makes a serializer for each.
+        with suppress(TypeError):
+            return plain_default(dft)
+        found = super().encode_default(dft)
         try:
-            json.dumps(encoded, allow_nan=False)
+            json.dumps(found, allow_nan=False)
         except ValueError as exception:
             # pydantic catches it and leaves the default out.
             raise PydanticSerializationError(
                 "it holds a number that JSON does not have"
             ) from exception
-        return encoded
+        return found
 
     def field_is_present(
         self,
@@ -166,6 +167,16 @@ class SchemaGenerator(GenerateJsonSchema):
     def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:
         result = super().timedelta_schema(schema)
         return _with_pattern(result, _DURATION) if self._of_results else result
+
+
+def plain_default(value: Any) -> object:
+    """Return a default as JSON has it. Raises TypeError for one that takes a serializer."""
+    kind = type(value)
+    if value is None or kind in (str, int, bool) or (kind is float and math.isfinite(value)):
+        return value
+    if kind in (list, tuple, dict) and not value:
+        return {} if kind is dict else []
+    raise TypeError(f"{kind.__name__} takes a serializer")
 
 
 def _with_pattern(schema: JsonSchemaValue, pattern: str) -> JsonSchemaValue:
