@@ -33,10 +33,9 @@ class MCPBridgeConfig(AppConfig):
             if find_spec(f"mcp_bridge.ext.{extra}"):
                 import_string(f"mcp_bridge.ext.{extra}.register_adapters")()
         for name in ("settings", "tools", "urls", "procedures"):
-            checks.register(_imported(f"mcp_bridge.checks.{name}.check_{name}"), "mcp_bridge")
-        for name in ("records", "transactions"):
-            check = _imported(f"mcp_bridge.checks.tools.check_{name}")
-            checks.register(check, "mcp_bridge", deploy=True)
+            checks.register(_imported(f"{name}.check_{name}"), "mcp_bridge")
+        for name in ("deployment", "service", "tables"):
+            checks.register(_imported(f"deployment.check_{name}"), "mcp_bridge", deploy=True)
         tools_changed.connect(registry.settings_changed, dispatch_uid="mcp_bridge.tools_changed")
         # Only tests change settings while a process runs.
         setting_changed.connect(registry.settings_changed, dispatch_uid="mcp_bridge.settings")
@@ -58,7 +57,12 @@ def _imported(path: str) -> Callable[..., Sequence[checks.CheckMessage]]:
     """Return a check that is imported when it runs: a process that serves runs none."""
 
     def check(**options: Any) -> Sequence[checks.CheckMessage]:
-        found: Sequence[checks.CheckMessage] = import_string(path)(**options)
+        wrong = import_string("mcp_bridge.checks.settings.check_settings")()
+        is_read = all(each.level < checks.ERROR for each in wrong)
+        # A wrong setting can stop the others from reading anything; it is reported by itself.
+        found: Sequence[checks.CheckMessage] = wrong
+        if path != "settings.check_settings":
+            found = import_string(f"mcp_bridge.checks.{path}")(**options) if is_read else []
         return found
 
     return check

@@ -11,6 +11,10 @@ stops no command.
     E010  a module that cannot be imported    E011  a source whose tools cannot be read
     E020  a class that is no throttle         E021  a mark's rate that is not set
 
+    E022  no host that a request may name     E023  a header that no request has
+    E024  tables that are missing             E025  a cache that cannot be written
+    E026  nobody can authenticate
+
     W001  a hint beside a schema by hand      W002  a tool without a description
     W003  combinators at a schema's root      W004  a $ref that leads nowhere, or out
     W005  a schema whose root is no object    W006  a name that strict clients refuse
@@ -26,13 +30,17 @@ stops no command.
     W024  a caller who may have all calls
     W025  users without permissions, for which tools ask
     W026  an installed module that fails      W027  a name that another service has too
+    W028  nothing but sessions                W029  no valid token
     W030  an endpoint without an address      W031  an address that is another view's
     W032  CORS for origins that may not call
     W033  conditions of marks that /rpc does not keep
     W034  a mark on what is not registered    W035  a Context that callers of /rpc write
     W036  marked methods of an unmarked class W037  a result that no schema describes
     W038  an endpoint below i18n_patterns()   W039  marks that no source reads
-    W095  a toolset that names no tool
+    W095  a toolset that names no tool        W096  no tool is served
+    W097  connections that nothing uses again W098  rates that each worker counts
+
+    I003  callers who have a proxy's address  I004  coroutines in a view of threads
 
     E070  a view that cannot be a tool        E071  a URLconf that cannot be read
 

@@ -14,10 +14,8 @@ from operator import attrgetter
 from types import FunctionType
 from typing import Any, Final
 
-from django.apps import AppConfig
 from django.core import checks
 
-from mcp_bridge.checks.settings import check_settings
 from mcp_bridge.conf import conf
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.discovery import make_source
@@ -33,13 +31,8 @@ NOT_REGISTERED: Final = (
 )
 
 
-def check_procedures(
-    app_configs: Sequence[AppConfig] | None = None, **kwargs: object
-) -> list[checks.CheckMessage]:
+def check_procedures(**kwargs: object) -> list[checks.CheckMessage]:
     """Return warnings of procedures that are open beside the endpoint, and of lost marks."""
-    # A wrong setting can stop the sources from being read at all; it is reported by itself.
-    if check_settings():
-        return []
     unread = _unread_marks()
     return [*_beside_the_endpoint(), *_not_registered(unread), *_not_read(unread)]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final, get_type_hints
 
-from django.apps import AppConfig, apps
+from django.apps import apps
 from django.conf import settings
 from django.core import checks
 from django.utils.functional import Promise
@@ -22,9 +22,7 @@ from mcp_bridge.sources.base import first_line
 _APPS: Final = ("mcp_bridge.tokens", "mcp_bridge.oauth")
 
 
-def check_settings(
-    app_configs: Sequence[AppConfig] | None = None, **kwargs: object
-) -> list[checks.CheckMessage]:
+def check_settings(**kwargs: object) -> list[checks.CheckMessage]:
     """Return an error for each wrong key, value and dotted path of MCP_BRIDGE."""
     given = getattr(settings, "MCP_BRIDGE", {})
     if not isinstance(given, dict):

@@ -7,43 +7,35 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
-from django.apps import AppConfig, apps
+from django.apps import apps
 from django.conf import settings
 from django.contrib.auth import get_permission_codename, get_user_model
 from django.core import checks
-from django.db import connections, router
+from django.db import router
 from django.utils.module_loading import import_string
 from rest_framework.throttling import BaseThrottle, ScopedRateThrottle, SimpleRateThrottle
 
 from mcp_bridge.access.throttling import EVERY_TOOL, ToolRateThrottle, make_throttle
-from mcp_bridge.calls.running import begins_with_lock, is_sqlite_file
 from mcp_bridge.checks.locks import check_locks
-from mcp_bridge.checks.settings import check_settings, did_you_mean
+from mcp_bridge.checks.settings import did_you_mean
 from mcp_bridge.conf import DOCUMENTATION, conf
-from mcp_bridge.models import ToolCallRecord, ToolSetting
+from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.linting import lint
 from mcp_bridge.registry.registry import Snapshot, has_database, is_migrated, registry
 from mcp_bridge.registry.toolsets import unmatched
 
-# What has SQLite wait for the disk once in a while, as it may be written (OFF waits for nothing).
-_UNHURRIED: Final = ("journal_mode=wal", "synchronous=(normal|off|0|1)")
 _REDIS: Final = ("django.core.cache.backends.redis.RedisCache", "django_redis.cache.RedisCache")
 
 logger = get_logger("mcp_bridge.checks")
 
 
 def check_tools(
-    app_configs: Sequence[AppConfig] | None = None,
-    databases: Sequence[str] | None = None,
-    **kwargs: object,
+    databases: Sequence[str] | None = None, **kwargs: object
 ) -> list[checks.CheckMessage]:
     """Return what is wrong with the tools, those that the sources left out included."""
-    if check_settings():
-        # A wrong setting can stop the sources from being read at all; it is reported by itself.
-        return []
-    if _awaits_tables(databases):
+    if awaits_tables(databases):
         return []
     # Read anew, and kept for the requests that follow.
     registry.reload()
@@ -60,7 +52,7 @@ def check_tools(
     ]
 
 
-def _awaits_tables(databases: Sequence[str] | None) -> bool:
+def awaits_tables(databases: Sequence[str] | None) -> bool:
     """
     Return whether tools cannot be made yet: their types may use tables that are not made.
 
@@ -144,65 +136,6 @@ def _nearest(permission: str, declared: set[str]) -> str:
         for names in (own, declared)
     )
     return next(filter(None, questions), "")
-
-
-def check_transactions(
-    app_configs: Sequence[AppConfig] | None = None,
-    databases: Sequence[str] | None = None,
-    **kwargs: object,
-) -> list[checks.CheckMessage]:
-    """Warn of SQLite databases in which tools that read and then write fail under concurrency."""
-    if check_settings() or _awaits_tables(databases):
-        return []
-    if all(tool.is_read_only for tool in registry.discovered):
-        return []
-    aliases = sorted({router.db_for_write(model) for model in apps.get_models()})
-    return [
-        checks.Warning(
-            f"The SQLite database {alias!r} begins transactions without a lock for writing: a "
-            'tool that first reads and then writes fails at once with "database is locked" '
-            "where another call has written in between.",
-            hint=f'Set DATABASES[{alias!r}]["OPTIONS"]["transaction_mode"] = "IMMEDIATE"; see '
-            f"{DOCUMENTATION}installation.md#sqlite.",
-            id="mcp_bridge.W013",
-        )
-        for alias in aliases
-        if is_sqlite_file(connections[alias]) and not begins_with_lock(connections[alias])
-    ]
-
-
-def check_records(
-    app_configs: Sequence[AppConfig] | None = None,
-    databases: Sequence[str] | None = None,
-    **kwargs: object,
-) -> list[checks.CheckMessage]:
-    """Warn of a SQLite database of the records that waits for the disk longer than it has to."""
-    if check_settings() or _awaits_tables(databases) or conf.AUDIT is None or not has_database():
-        return []
-    alias = router.db_for_write(ToolCallRecord)
-    if not is_sqlite_file(connections[alias]):
-        return []
-    options = connections[alias].settings_dict["OPTIONS"]
-    commands = re.sub(r"\s", "", str(options.get("init_command") or "")).lower()
-    missing = []
-    # If a tool writes, W013 reports it.
-    if not begins_with_lock(connections[alias]) and all(
-        tool.is_read_only for tool in registry.discovered
-    ):
-        missing.append('"transaction_mode": "IMMEDIATE"')
-    if not all(re.search(each, commands) for each in _UNHURRIED):
-        missing.append('"init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"')
-    if not missing:
-        return []
-    return [
-        checks.Warning(
-            f"The SQLite database {alias!r}, in which calls are recorded, waits for the disk with "
-            "each commit, or begins transactions without a lock for writing.",
-            hint=f'Give DATABASES[{alias!r}]["OPTIONS"] {" and ".join(missing)}; see '
-            f"{DOCUMENTATION}installation.md#sqlite.",
-            id="mcp_bridge.W015",
-        )
-    ]
 
 
 def _throttles(tools: Snapshot) -> Iterator[checks.CheckMessage]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from typing import Final
 
-from django.apps import AppConfig
 from django.conf import settings
 from django.conf.urls.i18n import is_language_prefix_patterns_used
 from django.core import checks
@@ -58,9 +57,7 @@ def _usual_language() -> AbstractContextManager[object]:
     return translation.override(code)
 
 
-def check_urls(
-    app_configs: Sequence[AppConfig] | None = None, **kwargs: object
-) -> list[checks.CheckMessage]:
+def check_urls(**kwargs: object) -> list[checks.CheckMessage]:
     """Return warnings of an endpoint without an address, or whose address is another view's."""
     addresses = endpoints()
     if not addresses:

@@ -7,17 +7,14 @@ from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import Final
 
-from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
-from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, router
 
+from mcp_bridge.checks.deployment import missing_tables
 from mcp_bridge.checks.settings import check_settings, did_you_mean
 from mcp_bridge.conf import conf
 from mcp_bridge.registry.discovery import make_source
-from mcp_bridge.registry.registry import unapplied
 from mcp_bridge.sources.base import Source, first_line
 
 _DURATION: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
@@ -43,29 +40,8 @@ class TablesCommand(BaseCommand):
 
         Django's own check prints a notice, into the output that others read, and goes on.
         """
-        for label in ("mcp_bridge", "mcp_bridge_tokens", "mcp_bridge_oauth"):
-            if label not in apps.app_configs:
-                continue
-            (model, *_) = apps.get_app_config(label).get_models()
-            alias = router.db_for_write(model)
-            try:
-                waiting = unapplied(alias, label)
-            except ImproperlyConfigured:
-                # The site has no database.
-                return
-            except DatabaseError as error:
-                text = f"The database {alias!r} cannot be read: {first_line(error)}."
-                raise CommandError(f"{text} Is it there, and does DATABASES name it?") from None
-            except Exception as error:
-                # The graph is that of all apps, and a migration may raise anything when imported.
-                raise CommandError(
-                    f"The site's migrations cannot be read: {first_line(error)}. Repair that "
-                    "migration; `manage.py migrate` ends in the same error."
-                ) from None
-            if waiting:
-                raise CommandError(
-                    f"The database has not all tables of {label}: run `manage.py migrate` first."
-                )
+        if text := missing_tables():
+            raise CommandError(text)
 
 
 def named_user(name: str) -> AbstractBaseUser:

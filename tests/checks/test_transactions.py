@@ -9,7 +9,7 @@ import pytest
 from django.core import checks
 from django.db import ConnectionHandler
 
-from mcp_bridge.checks import tools
+from mcp_bridge.checks import deployment
 from mcp_bridge.conf import DOCUMENTATION
 from mcp_bridge.testing.serving import serve
 from tests.checks.test_checks import found
@@ -38,7 +38,7 @@ def at_deployment() -> list[checks.CheckMessage]:
 def warned(monkeypatch: pytest.MonkeyPatch, **databases: dict[str, Any]) -> list[str]:
     """The databases of which the checks warn where the site has these."""
     handler = ConnectionHandler({"default": {}, **databases})
-    monkeypatch.setattr(tools, "connections", handler)
+    monkeypatch.setattr(deployment, "connections", handler)
     assert found() == []
     messages = at_deployment()
     assert all((each.id, each.level) == ("mcp_bridge.W013", checks.WARNING) for each in messages)
@@ -73,7 +73,7 @@ def test_w013_a_file_of_sqlite_that_begins_without_a_lock(
 
 def test_w013_says_which_setting_to_set(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     serve(settings, write)
-    monkeypatch.setattr(tools, "connections", ConnectionHandler({"default": SQLITE}))
+    monkeypatch.setattr(deployment, "connections", ConnectionHandler({"default": SQLITE}))
     (message,) = at_deployment()
     assert '"database is locked"' in message.msg
     hint = """Set DATABASES['default']["OPTIONS"]["transaction_mode"] = "IMMEDIATE"; see """
@@ -98,52 +98,38 @@ def test_w013_is_not_for_sites_whose_tools_only_read(
 
 
 FAST = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"
-IMMEDIATE = {"transaction_mode": "IMMEDIATE"}
 
 
 @pytest.mark.parametrize(
-    ("database", "missing"),
+    ("database", "is_warned_of"),
     [
-        (SQLITE, ["transaction_mode", "init_command"]),
-        ({**SQLITE, "OPTIONS": IMMEDIATE}, ["init_command"]),
-        ({**SQLITE, "OPTIONS": {"init_command": FAST}}, ["transaction_mode"]),
-        ({**SQLITE, "OPTIONS": {**IMMEDIATE, "init_command": FAST[:24]}}, ["init_command"]),
-        ({**SQLITE, "OPTIONS": {**IMMEDIATE, "init_command": FAST}}, []),
-        ({**SQLITE, "OPTIONS": {**IMMEDIATE, "init_command": FAST.replace("=", " = ")}}, []),
-        ({**SQLITE, "OPTIONS": {**IMMEDIATE, "init_command": FAST.lower()}}, []),
-        ({**SQLITE, "NAME": ":memory:"}, []),
-        ({}, []),
+        (SQLITE, True),
+        ({**SQLITE, "OPTIONS": {"transaction_mode": "IMMEDIATE"}}, True),
+        ({**SQLITE, "OPTIONS": {"init_command": FAST[:24]}}, True),
+        ({**SQLITE, "OPTIONS": {"init_command": FAST}}, False),
+        ({**SQLITE, "OPTIONS": {"init_command": FAST.replace("=", " = ")}}, False),
+        ({**SQLITE, "OPTIONS": {"init_command": FAST.lower()}}, False),
+        ({**SQLITE, "NAME": ":memory:"}, False),
+        ({}, False),
     ],
 )
 def test_w015_a_file_of_sqlite_that_waits_for_the_disk(
     database: dict[str, Any],
-    missing: list[str],
+    is_warned_of: bool,
     settings: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     serve(settings, write, read_only=True)
-    monkeypatch.setattr(tools, "connections", ConnectionHandler({"default": database}))
-    messages = tools.check_records()
-    assert [each.id for each in messages] == ["mcp_bridge.W015"] * bool(missing)
-    for message in messages:
-        hint = str(message.hint)
-        assert [each for each in ("transaction_mode", "init_command") if each in hint] == missing
-
-
-def test_one_check_names_the_mode_of_transactions(
-    settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    serve(settings, write)
-    monkeypatch.setattr(tools, "connections", ConnectionHandler({"default": SQLITE}))
-    messages = checks.run_checks(tags=["mcp_bridge"], include_deployment_checks=True)
-    hints = [str(each.hint) for each in messages if "transaction_mode" in str(each.hint)]
-    assert len(hints) == 1
+    monkeypatch.setattr(deployment, "connections", ConnectionHandler({"default": database}))
+    messages = deployment.check_deployment()
+    assert [each.id for each in messages] == ["mcp_bridge.W015"] * is_warned_of
+    assert all("init_command" in str(each.hint) for each in messages)
 
 
 def test_w015_is_of_deployments_that_keep_records(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools, "connections", ConnectionHandler({"default": SQLITE}))
+    monkeypatch.setattr(deployment, "connections", ConnectionHandler({"default": SQLITE}))
     found_by = {
         deploy: [
             each.id
@@ -154,4 +140,4 @@ def test_w015_is_of_deployments_that_keep_records(
     }
     assert found_by == {False: [], True: ["mcp_bridge.W015"]}
     settings.MCP_BRIDGE = {"AUDIT": None}
-    assert tools.check_records() == []
+    assert "mcp_bridge.W015" not in [each.id for each in deployment.check_deployment()]

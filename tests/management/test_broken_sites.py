@@ -133,22 +133,22 @@ def test_the_doctor_reads_a_broken_migration_graph(site: Path) -> None:
     broken = site / "shelf" / "migrations" / "0001_initial.py"
     broken.write_text(MIGRATION.format(app="shelf", name="0000_gone"))
     status, grave = examine(site)
-    assert (status, list(grave)) == (1, ["migrations"])
-    assert "shelf.0001_initial" in grave["migrations"][0]
+    assert (status, list(grave)) == (1, ["checks"])
+    assert "shelf.0001_initial" in grave["checks"][0]
 
 
 def test_the_doctor_of_a_site_that_was_not_migrated(site: Path) -> None:
     status, grave = examine(site, database=str(site / "new.sqlite3"))
     # What comes after it would make tools, whose types may write rows.
-    assert (status, list(grave)) == (1, ["migrations"])
-    assert "run `manage.py migrate` first" in grave["migrations"][0]
+    assert (status, list(grave)) == (1, ["checks"])
+    assert "run `manage.py migrate` first" in grave["checks"][0]
 
 
 def test_the_doctor_of_a_urlconf_that_cannot_be_imported(site: Path) -> None:
     (site / "site_urls.py").write_text("from nowhere import urlpatterns")
     status, grave = examine(site)
     assert status == 1
-    assert "No module named 'nowhere'" in grave["URLs"][0]
+    assert "No module named 'nowhere'" in grave["checks"][0]
 
 
 def test_the_doctor_of_a_catch_all(site: Path) -> None:

@@ -117,7 +117,7 @@ def test_the_site_is_asked_by_a_host_that_it_serves(allowed: Any, host: str, set
 @pytest.mark.parametrize("allowed", [["::1"], [""], ["example.com:8000"]])
 def test_hosts_that_no_request_can_name_are_an_error(allowed: list[str], settings: Any) -> None:
     settings.ALLOWED_HOSTS = allowed
-    assert Doctor().found("error", "settings", "has no host that a request could name")
+    assert Doctor().found("error", "checks", "has no host that a request could name")
 
 
 def answering(response: HttpResponse) -> Any:

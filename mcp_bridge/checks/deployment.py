@@ -1,0 +1,261 @@
+"""Checks of ``check --deploy`` and ``mcp_doctor``: whether a site is reached, and can answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from django.apps import apps
+from django.conf import settings
+from django.core import checks
+from django.core.cache import cache
+from django.core.exceptions import ImproperlyConfigured
+from django.db import DatabaseError, connections, router
+from django.db.migrations.recorder import MigrationRecorder
+from django.http.request import validate_host
+from django.utils.module_loading import import_string
+from rest_framework.authentication import SessionAuthentication
+from rest_framework.settings import api_settings
+
+from mcp_bridge.access.policy import served_host
+from mcp_bridge.calls.running import begins_with_lock, is_sqlite_file
+from mcp_bridge.checks.tools import awaits_tables
+from mcp_bridge.checks.urls import endpoints
+from mcp_bridge.conf import DOCUMENTATION, conf
+from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.registry.linting import lint_list
+from mcp_bridge.registry.registry import registry, unapplied
+from mcp_bridge.registry.toolsets import title_of
+from mcp_bridge.sources.base import first_line
+from mcp_bridge.views import AsyncMCPView
+
+TABLES: Final = "mcp_bridge.E024"
+_PRIVATE_CACHES: Final = ("locmem.LocMemCache", "dummy.DummyCache")
+# What has SQLite wait for the disk once in a while, as it may be written (OFF waits for nothing).
+_UNHURRIED: Final = ("journal_mode=wal", "synchronous=(normal|off|0|1)")
+
+Messages = Iterator[checks.CheckMessage]
+
+
+def check_deployment(
+    databases: Sequence[str] | None = None, **kwargs: object
+) -> list[checks.CheckMessage]:
+    """Return what the settings have wrong for a site that others reach; asks no database."""
+    found = [*_hosts(), *_proxies(), *_connections()]
+    return found if awaits_tables(databases) else [*found, *_sqlite()]
+
+
+def check_service(
+    databases: Sequence[str] | None = None, **kwargs: object
+) -> list[checks.CheckMessage]:
+    """Return why nobody may be served, or callers not be counted, by the database and the cache."""
+    # Databases are asked by those commands alone that name them (Django, "Database checks").
+    if databases is None or check_tables(databases):
+        return []
+    return [*_tools(), *_callers(), *_counting()]
+
+
+def check_tables(
+    databases: Sequence[str] | None = None, **kwargs: object
+) -> list[checks.CheckMessage]:
+    """Return an error if migrations wait, or cannot be read."""
+    text = missing_tables() if databases else None
+    for alias in databases or () if text is None else ():
+        # A database without any migration is not for the models of the site.
+        if (
+            connections[alias].vendor != "unknown"
+            and (waiting := unapplied(alias))
+            and MigrationRecorder(connections[alias]).applied_migrations()
+        ):
+            text = f"Migrations of {alias!r} wait ({len(waiting)}): {', '.join(waiting[:5])}."
+    hint = "Run `manage.py migrate`."
+    return [] if text is None else [checks.Error(text, hint=hint, id=TABLES)]
+
+
+def missing_tables() -> str | None:
+    """Return why tables of this package cannot be used, as a sentence, or None."""
+    for label in ("mcp_bridge", "mcp_bridge_tokens", "mcp_bridge_oauth"):
+        if label not in apps.app_configs:
+            continue
+        (model, *_) = apps.get_app_config(label).get_models()
+        alias = router.db_for_write(model)
+        try:
+            if unapplied(alias, label):
+                return f"The database has not all tables of {label}: run `manage.py migrate` first."
+        except ImproperlyConfigured:
+            # The site has no database.
+            return None
+        except DatabaseError as error:
+            text = f"The database {alias!r} cannot be read: {first_line(error)}."
+            return f"{text} Is it there, and does DATABASES name it?"
+        except Exception as error:
+            # The graph is that of all apps, and a migration may raise anything when imported.
+            return (
+                f"The site's migrations cannot be read: {first_line(error)}. Repair that "
+                "migration; `manage.py migrate` ends in the same error."
+            )
+    return None
+
+
+def _hosts() -> Messages:
+    """Check ALLOWED_HOSTS, without which every request is refused."""
+    allowed = settings.ALLOWED_HOSTS
+    if (allowed or not settings.DEBUG) and not validate_host(served_host(), allowed):
+        how = "has no host that a request could name" if allowed else "is empty"
+        yield checks.Error(
+            f"ALLOWED_HOSTS {how}: every request is refused with an HTML page of status 400.",
+            hint="Name there the hosts in the addresses that clients use; an IPv6 address stands "
+            "in brackets: [::1].",
+            id="mcp_bridge.E022",
+        )
+
+
+def _proxies() -> Messages:
+    """Check the settings that tell Django of a proxy in front of it."""
+    header = settings.SECURE_PROXY_SSL_HEADER
+    if header and not str(header[0]).startswith("HTTP_"):
+        name = "HTTP_" + str(header[0]).upper().replace("-", "_")
+        yield checks.Error(
+            f"SECURE_PROXY_SSL_HEADER names {header[0]!r}, which no request has: Django takes "
+            "every request for plain HTTP, and refuses browsers' origins.",
+            hint=f"Write it as in request.META: ({name!r}, {header[1]!r}).",
+            id="mcp_bridge.E023",
+        )
+
+
+def _connections() -> Messages:
+    """Check that connections are not kept that nothing uses again."""
+    for connection in connections.all():
+        age = connection.settings_dict["CONN_MAX_AGE"]
+        if age != 0 and connection.vendor != "unknown" and _is_async() and not _is_lane():
+            yield checks.Warning(
+                f"{connection.alias!r} keeps connections (CONN_MAX_AGE is {age}). Under ASGI "
+                "Django has a thread for each request, and uses none of them again.",
+                hint="Set it to 0, and pool connections in the database's driver; or serve the "
+                "endpoint by the direct lane, which uses them again "
+                f"({DOCUMENTATION}direct-lane.md).",
+                id="mcp_bridge.W097",
+            )
+
+
+def _is_async() -> bool:
+    return any(issubclass(view, AsyncMCPView) for view in endpoints().values())
+
+
+def _is_lane() -> bool:
+    """Return whether ASGI_APPLICATION, if it has an attribute for that, answers without Django."""
+    with suppress(Exception):
+        return bool(import_string(settings.ASGI_APPLICATION).mcp_served)
+    return False
+
+
+def _sqlite() -> Messages:
+    """Check the SQLite databases that tools write to, and that of the records."""
+    if not all(tool.is_read_only for tool in registry.discovered):
+        for alias in sorted({router.db_for_write(model) for model in apps.get_models()}):
+            if is_sqlite_file(connections[alias]) and not begins_with_lock(connections[alias]):
+                yield checks.Warning(
+                    f"The SQLite database {alias!r} begins transactions without a lock for "
+                    "writing: a tool that first reads and then writes fails at once with "
+                    '"database is locked" where another call has written in between.',
+                    hint=f'Set DATABASES[{alias!r}]["OPTIONS"]["transaction_mode"] = "IMMEDIATE"; '
+                    f"see {DOCUMENTATION}installation.md#sqlite.",
+                    id="mcp_bridge.W013",
+                )
+    alias = router.db_for_write(ToolCallRecord)
+    if conf.AUDIT is None or not is_sqlite_file(connections[alias]):
+        return
+    commands = connections[alias].settings_dict["OPTIONS"].get("init_command")
+    given = re.sub(r"\s", "", str(commands or "")).lower()
+    if not all(re.search(each, given) for each in _UNHURRIED):
+        yield checks.Warning(
+            f"The SQLite database {alias!r}, in which calls are recorded, waits for the disk with "
+            "each commit.",
+            hint=f'Give DATABASES[{alias!r}]["OPTIONS"] "init_command": "PRAGMA journal_mode=WAL; '
+            f'PRAGMA synchronous=NORMAL"; see {DOCUMENTATION}installation.md#sqlite.',
+            id="mcp_bridge.W015",
+        )
+
+
+def _tools() -> Messages:
+    """Check that tools are served, not too many in one list, and by a view that suits them."""
+    discovered, served = len(registry.discovered), registry.snapshot
+    if not len(served):
+        yield checks.Warning(
+            f"No tool is served, of {discovered} that the code has.",
+            hint="`manage.py mcp_tools` says which there are, and why they are not served.",
+            id="mcp_bridge.W096",
+        )
+    for name, part in served.lists().items():
+        yield from lint_list(title_of(name), len(part), part.tokens())
+    own_loops = [tool.name for tool in served if tool.is_async]
+    if own_loops and endpoints() and not (_is_async() or _is_lane()):
+        yield checks.Info(
+            f"Tools are `async def` ({', '.join(own_loops[:5])}), and the endpoint's view is not: "
+            "each call of them has an event loop of its own.",
+            hint="Where the site is served under ASGI, include mcp_bridge.urls_async.",
+            id="mcp_bridge.I004",
+        )
+
+
+def _callers() -> Messages:
+    """Check that somebody can authenticate, and that anonymous callers can be told apart."""
+    classes: list[type[Any]] = [import_string(path) for path in conf.AUTHENTICATION_CLASSES]
+    has_public = registry.snapshot.has_public
+    if not classes and not has_public:
+        yield checks.Error(
+            "MCP_BRIDGE['AUTHENTICATION_CLASSES'] is empty and no tool is public: nobody can call.",
+            hint="Take the setting away, to use the bearer tokens of mcp_bridge.tokens, or name a "
+            "DRF authentication class there.",
+            id="mcp_bridge.E026",
+        )
+    elif classes and all(issubclass(each, SessionAuthentication) for each in classes):
+        yield checks.Warning(
+            "Only sessions authenticate: programs such as Claude Code send no cookies.",
+            hint="Add mcp_bridge.tokens.authentication.TokenAuthentication, or another class that "
+            "reads the Authorization header, to MCP_BRIDGE['AUTHENTICATION_CLASSES'].",
+            id="mcp_bridge.W028",
+        )
+    elif len(classes) == 1 and classes[0].__module__.startswith("mcp_bridge.tokens"):
+        tokens = apps.get_model("mcp_bridge_tokens", "Token")._default_manager
+        known = tokens.select_related("user")
+        if not has_public and not any(each.is_valid and each.user.is_active for each in known):
+            yield checks.Warning(
+                "There is no valid token, and nothing else authenticates: nobody can call.",
+                hint='Issue one: `manage.py mcp_token create USERNAME --name "My laptop"`.',
+                id="mcp_bridge.W029",
+            )
+    is_behind = settings.SECURE_PROXY_SSL_HEADER or settings.USE_X_FORWARDED_HOST
+    if is_behind and api_settings.NUM_PROXIES is None and has_public:
+        yield checks.Info(
+            "Anonymous callers are counted by their address, which behind a proxy is the proxy's.",
+            hint="Give REST_FRAMEWORK['NUM_PROXIES'] the number of proxies "
+            f"({DOCUMENTATION}throttling.md).",
+            id="mcp_bridge.I003",
+        )
+
+
+def _counting() -> Messages:
+    """Check the cache in which calls are counted."""
+    rates = [rate for rate in conf.THROTTLE_RATES.values() if rate]
+    rates += [tool.rate or tool.options.throttle or "" for tool in registry.snapshot]
+    kind = str(settings.CACHES["default"]["BACKEND"])
+    if any(rates) and kind.endswith(_PRIVATE_CACHES):
+        yield checks.Warning(
+            f"Tools have rates, and the default cache is {kind.rpartition('.')[2]}: each worker "
+            "counts for itself, or none does, so that a caller has a rate several times over.",
+            hint="Give CACHES['default'] a cache that all workers share, such as Redis "
+            f"({DOCUMENTATION}throttling.md). With a single worker, LocMemCache is right.",
+            id="mcp_bridge.W098",
+        )
+    try:
+        cache.set("mcp_bridge.doctor", 1, timeout=1)
+    except Exception as exception:
+        yield checks.Error(
+            f"The default cache cannot be written ({type(exception).__name__}: {exception}): "
+            f"calls count as THROTTLE_WITHOUT_CACHE says ({conf.THROTTLE_WITHOUT_CACHE!r}).",
+            hint="Start the cache, and look at CACHES['default'].",
+            id="mcp_bridge.E025",
+        )
