@@ -201,8 +201,8 @@ class _Mapping:
         is_required = data.get("required") is True
         schema = self.document.convert(media.data.get("schema"), self.side)
         root = self._object(schema) if media.kind not in ("bytes", "text") else None
-        members: Mapping[str, JSONSchema] = {} if root is None else _members(root)
-        wanted = () if root is None or self.side is Side.PATCH else _required(root)
+        members = {} if root is None else root.get("properties", {})
+        wanted = () if root is None or self.side is Side.PATCH else root.get("required", ())
         is_empty = root is not None and not members and root.get("additionalProperties") is False
         if root is None or (not members and not is_empty) or (wanted and not is_required):
             self._read_whole(media, schema if root is None else root, is_required)
@@ -234,7 +234,7 @@ class _Mapping:
         """Return the JSON that is offered beside a form with files, if it has these members."""
         found = media.plain
         root = found and self._object(self.document.convert(found.data.get("schema"), self.side))
-        return found if root and _members(root).keys() >= set(names) else None
+        return found if root and root.get("properties", {}).keys() >= set(names) else None
 
     def _objects(self, members: Mapping[str, JSONSchema]) -> frozenset[str]:
         """Return the names of the members that are objects, or null."""
@@ -256,7 +256,7 @@ class _Mapping:
         elif media.kind != "json":
             if not schema:
                 schema = {"type": "object"}
-            members = _members(self._root(schema))
+            members = self._root(schema).get("properties", {})
             files = frozenset(name for name, each in members.items() if is_file(self._root(each)))
         if self.side is Side.PATCH:
             schema = {key: each for key, each in schema.items() if key != "required"}
@@ -379,7 +379,7 @@ class _Mapping:
     def _has_files(self, schema: object) -> bool:
         root = self._object(self.document.convert(schema, self.side))
         return root is not None and any(
-            is_file(self._root(each)) for each in _members(root).values()
+            is_file(self._root(each)) for each in root.get("properties", {}).values()
         )
 
     def _root(self, schema: JSONSchema, side: Side | None = None) -> JSONSchema:
@@ -402,13 +402,3 @@ def argument_name(name: str) -> str:
     """Return a name that clients take for an argument: its own, if it is such a name."""
     is_legal = re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name, re.ASCII)
     return name if is_legal else tool_name(name) or "value"
-
-
-def _members(schema: JSONSchema) -> Mapping[str, JSONSchema]:
-    properties = schema.get("properties")
-    return properties if isinstance(properties, Mapping) else {}
-
-
-def _required(schema: JSONSchema) -> Collection[str]:
-    required = schema.get("required")
-    return required if isinstance(required, list) else ()
