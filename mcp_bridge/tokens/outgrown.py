@@ -9,70 +9,62 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
 
+from django.apps import apps
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.models import Group, Permission, PermissionsMixin
 from django.db import transaction
-from django.db.models import F, Model
-from django.db.models.signals import m2m_changed, post_save, pre_save
+from django.db.models import F
+from django.db.models.signals import m2m_changed, pre_save
 from django.utils.translation import gettext
 
 from mcp_bridge.conf import conf
 from mcp_bridge.tokens.models import Token
 
 _FLAGS: Final = ("is_staff", "is_superuser")
-# The attribute of a user who is being saved, with the flags that are gained by it.
-_GAINED: Final = "_mcp_gained"
 
 
 def connect() -> None:
-    """Connect the signals of users, groups and permissions."""
-    pre_save.connect(_before_save, dispatch_uid=f"{__name__}.before")
-    post_save.connect(_after_save, dispatch_uid=f"{__name__}.after")
-    m2m_changed.connect(_after_adding, dispatch_uid=f"{__name__}.adding")
+    """Connect the signals of users, groups and permissions, if the site's users have these."""
+    users: Any = get_user_model()
+    if not issubclass(users, PermissionsMixin) or None in (users.groups, users.user_permissions):
+        return
+    # Proxies and subclasses send signals of their own.
+    for model in apps.get_models():
+        if issubclass(model, users):
+            pre_save.connect(_before_save, model, dispatch_uid=__name__)
+    for relation in (users.groups, users.user_permissions, Group.permissions):
+        m2m_changed.connect(_after_adding, relation.through, dispatch_uid=__name__)
 
 
+# The defaults of both are for code that sends the signal without these arguments.
 def _before_save(
-    instance: Model,
+    instance: Any,
     raw: bool = False,
     using: str | None = None,
-    update_fields: Any = None,
+    update_fields: Iterable[str] | None = None,
     **kwargs: object,
 ) -> None:
-    """
-    Note the flags that a user gains; saving a user without flags costs no query.
-
-    The defaults are for code that sends the signal itself, and leaves arguments out.
-    """
-    users = get_user_model()
-    if raw or not isinstance(instance, users) or instance._state.adding:
-        return
-    fields = {field.name for field in users._meta.concrete_fields}
-    names = [
-        name
-        for name in _FLAGS
-        if name in fields
-        and getattr(instance, name)
-        and (update_fields is None or name in update_fields)
-    ]
-    before = users._base_manager.using(using).filter(pk=instance.pk).values(*names) if names else ()
-    had: dict[str, Any] = next(iter(before), {})
-    setattr(instance, _GAINED, [name for name in names if not had.get(name)])
-
-
-def _after_save(instance: Model, **kwargs: object) -> None:
-    gained = vars(instance).pop(_GAINED, [])
-    if gained:
-        _end([instance.pk], lambda issuer: not all(getattr(issuer, name) for name in gained))
+    """End tokens of a user who gains a flag; saving a user without flags costs no query."""
+    fields = {field.name for field in instance._meta.concrete_fields}
+    flags = [name for name in _FLAGS if name in fields and getattr(instance, name)]
+    flags = [name for name in flags if update_fields is None or name in update_fields]
+    if flags and not raw and not instance._state.adding:
+        rows = get_user_model()._base_manager.using(using).filter(pk=instance.pk)
+        gained = [name for row in rows.values(*flags) for name in flags if not row[name]]
+        if gained:
+            _end([instance.pk], lambda issuer: all(getattr(issuer, name) for name in gained))
 
 
 def _after_adding(
-    sender: type[Model],
+    sender: object,
     instance: Any = None,
     action: str = "",
     reverse: bool = False,
-    pk_set: set[Any] | None = None,
+    pk_set: Iterable[Any] | None = None,
     **kwargs: object,
 ) -> None:
     """End tokens of users who gain a group or a permission, also through a group."""
@@ -81,56 +73,38 @@ def _after_adding(
     # The users or groups, and the groups or permissions that they are given.
     takers, given = (pk_set, {instance.pk}) if reverse else ({instance.pk}, pk_set)
     users: Any = get_user_model()
-    if sender is _through(users, "groups"):
-        _end(takers, lambda issuer: _lacks_group(issuer, given))
-    elif sender is _through(users, "user_permissions"):
-        _end(takers, partial(_lacks_permission, permissions=given))
-    elif sender is _through(Group, "permissions") and _through(users, "groups"):
-        members = users._base_manager.filter(groups__in=takers).values_list("pk", flat=True)
-        _end(members, partial(_lacks_permission, permissions=given))
+    if sender is users.groups.through:
+        _end(takers, lambda issuer: {*given} <= {*issuer.groups.values_list("pk", flat=True)})
+        return
+    if sender is Group.permissions.through:
+        takers = users._base_manager.filter(groups__in=takers)
+    rows = Permission._default_manager.filter(pk__in=given)
+    names = [".".join(row) for row in rows.values_list("content_type__app_label", "codename")]
+    _end(takers, lambda issuer: issuer.has_perms(names))
 
 
-def _through(model: Any, name: str) -> object:
-    return getattr(getattr(model, name, None), "through", None)
-
-
-def _lacks_group(issuer: Any, groups: set[Any]) -> bool:
-    return not groups <= set(issuer.groups.values_list("pk", flat=True))
-
-
-def _lacks_permission(issuer: Any, permissions: set[Any]) -> bool:
-    rows = Permission._default_manager.filter(pk__in=permissions)
-    names = {
-        f"{app}.{name}" for app, name in rows.values_list("content_type__app_label", "codename")
-    }
-    return not names <= issuer.get_all_permissions()
-
-
-def _end(users: Iterable[Any], lacks: Callable[[Any], bool]) -> None:
+def _end(users: Iterable[Any], has_gain: Callable[[Any], bool]) -> None:
     """End tokens of users if another user issued them who lacks the rights gained."""
-    tokens = Token._default_manager.filter(user__in=list(users), revoked_at=None)
-    ended: dict[Any, list[str]] = {}
-    for token in tokens.exclude(issued_by=None).exclude(issued_by=F("user")).select_related("user"):
+    tokens = Token._default_manager.filter(user__in=users, revoked_at=None, issued_by__isnull=False)
+    ended = []
+    for token in tokens.exclude(issued_by=F("user")).select_related("user").order_by("user_id"):
         issuer: Any = token.issuer
-        has_all = (
-            issuer is not None and issuer.is_active and (issuer.is_superuser or not lacks(issuer))
-        )
-        if not has_all:
+        if not (issuer and issuer.is_active and (issuer.is_superuser or has_gain(issuer))):
             token.outgrown = True
             token.revoke()
-            ended.setdefault(token.user, []).append(str(token))
-    for user, names in ended.items():
+            ended.append(token)
+    for user, theirs in groupby(ended, attrgetter("user")):
+        names = ", ".join(map(str, theirs))
         transaction.on_commit(partial(_tell, user, names), robust=True)
 
 
-def _tell(user: Any, names: list[str]) -> None:
+def _tell(user: Any, names: str) -> None:
     """Send a user mail about the ended tokens, if they have an address."""
-    if not getattr(user, "email", "") or not hasattr(user, "email_user"):
-        return
-    site = " ".join(conf.server_title.split())
-    subject = gettext("%(site)s: tokens of yours have ended") % {"site": site}
-    text = gettext(
-        "You have gained rights that the person who issued these tokens for you does not have: "
-        "%(tokens)s. The tokens have ended. Issue your own to go on."
-    )
-    user.email_user(subject, text % {"tokens": ", ".join(names)})
+    if getattr(user, "email", "") and hasattr(user, "email_user"):
+        site = " ".join(conf.server_title.split())
+        subject = gettext("%(site)s: tokens of yours have ended") % {"site": site}
+        text = gettext(
+            "You have gained rights that the person who issued these tokens for you does not have: "
+            "%(tokens)s. The tokens have ended. Issue your own to go on."
+        )
+        user.email_user(subject, text % {"tokens": names})
