@@ -8,11 +8,10 @@ are no longer used) is not repeated here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from django.apps import AppConfig
 from django.conf import settings
 from django.core import checks
 from django.shortcuts import resolve_url
@@ -34,25 +33,16 @@ USE_SETTINGS: Final = (
 )
 
 
-def check_oauth(
-    app_configs: Sequence[AppConfig] | None = None, **kwargs: object
-) -> list[checks.CheckMessage]:
+def check_oauth(**kwargs: object) -> list[checks.CheckMessage]:
     """Return an error for each way in which no client could log in, or any token would do."""
     if check_settings() or TOKENS not in conf.AUTHENTICATION_CLASSES:
         # Nothing of it is in use; check_oauth_deployment() says so.
         return []
     # What cannot be imported raises where it is looked at.
-    return [*_imports()] or [
-        *_addresses_of_settings(),
-        *_classes(),
-        *_addresses_of_urls(),
-        *_login(),
-    ]
+    return [*_imports()] or [*_settings(), *_classes(), *_urls()]
 
 
-def check_oauth_deployment(
-    app_configs: Sequence[AppConfig] | None = None, **kwargs: object
-) -> list[checks.CheckMessage]:
+def check_oauth_deployment(**kwargs: object) -> list[checks.CheckMessage]:
     """Return what is dangerous, or will not work, where clients are not on the same machine."""
     if check_settings():
         return []
@@ -65,9 +55,7 @@ def check_oauth_deployment(
                 id="mcp_bridge.W040",
             )
         ]
-    if [*_imports()]:
-        return []
-    return [*_plain_http(), *_registration(), *_proxy(), *_logging()]
+    return [] if [*_imports()] else [*_deployment()]
 
 
 def _imports() -> Iterator[checks.CheckMessage]:
@@ -79,7 +67,7 @@ def _imports() -> Iterator[checks.CheckMessage]:
                 yield from import_errors(f"OAUTH2_PROVIDER[{name!r}]", path)
 
 
-def _addresses_of_settings() -> Iterator[checks.CheckMessage]:
+def _settings() -> Iterator[checks.CheckMessage]:
     resource = oauth2_settings.OAUTH2_PROTECTED_RESOURCE_IDENTIFIER
     if not conf.RESOURCE or resource != conf.RESOURCE:
         yield checks.Error(
@@ -98,55 +86,6 @@ def _addresses_of_settings() -> Iterator[checks.CheckMessage]:
             hint=f"Write both alike, without a slash at the end. {USE_SETTINGS}",
             id="mcp_bridge.E041",
         )
-
-
-def _classes() -> Iterator[checks.CheckMessage]:
-    needed = {
-        "OAUTH2_VALIDATOR_CLASS": (Validator, "tokens are issued for any resource"),
-        "SCOPES_BACKEND_CLASS": (Scopes, "clients are offered other scopes than the tools have"),
-    }
-    if oauth2_settings.CIMD_ENABLED:
-        text = "a client's own document may name any redirect URI"
-        needed["CIMD_METADATA_FETCHER"] = (MetadataFetcher, text)
-    for name, (kind, consequence) in needed.items():
-        found = getattr(oauth2_settings, name)
-        if not issubclass(found, kind):
-            yield checks.Error(
-                f"OAUTH2_PROVIDER[{name!r}] is {found.__module__}.{found.__qualname__}, which is "
-                f"no {kind.__module__}.{kind.__qualname__}: {consequence}.",
-                hint=f"{USE_SETTINGS} A class of your own inherits from that one.",
-                id="mcp_bridge.E043",
-            )
-
-
-def _addresses_of_urls() -> Iterator[checks.CheckMessage]:
-    for pattern in urlpatterns:
-        if pattern.name is None:
-            continue
-        try:
-            address = "/" + reverse(f"{app_name}:{pattern.name}").removeprefix(get_script_prefix())
-            if pattern.name == "oauth-server-metadata":
-                # Where clients look for it (RFC 8414, section 3).
-                issuer = urlsplit(oauth2_settings.OIDC_ISS_ENDPOINT)
-                address = f"/{pattern.pattern}{issuer.path.rstrip('/')}"
-            found = resolve(address).func
-        except (NoReverseMatch, Resolver404):
-            wrong = f"The URLconf has no address for {app_name}:{pattern.name}"
-        else:
-            found = getattr(found, "view_class", found)
-            wanted = pattern.callback.view_class
-            if isinstance(found, type) and issubclass(found, wanted):
-                continue
-            wrong = f"{address} is answered by {found.__module__}.{found.__qualname__}"
-        yield checks.Error(
-            f"{wrong}, where clients need that of mcp_bridge.oauth.urls.",
-            hint='Add path("", include("mcp_bridge.oauth.urls")) to the root of the URLconf, '
-            "before the URLs of oauth2_provider and patterns that take every address.",
-            id="mcp_bridge.E042",
-        )
-
-
-def _login() -> Iterator[checks.CheckMessage]:
     try:
         address = resolve_url(settings.LOGIN_URL)
         if address.startswith("/"):
@@ -161,10 +100,60 @@ def _login() -> Iterator[checks.CheckMessage]:
         )
 
 
-def _plain_http() -> Iterator[checks.CheckMessage]:
+def _classes() -> Iterator[checks.CheckMessage]:
+    needed = {
+        "OAUTH2_VALIDATOR_CLASS": (Validator, "tokens are issued for any resource"),
+        "SCOPES_BACKEND_CLASS": (Scopes, "clients are offered other scopes than the tools have"),
+    }
+    if oauth2_settings.CIMD_ENABLED:
+        text = "a client's own document may name any redirect URI"
+        needed["CIMD_METADATA_FETCHER"] = (MetadataFetcher, text)
+    for name, (kind, consequence) in needed.items():
+        found = getattr(oauth2_settings, name)
+        if not issubclass(found, kind):
+            yield checks.Error(
+                f"OAUTH2_PROVIDER[{name!r}] is {_name(found)}, which is no {_name(kind)}: "
+                f"{consequence}.",
+                hint=f"{USE_SETTINGS} A class of your own inherits from that one.",
+                id="mcp_bridge.E043",
+            )
+
+
+def _urls() -> Iterator[checks.CheckMessage]:
+    for pattern in urlpatterns:
+        if pattern.name is None:
+            continue
+        try:
+            address = "/" + reverse(f"{app_name}:{pattern.name}").removeprefix(get_script_prefix())
+            if pattern.name == "oauth-server-metadata":
+                # Where clients look for it (RFC 8414, section 3).
+                issuer = urlsplit(oauth2_settings.OIDC_ISS_ENDPOINT)
+                address = f"/{pattern.pattern}{issuer.path.rstrip('/')}"
+            found = resolve(address).func
+        except (NoReverseMatch, Resolver404):
+            wrong = f"The URLconf has no address for {app_name}:{pattern.name}"
+        else:
+            found = getattr(found, "view_class", found)
+            if isinstance(found, type) and issubclass(found, pattern.callback.view_class):
+                continue
+            wrong = f"{address} is answered by {_name(found)}"
+        yield checks.Error(
+            f"{wrong}, where clients need that of mcp_bridge.oauth.urls.",
+            hint='Add path("", include("mcp_bridge.oauth.urls")) to the root of the URLconf, '
+            "before the URLs of oauth2_provider and patterns that take every address.",
+            id="mcp_bridge.E042",
+        )
+
+
+def _name(found: Any) -> str:
+    return f"{found.__module__}.{found.__qualname__}"
+
+
+def _deployment() -> Iterator[checks.CheckMessage]:
+    issuer = oauth2_settings.OIDC_ISS_ENDPOINT
     for place, address in (
         ("MCP_BRIDGE['RESOURCE']", conf.RESOURCE),
-        ("OAUTH2_PROVIDER['OIDC_ISS_ENDPOINT']", oauth2_settings.OIDC_ISS_ENDPOINT),
+        ("OAUTH2_PROVIDER['OIDC_ISS_ENDPOINT']", issuer),
     ):
         if address and not is_https_or_loopback(address):
             yield checks.Error(
@@ -173,9 +162,6 @@ def _plain_http() -> Iterator[checks.CheckMessage]:
                 hint="Serve the site by https, and write https:// here.",
                 id="mcp_bridge.E044",
             )
-
-
-def _registration() -> Iterator[checks.CheckMessage]:
     listed = oauth2_settings.DCR_REGISTRATION_PERMISSION_CLASSES
     if oauth2_settings.DCR_ENABLED and AllowAllDCRPermission in listed:
         yield checks.Warning(
@@ -185,15 +171,9 @@ def _registration() -> Iterator[checks.CheckMessage]:
             hint="Name mcp_bridge.oauth.registration.ClientRegistration in its place.",
             id="mcp_bridge.W042",
         )
-
-
-def _proxy() -> Iterator[checks.CheckMessage]:
-    issuer = urlsplit(oauth2_settings.OIDC_ISS_ENDPOINT)
-    if (
-        issuer.scheme == "https"
-        and settings.SECURE_PROXY_SSL_HEADER is None
-        and f"https://{issuer.netloc}" not in settings.CSRF_TRUSTED_ORIGINS
-    ):
+    url = urlsplit(issuer)
+    trusted = f"https://{url.netloc}" in settings.CSRF_TRUSTED_ORIGINS
+    if url.scheme == "https" and settings.SECURE_PROXY_SSL_HEADER is None and not trusted:
         yield checks.Warning(
             "The issuer is https, and SECURE_PROXY_SSL_HEADER is not set: behind a proxy that ends "
             "TLS, Django takes requests for http, and refuses the form on the consent page (403, "
@@ -202,16 +182,9 @@ def _proxy() -> Iterator[checks.CheckMessage]:
             "of TLS, name mcp_bridge.W043 in SILENCED_SYSTEM_CHECKS.",
             id="mcp_bridge.W043",
         )
-
-
-def _logging() -> Iterator[checks.CheckMessage]:
     # The second one logs redirects, in which there are codes.
-    loud = [
-        name
-        for name in ("oauthlib", "oauth2_provider")
-        if logging.getLogger(name).isEnabledFor(logging.DEBUG)
-    ]
-    if loud:
+    names = ("oauthlib", "oauth2_provider")
+    if loud := [each for each in names if logging.getLogger(each).isEnabledFor(logging.DEBUG)]:
         yield checks.Warning(
             f"Logging of {' and '.join(loud)} is at DEBUG: it writes codes, access tokens and "
             "refresh tokens into the log, in full.",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from django.contrib import messages
@@ -35,23 +34,6 @@ from mcp_bridge.oauth.consent import client_context, host_of, protected, site_co
 from mcp_bridge.oauth.models import ClientUse
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
-    """
-    A client that can act as a user.
-
-    ``expires_at`` is when that ends unless the client is used before; None where it does not end.
-    """
-
-    application: AbstractApplication
-    client: dict[str, Any]
-    hosts: list[str]
-    permissions: list[str]
-    since: datetime
-    last_used_at: datetime | None
-    expires_at: datetime | None
-
-
 def live_tokens() -> QuerySet[Any]:
     """Return the access tokens that are valid, or that a client can still refresh."""
     now, lasting = timezone.now(), refresh_token_expire_timedelta()
@@ -65,8 +47,12 @@ def live_tokens() -> QuerySet[Any]:
     return tokens.filter(Q(expires__gt=now) | Q(is_refreshable=True) & refreshable)
 
 
-def connections_of(user: AbstractBaseUser | AnonymousUser) -> list[Connection]:
-    """Return the clients that can act as a user, the one that was connected last first."""
+def connections_of(user: AbstractBaseUser | AnonymousUser) -> list[dict[str, Any]]:
+    """
+    Return the clients that can act as a user, the one that was connected last first.
+
+    ``expires_at`` is when a client's access ends unless it is used before, or None.
+    """
     tokens = live_tokens().filter(user=user.pk, application__isnull=False)
     tokens = tokens.select_related("application__user").order_by("application_id")
     uses = {use.application_id: use for use in ClientUse.objects.filter(user=user.pk)}
@@ -78,17 +64,17 @@ def connections_of(user: AbstractBaseUser | AnonymousUser) -> list[Connection]:
         ends = [_end_of(token) for token in of_client]
         since = [token.created for token in of_client]
         found.append(
-            Connection(
-                application=application,
-                client=client_context(application),
-                hosts=redirect_hosts(application),
-                permissions=[texts.get(scope, scope) for scope in scopes],
-                since=min([*since, use.first_used_at] if use else since),
-                last_used_at=use.last_used_at if use else None,
-                expires_at=None if None in ends else max(filter(None, ends)),
-            )
+            {
+                "application": application,
+                "client": client_context(application),
+                "hosts": redirect_hosts(application),
+                "permissions": [texts.get(scope, scope) for scope in scopes],
+                "since": min([*since, use.first_used_at] if use else since),
+                "last_used_at": use.last_used_at if use else None,
+                "expires_at": None if None in ends else max(filter(None, ends)),
+            }
         )
-    return sorted(found, key=attrgetter("since"), reverse=True)
+    return sorted(found, key=itemgetter("since"), reverse=True)
 
 
 def _end_of(token: Any) -> datetime | None:
@@ -144,10 +130,10 @@ class ConnectionsView(LoginRequiredMixin, TemplateView):
     def post(self, request: HttpRequest) -> HttpResponse:
         # None where it was disconnected in another tab.
         for connection in connections_of(request.user):
-            if connection.application.client_id == request.POST.get("client_id"):
-                revoke(connection.application, request.user)
+            if connection["application"].client_id == request.POST.get("client_id"):
+                revoke(connection["application"], request.user)
                 text = gettext("%(client)s is disconnected: it can no longer act as you.")
-                text %= {"client": connection.client["client_name"]}
+                text %= {"client": connection["client"]["client_name"]}
                 messages.success(request, text, fail_silently=True)
         return HttpResponseRedirect(reverse("oauth2_provider:connections"))
 

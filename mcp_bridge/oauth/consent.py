@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from ipaddress import ip_address
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from django.contrib.auth.hashers import make_password
@@ -18,6 +17,7 @@ from oauth2_provider.scopes import get_scopes_backend
 from mcp_bridge.access.policy import lacking, visible
 from mcp_bridge.access.scopes import missing_scopes, tools_by_scope
 from mcp_bridge.conf import conf
+from mcp_bridge.outbound.addresses import LOOPBACK
 from mcp_bridge.protocol.text import cut, shows
 
 # Characters that a page shows of a client's name; and of a host, whose end says whose it is: names
@@ -26,44 +26,34 @@ MAX_NAME: Final = 80
 MAX_HOST: Final = 300
 
 
-class Permission(NamedTuple):
-    """A scope in words, and how many tools the user may call under it: None where it has none."""
-
-    text: str
-    tools: int | None
-
-
 def consent_context(
     request: HttpRequest, application: AbstractApplication, scopes: Iterable[str], redirect_uri: str
 ) -> dict[str, Any]:
     """
     Return what the consent page says of a client that asks the user of a request for scopes.
 
-    The number of tools is of those that this user may call, under each scope (with the scopes that
-    it includes) and in all: tools that need no scope are open to every client.
+    ``tools`` counts those that this user may call under a scope, with the scopes that it includes;
+    None for a scope that no tool needs. ``tool_count`` has those that need no scope as well.
     """
     scopes, texts = list(scopes), get_scopes_backend().get_all_scopes()
-    callable_tools = visible(request.user)
-    names = {tool.name for tool in callable_tools}
-    needing = {scope: {tool.name for tool in tools} for scope, tools in tools_by_scope().items()}
+    tools, needing = visible(request.user), tools_by_scope()
+    names = {tool.name for tool in tools}
 
     def tools_under(scope: str) -> int | None:
-        included = [
-            needing[name] for name in needing if not missing_scopes([name], {"scope": scope})
-        ]
-        return len(names & set().union(*included)) if included else None
+        included = [each for each in needing if not missing_scopes([each], {"scope": scope})]
+        found = {tool.name for each in included for tool in needing[each]}
+        return len(names & found) if included else None
 
-    granted = {"scope": " ".join(scopes)}
+    granted, url = {"scope": " ".join(scopes)}, urlsplit(redirect_uri)
     return {
         **client_context(application),
         "redirect_host": host_of(redirect_uri),
-        "is_local": is_local(redirect_uri),
+        # A program on the user's own computer takes the code: any may.
+        "is_local": url.scheme not in ("https", "http") or url.hostname in LOOPBACK,
         "permissions": [
-            Permission(texts.get(scope, scope), tools_under(scope)) for scope in scopes
+            {"text": texts.get(each, each), "tools": tools_under(each)} for each in scopes
         ],
-        "tool_count": sum(
-            not missing_scopes(tool.access.scopes, granted) for tool in callable_tools
-        ),
+        "tool_count": sum(not missing_scopes(tool.access.scopes, granted) for tool in tools),
         **site_context(request),
     }
 
@@ -93,16 +83,15 @@ def client_context(application: AbstractApplication) -> dict[str, Any]:
 
 def is_vouched_for(application: AbstractApplication) -> bool:
     """
-    Return whether an administrator has made a client: it is not registered by itself.
+    Return whether an administrator has made a client.
 
     Pages of django-oauth-toolkit let every user make one, which is then theirs: such a user needs
     the permission to add clients.
     """
-    meta = application._meta
-    if application.registration_source != application.RegistrationSource.MANUAL:
-        return False
+    meta, owner = application._meta, application.user
+    is_made_here = application.registration_source == application.RegistrationSource.MANUAL
     needed = f"{meta.app_label}.add_{meta.model_name}"
-    return application.user is None or not list(lacking(application.user, [needed]))
+    return is_made_here and (owner is None or not any(lacking(owner, [needed])))
 
 
 def shown(text: str, length: int = MAX_NAME) -> str:
@@ -135,20 +124,6 @@ def host_of(uri: str) -> str:
     if url.scheme not in ("https", "http"):
         host = f"{url.scheme}://{host}" if host else f"{url.scheme}:"
     return shown(host, MAX_HOST)
-
-
-def is_local(uri: str) -> bool:
-    """Return whether a redirect goes to a program on the user's own computer: any may take it."""
-    url = urlsplit(uri)
-    if url.scheme not in ("https", "http"):
-        return True
-    host = url.hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def protected(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:

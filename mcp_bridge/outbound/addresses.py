@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 Address: TypeAlias = IPv4Address | IPv6Address
 
 # Other names of this machine may lead elsewhere.
-_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 # Addresses of IPv4 in the last four bytes (RFC 6052).
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 
@@ -43,7 +43,7 @@ def is_https_or_loopback(url: str) -> bool:
     except ValueError:
         return False
     return (parts.scheme == "https" and bool(host)) or (
-        parts.scheme == "http" and host in _LOOPBACK
+        parts.scheme == "http" and host in LOOPBACK
     )
 
 

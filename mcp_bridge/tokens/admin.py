@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any, Final
 
 from django.contrib import admin, messages
-from django.contrib.admin.views.main import ChangeList
 from django.contrib.admin.widgets import AdminTextInputWidget, AutocompleteSelect
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, PermissionsMixin
@@ -40,17 +39,14 @@ def may_issue(request: HttpRequest, user: AbstractBaseUser) -> bool:
     """
     Return whether the administrator may issue tokens that act as the user.
 
-    Always for themselves. For others with the permission to issue for others, where those are
-    active, are no superusers, and have no permission and no group that the administrator lacks:
-    tools may be limited to groups. Where the site's user model has no list of permissions to
-    compare, for themselves alone.
+    Always for themselves. For others with the permission to issue for others, if those are active,
+    are not superusers, and have no permission and no group that the administrator lacks: tools may
+    be limited to groups. For themselves alone if the site's user model has no list of permissions.
     """
-    issuer = request.user
-    if user == issuer:
-        return True
+    issuer: Any = request.user
+    if user == issuer or not isinstance(user, PermissionsMixin):
+        return bool(user == issuer)
     # Django says of inactive users that they have no permissions; they may have them again.
-    if not isinstance(user, PermissionsMixin) or not isinstance(issuer, PermissionsMixin):
-        return False
     if user.is_superuser or not user.is_active or not issuer.has_perm(FOR_OTHERS):
         return False
     return issuer.is_superuser or (
@@ -68,17 +64,6 @@ class UserSelect(AutocompleteSelect):
         return super().optgroups(name, [each for each in value if is_key(each, users)], attr)
 
 
-class TokenChangeList(ChangeList):
-    """A list that says whether it is of all tokens, and of each row whether one may revoke it."""
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        model_admin: Any = self.model_admin
-        self.is_of_all = model_admin.may_view_all(request)
-        for token in list(self.result_list):
-            token.may_be_revoked = model_admin.has_revoke_permission(request, token)
-
-
 @admin.register(Token)
 class TokenAdmin(PagesAdmin):
     """
@@ -91,25 +76,15 @@ class TokenAdmin(PagesAdmin):
     form = ShownForm
     pages = {"connect": "<path:object_id>/connect/", "revoke": "<path:object_id>/revoke/"}
     list_display = [
-        "name",
-        "user",
-        "hint",
-        "is_valid",
-        "last_used_at",
-        "expires_at",
-        "created_at",
+        *("name", "user", "hint", "is_valid", "last_used_at", "expires_at", "created_at"),
         "revocation",
     ]
     list_filter = ["expires_at", "revoked_at"]
     list_select_related = ["user"]
     raw_id_fields = ["user"]
+    search_fields = ["name", "hint", f"user__{get_user_model().USERNAME_FIELD}"]
     readonly_fields = [
-        "granted_scopes",
-        "opened_tools",
-        "hint",
-        "created_at",
-        "issuer",
-        "revoked_at",
+        *("granted_scopes", "opened_tools", "hint", "created_at", "issuer", "revoked_at"),
         "last_used_at",
     ]
     actions = ["revoke"]
@@ -120,8 +95,12 @@ class TokenAdmin(PagesAdmin):
         }
         js = ["mcp_bridge/connect.js"]
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[TokenChangeList]:
-        return TokenChangeList
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        found: Any = super().get_changelist_instance(request)
+        found.is_of_all = self.may_view_all(request)
+        for token in found.result_list:
+            token.may_be_revoked = self.has_revoke_permission(request, token)
+        return found
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Token]:
         tokens = super().get_queryset(request)
@@ -133,9 +112,6 @@ class TokenAdmin(PagesAdmin):
             # To them a token of somebody else is as one that does not exist.
             raise PermissionDenied
         return token
-
-    def get_search_fields(self, request: HttpRequest) -> list[str]:
-        return ["name", "hint", f"user__{get_user_model().USERNAME_FIELD}"]
 
     def get_autocomplete_fields(self, request: HttpRequest) -> list[str]:
         # Only where the site's user model is in the same admin, and can be searched there.
@@ -180,13 +156,9 @@ class TokenAdmin(PagesAdmin):
         if obj is not None:
             return (self.user_field(request), "name", "expires_at", *self.readonly_fields)
         # What a token is limited to is chosen when it is issued, and not widened afterwards.
+        user = ("user",) * request.user.has_perm(FOR_OTHERS)
         scope = ("scope",) * bool(supported_scopes())
-        return (
-            ("user",) * request.user.has_perm(FOR_OTHERS)
-            + ("name", "expires_at")
-            + scope
-            + ("tools",)
-        )
+        return (*user, "name", "expires_at", *scope, "tools")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Token | None = None) -> list[str]:
         # The user whom a token acts as is part of what was handed out.
@@ -260,10 +232,10 @@ class TokenAdmin(PagesAdmin):
     ) -> HttpResponse:
         """Return the one page that shows the secret, in answer to the very request."""
         context = {"title": gettext("Token issued"), "token": obj, "secret": obj.secret}
+        context["connection"] = Connection(endpoint_url(request), obj.secret)
         if self.has_view_permission(request, obj):
             # What the page leads back to.
             context["original"] = obj
-        context["connection"] = Connection(endpoint_url(request), obj.secret)
         # Rendered here, where no report of an error shows the secret.
         return self.page(request, "issued_token", context).render()
 
