@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
+
+
+class CredentialRefused(AuthenticationFailed):
+    """A credential that its class is sure of, and that does not hold: no other class is asked."""
+
+    is_final = True
+    default_detail = "The token is not valid or no longer so."
 
 
 def bearer_token(request: Request) -> str | None:

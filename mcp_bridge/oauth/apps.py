@@ -26,9 +26,9 @@ class OAuthConfig(AppConfig):
         from oauth2_provider.models import get_application_model
 
         from mcp_bridge.oauth.checks import check_oauth, check_oauth_deployment
-        from mcp_bridge.oauth.consent import clean_client
+        from mcp_bridge.oauth.consent import without_secret
 
         application = get_application_model()
-        pre_save.connect(clean_client, application, dispatch_uid="mcp_bridge_oauth")
+        pre_save.connect(without_secret, application, dispatch_uid="mcp_bridge_oauth")
         checks.register(check_oauth, "mcp_bridge")
         checks.register(check_oauth_deployment, "mcp_bridge", deploy=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-
 from django.contrib.auth.models import AbstractBaseUser
 from django.views.decorators.debug import sensitive_variables
 from oauth2_provider.models import AbstractAccessToken, get_access_token_model
@@ -15,15 +13,9 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from mcp_bridge.access.scopes import resource_of
+from mcp_bridge.calls.credentials import CredentialRefused
 from mcp_bridge.oauth.models import mark_used
-
-
-class TokenRefused(AuthenticationFailed):
-    """A token that does not hold; where it was issued here, no other class is asked about it."""
-
-    def __init__(self, *, is_final: bool) -> None:
-        super().__init__("The access token is not valid or no longer so.")
-        self.is_final = is_final
+from mcp_bridge.oauth.validator import checksum_of
 
 
 class TokenAuthentication(BaseAuthentication):
@@ -49,9 +41,8 @@ class TokenAuthentication(BaseAuthentication):
         asked = OAuthRequest(resource_of(request) or "", headers=headers)
         validator = oauth2_settings.OAUTH2_VALIDATOR_CLASS()
         if not validator.validate_bearer_token(token, [], asked):
-            checksum = sha256(token.encode()).hexdigest()
-            known = get_access_token_model().objects.filter(token_checksum=checksum)
-            raise TokenRefused(is_final=known.exists())
+            known = get_access_token_model().objects.filter(token_checksum=checksum_of(token))
+            raise CredentialRefused if known.exists() else AuthenticationFailed
         user, client, found = asked.user, asked.client, asked.access_token
         if user is None and client is not None:
             # Nobody is there to grant it more.

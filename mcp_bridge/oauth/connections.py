@@ -108,10 +108,9 @@ def revoke(
         devices.objects.filter(client_id=application.client_id, **by).delete()
         for token in refresh_tokens.objects.filter(**of, revoked__isnull=True):
             token.revoke()
-        get_access_token_model().objects.filter(**of).delete()
-        # With OpenID Connect they are taken as access tokens.
-        get_id_token_model().objects.filter(**of).delete()
-        ClientUse.objects.filter(**of).delete()
+        # With OpenID Connect, ID tokens are taken as access tokens.
+        for model in (get_access_token_model(), get_id_token_model(), ClientUse):
+            model.objects.filter(**of).delete()
 
 
 @method_decorator(protected, name="dispatch")
@@ -122,10 +121,8 @@ class ConnectionsView(LoginRequiredMixin, TemplateView):
     http_method_names = ["get", "head", "post"]
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        connections = connections_of(self.request.user)
-        return super().get_context_data(
-            connections=connections, **site_context(self.request), **kwargs
-        )
+        kwargs |= {"connections": connections_of(self.request.user), **site_context(self.request)}
+        return super().get_context_data(**kwargs)
 
     def post(self, request: HttpRequest) -> HttpResponse:
         # None where it was disconnected in another tab.
@@ -138,12 +135,10 @@ class ConnectionsView(LoginRequiredMixin, TemplateView):
         return HttpResponseRedirect(reverse("oauth2_provider:connections"))
 
 
+_log_out = LogoutView.as_view(next_page="oauth2_provider:connections")
+
 # In the namespace of mcp_bridge.oauth.urls.
 urlpatterns = [
     path("mcp/connections/", ConnectionsView.as_view(), name="connections"),
-    path(
-        "mcp/connections/log-out/",
-        LogoutView.as_view(next_page="oauth2_provider:connections"),
-        name="log-out",
-    ),
+    path("mcp/connections/log-out/", _log_out, name="log-out"),
 ]

@@ -101,13 +101,12 @@ def shown(text: str, length: int = MAX_NAME) -> str:
     return cut(" ".join(printable.split()), length)
 
 
-def clean_client(instance: Any, **kwargs: object) -> None:
-    """Clean the name of a client that registered itself; give a public client no secret."""
-    if instance.registration_source != instance.RegistrationSource.MANUAL:
-        instance.name = shown(instance.name)
-        if instance._state.adding and instance.client_type == instance.CLIENT_PUBLIC:
-            # A text that no secret matches; hashing one takes half a second.
-            instance.client_secret, instance.hash_client_secret = make_password(None), False
+def without_secret(instance: Any, **kwargs: object) -> None:
+    """Give a public client that registers itself a secret that nothing matches."""
+    is_made_here = instance.registration_source == instance.RegistrationSource.MANUAL
+    if instance._state.adding and not is_made_here and instance.client_type == "public":
+        # Hashing one takes half a second.
+        instance.client_secret, instance.hash_client_secret = make_password(None), False
 
 
 def host_of(uri: str) -> str:

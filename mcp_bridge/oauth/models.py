@@ -59,12 +59,10 @@ def mark_used(
     token: AbstractAccessToken | None = None,
 ) -> None:
     """
-    Record that a client acts as a user, at most once a minute.
+    Record that a client acts as a user, at most once a minute; a token may be of no client.
 
-    A process looks once in that minute for each ``token``, and every time where none is given.
-
-    A token may be of no client, which is not recorded. An error of the database is logged and not
-    raised: it is no reason to refuse a good token.
+    A process looks once in that minute for each ``token``, and every time if none is given. An
+    error of the database is logged and not raised: it is no reason to refuse a good token.
     """
     if application is None:
         return

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
 from django.contrib.auth.models import AnonymousUser
-from django.core.exceptions import ValidationError as InvalidModel
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher
 from oauth2_provider.models import get_application_model
 from oauth2_provider.settings import oauth2_settings
 from oauth2_provider.views import DynamicClientRegistrationView
 from oauthlib.common import Request as OAuthRequest
-from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
+from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error, OAuth2Error
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, TypeAdapter, ValidationInfo
+from pydantic import ValidationError as InvalidMetadata
 from rest_framework.request import Request
 from rest_framework.throttling import AnonRateThrottle
 from rest_framework.views import APIView
@@ -40,14 +42,6 @@ logger = get_logger("mcp_bridge.oauth")
 _URI = re.compile(r"[!$-;=?-\[\]_a-z~]+")
 
 
-class RegistrationError(Exception):
-    """Raised for metadata of a client that are refused; ``code`` is one of RFC 7591, 3.2.2."""
-
-    def __init__(self, code: str, description: str) -> None:
-        super().__init__(description)
-        self.code = code
-
-
 # The grants of every client that registers for the first one.
 GRANTS: Final = ["authorization_code", "refresh_token"]
 
@@ -59,9 +53,20 @@ def _granted(granted: list[str], asked: list[str]) -> list[str]:
     return granted
 
 
-def without_nulls(metadata: dict[str, Any]) -> dict[str, Any]:
+def without_nulls(given: Any) -> Any:
     """Return metadata without members that are null, which are read as absent."""
-    return {name: value for name, value in metadata.items() if value is not None}
+    is_object = isinstance(given, dict)
+    return {name: each for name, each in given.items() if each is not None} if is_object else given
+
+
+def _safe(uri: str, info: ValidationInfo) -> str:
+    """Return a URI to which a code may be sent; ``context`` has those of private use."""
+    if uri in (info.context or ()) or _URI.fullmatch(uri) and is_redirect_uri(uri):
+        return uri
+    raise ValueError(
+        "must be https, or http to localhost, 127.0.0.1 or [::1], without a fragment or user; "
+        "other schemes are listed by the site"
+    )
 
 
 class ClientMetadata(BaseModel):
@@ -69,7 +74,8 @@ class ClientMetadata(BaseModel):
 
     client_name: Annotated[str, AfterValidator(shown)] = ""
     redirect_uris: Annotated[
-        list[Annotated[str, Field(max_length=2000)]], Field(min_length=1, max_length=20)
+        list[Annotated[str, Field(max_length=2000), AfterValidator(_safe)]],
+        Field(min_length=1, max_length=20),
     ]
     # Some ask for more, such as the device flow: the answer lists the grants.
     grant_types: Annotated[list[str], AfterValidator(partial(_granted, GRANTS))] = GRANTS
@@ -78,10 +84,8 @@ class ClientMetadata(BaseModel):
         "client_secret_basic"
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, given: Any) -> Any:
-        return without_nulls(given) if isinstance(given, dict) else given
+
+_METADATA: Final = TypeAdapter(Annotated[ClientMetadata, BeforeValidator(without_nulls)])
 
 
 class RegistrationRateThrottle(AnonRateThrottle):
@@ -104,43 +108,29 @@ class ClientRegistration:
     throttle_class: ClassVar[type[AnonRateThrottle]] = RegistrationRateThrottle
 
     def has_permission(self, request: HttpRequest) -> bool:
-        try:
-            self.read(request.body)
-        except RegistrationError:
-            return False
-        return True
+        with suppress(OAuth2Error):
+            return bool(self.read(request.body))
+        return False
 
     def read(self, body: bytes | dict[str, Any]) -> ClientMetadata:
-        """Return the metadata in a body of JSON. Raises RegistrationError."""
+        """Return a client's metadata. Raises OAuth2Error with a code of RFC 7591, section 3.2.2."""
+        is_json = isinstance(body, bytes)
+        validate: Any = _METADATA.validate_json if is_json else _METADATA.validate_python
         try:
-            if isinstance(body, bytes):
-                metadata = ClientMetadata.model_validate_json(body, strict=True)
-            else:
-                metadata = ClientMetadata.model_validate(body, strict=True)
-        except ValidationError as exception:
+            metadata: ClientMetadata = validate(body, strict=True, context=self.private_use_uris)
+        except InvalidMetadata as exception:
             (first, *_) = exception.errors(include_url=False, include_input=False)
             place = ".".join(map(str, first["loc"])) or "the body"
             code = "redirect_uri" if place.startswith("redirect_uris") else "client_metadata"
-            raise RegistrationError(f"invalid_{code}", f"{place}: {first['msg']}") from None
-        for number, uri in enumerate(metadata.redirect_uris):
-            if not self.is_safe(uri):
-                raise RegistrationError(
-                    "invalid_redirect_uri",
-                    f"redirect_uris.{number}: must be https, or http to localhost, 127.0.0.1 or "
-                    "[::1], without a fragment or user; other schemes are listed by the site",
-                )
+            raise CustomOAuth2Error(f"invalid_{code}", f"{place}: {first['msg']}") from None
         return metadata
-
-    def is_safe(self, uri: str) -> bool:
-        """Return whether a code may be sent there."""
-        return uri in self.private_use_uris or bool(_URI.fullmatch(uri)) and is_redirect_uri(uri)
 
 
 def client_registration() -> ClientRegistration:
     """Return the site's ClientRegistration: that of its permission classes, else the one here."""
     listed = oauth2_settings.DCR_REGISTRATION_PERMISSION_CLASSES
-    kinds = [each for each in listed if issubclass(each, ClientRegistration)]
-    return (kinds or [ClientRegistration])[0]()
+    kinds = (each for each in listed if issubclass(each, ClientRegistration))
+    return next(kinds, ClientRegistration)()
 
 
 class MetadataFetcher(SafeMetadataFetcher):
@@ -151,8 +141,8 @@ class MetadataFetcher(SafeMetadataFetcher):
         document = {"token_endpoint_auth_method": "none", **without_nulls(document)}
         try:
             metadata = client_registration().read(document)
-        except RegistrationError as exception:
-            raise CIMDError(str(exception)) from None
+        except OAuth2Error as error:
+            raise CIMDError(error.description) from None
         # Who registers may leave it out (MCP, "Client ID Metadata Documents").
         if not metadata.client_name:
             raise CIMDError("client_name: Field required")
@@ -166,13 +156,6 @@ class ClientDocument:
     def has_permission(self, request: OAuthRequest, client_id: str) -> bool:
         """Return whether the document may be fetched for this request."""
         return seconds_to_wait(request.headers) is None
-
-
-def is_up_to_date(client_id: str) -> bool:
-    """Return whether a client is known and its document need not be fetched."""
-    model = get_application_model()
-    found = model.objects.filter(client_id=client_id.replace("\0", ""))
-    return found.exclude(cimd_expires_at__lt=timezone.now()).exists()
 
 
 def seconds_to_wait(meta: dict[str, Any]) -> int | None:
@@ -199,18 +182,16 @@ class ClientRegistrationView(DynamicClientRegistrationView):
     @sensitive_variables()
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         if seconds := seconds_to_wait(request.META):
-            response = _error("slow_down", "Too many registrations: try again later.", 429)
-            response["Retry-After"] = seconds
-            return response
+            text = "Too many registrations: try again later."
+            return _error("slow_down", text, 429, {"Retry-After": str(seconds)})
         try:
             metadata = client_registration().read(request.body)
-        except RegistrationError as exception:
-            return _error(exception.code, str(exception))
+        except OAuth2Error as error:
+            return _error(error.error, error.description)
         permissions = oauth2_settings.DCR_REGISTRATION_PERMISSION_CLASSES
         if not permissions or not all(each().has_permission(request) for each in permissions):
-            response = _error("access_denied", "This site does not let you register clients.", 401)
-            response["WWW-Authenticate"] = 'Bearer realm="mcp"'
-            return response
+            text = "This site does not let you register clients."
+            return _error("access_denied", text, 401, {"WWW-Authenticate": 'Bearer realm="mcp"'})
         model = get_application_model()
         is_public = metadata.token_endpoint_auth_method == "none"
         application = model(
@@ -224,7 +205,7 @@ class ClientRegistrationView(DynamicClientRegistrationView):
         secret = application.client_secret
         try:
             application.full_clean()
-        except InvalidModel as exception:
+        except ValidationError as exception:
             return _error("invalid_redirect_uri", cut("; ".join(exception.messages), 300))
         application.save()
         answer = {
@@ -237,6 +218,9 @@ class ClientRegistrationView(DynamicClientRegistrationView):
         return JsonResponse(answer, status=201, headers={"Cache-Control": "no-store"})
 
 
-def _error(code: str, description: str, status: int = 400) -> JsonResponse:
+def _error(
+    code: str, description: str, status: int = 400, headers: Mapping[str, str] | None = None
+) -> JsonResponse:
     logger.info("A client was not registered: %s", description)
-    return JsonResponse({"error": code, "error_description": description}, status=status)
+    members = {"error": code, "error_description": description}
+    return JsonResponse(members, status=status, headers=headers)

@@ -21,6 +21,7 @@ from oauth2_provider.scopes import get_scopes_backend
 from oauth2_provider.settings import oauth2_settings
 from oauthlib.common import Request
 from oauthlib.oauth2.rfc6749.errors import (
+    CustomOAuth2Error,
     InvalidRequestError,
     OAuth2Error,
     UnauthorizedClientError,
@@ -35,15 +36,10 @@ from mcp_bridge.conf import conf
 PROVEN: Final = "mcp_bridge.client"
 
 
-class InvalidTargetError(OAuth2Error):
-    """A token is asked for something else than the endpoint (RFC 8707, section 2)."""
-
-    error = "invalid_target"
-
-
-def no_such_resource() -> str:
-    """Return the sentence for a client that asks for another resource."""
-    return f"Resources here are: {', '.join(conf.resources.values())}."
+def invalid_target(request: Request | None = None) -> OAuth2Error:
+    """Return the error for a client that asks for another resource (RFC 8707, section 2)."""
+    text = f"Resources here are: {', '.join(conf.resources.values())}."
+    return CustomOAuth2Error("invalid_target", text, request=request)
 
 
 class Validator(OAuth2Validator):
@@ -64,51 +60,41 @@ class Validator(OAuth2Validator):
     grace = timedelta(seconds=60)
 
     def _load_application(self, client_id: str | None, request: Request) -> Any:
-        if client_id and "\0" in client_id:
-            # PostgreSQL cannot store U+0000.
-            return None
-        return super()._load_application(client_id, request)
+        # PostgreSQL cannot be asked for a NUL, which Basic credentials may hold.
+        is_text = client_id is None or "\0" not in client_id
+        return super()._load_application(client_id, request) if is_text else None
 
-    def authenticate_client(self, request: Request, *args: Any, **kwargs: Any) -> bool:
+    def authenticate_client(self, request: Request) -> bool:
         """Return whether the client has proven who it is, in this request or before it."""
         proven = request.headers.get(PROVEN)
         if proven is None:
-            return bool(super().authenticate_client(request, *args, **kwargs))
+            return bool(super().authenticate_client(request))
         return proven != "" and self._load_application(proven, request) is not None
 
-    def validate_user(
-        self, username: str, password: str, client: Any, request: Request, *args: Any, **kwargs: Any
-    ) -> bool:
+    def validate_user(self, username: str, password: str, client: Any, request: Request) -> bool:
         """Check a password for a client with that grant alone: others could try passwords."""
         if not client.allows_grant_type(AbstractApplication.GRANT_PASSWORD):
             raise UnauthorizedClientError(request=request)
-        return bool(super().validate_user(username, password, client, request, *args, **kwargs))
+        return bool(super().validate_user(username, password, client, request))
 
     def is_pkce_required(self, client_id: str, request: Request) -> bool:
         """Refuse a challenge that is empty or plain before a user is asked to allow anything."""
-        required = bool(super().is_pkce_required(client_id, request))
         challenge, is_plain = request.code_challenge, request.code_challenge_method != "S256"
         is_refused = is_plain and oauth2_settings.COMPLIANT_BCP_RFC9700_PKCE_METHOD
         if request.response_type and challenge is not None and (is_refused or not challenge):
             text = "Send a code_challenge, with code_challenge_method=S256."
             raise InvalidRequestError(text, request=request)
-        return required
+        return bool(super().is_pkce_required(client_id, request))
 
     def validate_scopes(
-        self,
-        client_id: str,
-        scopes: Sequence[str],
-        client: Any,
-        request: Request,
-        *args: Any,
-        **kwargs: Any,
+        self, client_id: str, scopes: Sequence[str], client: Any, request: Request
     ) -> bool:
         """Grant the scopes that there are, or else the default ones (RFC 6749, section 3.3)."""
         request.scopes = self._known(scopes, request) or self.get_default_scopes(client_id, request)
         return bool(super().validate_scopes(client_id, request.scopes, client, request))
 
     def is_within_original_scope(
-        self, request_scopes: Sequence[str], refresh_token: str, request: Request, *args: Any
+        self, request_scopes: Sequence[str], refresh_token: str, request: Request
     ) -> bool:
         """Leave unknown scopes out of a refresh, which may not ask for more than was granted."""
         original = scope_to_list(self.get_original_scopes(refresh_token, request))
@@ -122,43 +108,32 @@ class Validator(OAuth2Validator):
         known = backend.get_available_scopes(application=request.client, request=request)
         return [each for each in dict.fromkeys(scopes) if each in known or each in also]
 
-    def validate_code(
-        self, client_id: str, code: str, client: Any, request: Request, *args: Any, **kwargs: Any
-    ) -> bool:
+    def validate_code(self, client_id: str, code: str, client: Any, request: Request) -> bool:
         """Return whether a code may be exchanged; one that was used revokes its tokens."""
-        if super().validate_code(client_id, code, client, request, *args, **kwargs):
+        if super().validate_code(client_id, code, client, request):
             return bool(request.user.is_active)
         tokens, family = get_refresh_token_model(), family_of(code)
         if tokens.objects.filter(token_family=family, application=client).exists():
             tokens.revoke_family(family)
         return False
 
-    def validate_refresh_token(
-        self, refresh_token: str, client: Any, request: Request, *args: Any, **kwargs: Any
-    ) -> bool:
+    def validate_refresh_token(self, refresh_token: str, client: Any, request: Request) -> bool:
         """Return whether a refresh token is valid, of an active user, or replaced just now."""
-        replaced = (
-            get_refresh_token_model()
-            .objects.filter(
-                token_checksum=checksum_of(refresh_token),
-                application=client,
-                revoked__gt=timezone.now() - self.grace,
-            )
-            .select_related("access_token", "user")
-            .order_by("-revoked")
-            .first()
+        tokens = get_refresh_token_model().objects.select_related("access_token", "user")
+        replaced = tokens.filter(
+            token_checksum=checksum_of(refresh_token),
+            application=client,
+            revoked__gt=timezone.now() - self.grace,
         )
+        used = replaced.order_by("-revoked").first()
         # A token that was revoked outright has no successor, or none that is left.
-        given = get_access_token_model().objects.filter(source_refresh_token=replaced)
-        if replaced is not None and given.exists():
-            request.user, request.refresh_token_instance = replaced.user, replaced
-        elif not super().validate_refresh_token(refresh_token, client, request, *args, **kwargs):
+        if used and get_access_token_model().objects.filter(source_refresh_token=used).exists():
+            request.user, request.refresh_token_instance = used.user, used
+        elif not super().validate_refresh_token(refresh_token, client, request):
             return False
         return bool(request.user.is_active)
 
-    def _save_bearer_token(
-        self, token: dict[str, Any], request: Request, *args: Any, **kwargs: Any
-    ) -> None:
+    def _save_bearer_token(self, token: dict[str, Any], request: Request) -> None:
         used = getattr(request, "refresh_token_instance", None)
         if used is not None and self.rotate_refresh_token(request):
             now, tokens = timezone.now(), get_access_token_model().objects
@@ -170,7 +145,7 @@ class Validator(OAuth2Validator):
                 tokens.filter(pk=used.access_token_id, expires__gt=until).update(expires=until)
             # The toolkit would return the access token with this source, whose text is unknown.
             tokens.filter(source_refresh_token=used).update(source_refresh_token=None)
-        super()._save_bearer_token(token, request, *args, **kwargs)
+        super()._save_bearer_token(token, request)
 
     def _create_refresh_token(
         self, request: Request, refresh_token_code: str, access_token: Any, previous: Any
@@ -180,20 +155,18 @@ class Validator(OAuth2Validator):
             previous = SimpleNamespace(token_family=family_of(request.code))
         return super()._create_refresh_token(request, refresh_token_code, access_token, previous)
 
-    def revoke_token(
-        self, token: str, token_type_hint: str, request: Request, *args: Any, **kwargs: Any
-    ) -> None:
+    def revoke_token(self, token: str, token_type_hint: str, request: Request) -> None:
         """Revoke a token with all others of its login (RFC 7009, section 2.1)."""
         model = get_refresh_token_model()
         found = model.objects.filter(is_of(token), application=request.client)
         families = {*found.values_list("token_family", flat=True)}
-        super().revoke_token(token, token_type_hint, request, *args, **kwargs)
+        super().revoke_token(token, token_type_hint, request)
         for family in families:
             model.revoke_family(family)
 
     def _validate_resource_uris(self, request: Request, resources: Sequence[str]) -> None:
         if any(each not in conf.resources.values() for each in resources):
-            raise InvalidTargetError(no_such_resource(), request=request)
+            raise invalid_target(request)
 
     def _check_and_set_request_resource(self, request: Request) -> None:
         sent = [value for name, value in request.decoded_body or () if name == "resource"]

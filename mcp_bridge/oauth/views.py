@@ -8,13 +8,13 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from django.db import DatabaseError, router, transaction
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from oauth2_provider import views
 from oauth2_provider.exceptions import FatalClientError, OAuthToolkitError
-from oauth2_provider.models import get_grant_model, get_refresh_token_model
+from oauth2_provider.models import get_application_model, get_grant_model, get_refresh_token_model
 from oauth2_provider.settings import oauth2_settings
 from oauth2_provider.views.mixins import OAuthLibMixin
 from oauthlib.common import Request as OAuthRequest
@@ -24,16 +24,9 @@ from oauthlib.openid.connect.core.exceptions import ConsentRequired
 from mcp_bridge.access.scopes import as_configured
 from mcp_bridge.conf import conf
 from mcp_bridge.oauth.consent import consent_context, protected
-from mcp_bridge.oauth.registration import is_up_to_date
-from mcp_bridge.oauth.validator import (
-    PROVEN,
-    InvalidTargetError,
-    family_of,
-    is_of,
-    no_such_resource,
-)
+from mcp_bridge.oauth.validator import PROVEN, family_of, invalid_target, is_of
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 _CORS: Final = {
     "Access-Control-Allow-Origin": "*",
@@ -41,8 +34,6 @@ _CORS: Final = {
     "Access-Control-Allow-Headers": "Authorization, Content-Type, MCP-Protocol-Version",
     "Access-Control-Max-Age": "86400",
 }
-# Attempts for a transaction that another one aborted.
-_TRIES: Final = 3
 
 
 def from_any_origin(view: View) -> View:
@@ -54,7 +45,7 @@ def from_any_origin(view: View) -> View:
     """
 
     @wraps(view)
-    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         is_preflight = request.method == "OPTIONS"
         response = HttpResponse(status=204) if is_preflight else view(request, *args, **kwargs)
         for name, value in _CORS.items():
@@ -64,48 +55,59 @@ def from_any_origin(view: View) -> View:
     return wrapped
 
 
+def without_nul(view: View) -> View:
+    """Refuse a NUL in any value of a request: PostgreSQL cannot be asked for one, nor store it."""
+
+    @wraps(view)
+    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if any("\0" in each for sent in (request.GET, request.POST) for each in sent.values()):
+            return JsonResponse({"error": "invalid_request"}, status=400)
+        return view(request, *args, **kwargs)
+
+    return wrapped
+
+
 class OneAtATime(OAuthLibMixin):
     """Answer requests with codes and tokens of the same login one after another."""
 
     @sensitive_variables()
-    def alone(self, request: HttpRequest, do: Callable[[], HttpResponse]) -> HttpResponse:
-        """Return the result of ``do``, run in a transaction that locks the login."""
-        self.authenticate_before(request)
-        code = request.POST.get("code", "")
-        secret = request.POST.get("refresh_token") or request.POST.get("token", "")
-        grants = get_grant_model().objects.filter(code=code)
-        tokens = get_refresh_token_model().objects
-        for attempt in range(_TRIES):
-            family = tokens.filter(is_of(secret)).values_list("token_family", flat=True).first()
-            of_login = tokens.filter(token_family=family or family_of(code)).order_by("pk")
-            oldest = of_login.values_list("pk", flat=True).first()
-            if oldest is None and not grants.exists():
-                # There is nothing to lock: the request will fail, or it has no login.
-                return do()
-            try:
-                with transaction.atomic(using=router.db_for_write(tokens.model)):
-                    # Locks by writing: on SQLite, a transaction that reads first may not write.
-                    now = timezone.now()
-                    grants.update(updated=now)
-                    tokens.filter(pk=oldest).update(updated=now)
-                    return do()
-            except DatabaseError:
-                # Such as a deadlock with a user who disconnects the client.
-                if attempt == _TRIES - 1:
-                    raise
-        raise AssertionError("unreachable")
-
-    def authenticate_before(self, request: HttpRequest) -> None:
-        """Authenticate the client before locking, since hashing or fetching a document is slow."""
+    def alone(self, request: HttpRequest, view: Callable[..., HttpResponse]) -> HttpResponse:
+        """Return the answer of a view, run in a transaction that locks the login."""
+        # Before the lock, since hashing a secret or fetching a document is slow.
         core = self.get_oauthlib_core()
         asked = OAuthRequest(*core._extract_params(request))
         validator = core.server.request_validator
         if validator.client_authentication_required(asked):
             is_proven = validator.authenticate_client(asked)
             request.META[PROVEN] = asked.client.client_id if is_proven else ""
+        code = request.POST.get("code", "")
+        secret = request.POST.get("refresh_token") or request.POST.get("token", "")
+        grants = get_grant_model().objects.filter(code=code)
+        tokens = get_refresh_token_model().objects
+        # Further attempts, if the transaction is aborted by another one.
+        left = 2
+        while True:
+            family = tokens.filter(is_of(secret)).values_list("token_family", flat=True).first()
+            of_login = tokens.filter(token_family=family or family_of(code)).order_by("pk")
+            oldest = of_login.values_list("pk", flat=True).first()
+            if oldest is None and not grants.exists():
+                # There is nothing to lock: the request will fail, or it has no login.
+                return view(request)
+            try:
+                with transaction.atomic(using=router.db_for_write(tokens.model)):
+                    # Locks by writing: on SQLite, a transaction that reads first may not write.
+                    now = timezone.now()
+                    grants.update(updated=now)
+                    tokens.filter(pk=oldest).update(updated=now)
+                    return view(request)
+            except DatabaseError:
+                # Such as a deadlock with a user who disconnects the client.
+                if not left:
+                    raise
+                left -= 1
 
 
-@method_decorator(protected, name="dispatch")
+@method_decorator([protected, without_nul], name="dispatch")
 class AuthorizationView(views.AuthorizationView):
     """Ask a user to connect a client; errors carry ``iss`` as well (RFC 9207, section 2)."""
 
@@ -123,11 +125,11 @@ class AuthorizationView(views.AuthorizationView):
         known = conf.resources.values()
         # Nobody has to log in for a token that will not be issued.
         if any(each not in known for each in query.getlist("resource")):
-            error = InvalidTargetError(no_such_resource())
-            if not is_up_to_date(query.get("client_id", "")):
-                # Do not fetch the client's document, which lists its redirect URIs, either.
-                return self.error_response(FatalClientError(error), None)
-            return self.refuse(error)
+            client = get_application_model().objects.filter(client_id=query.get("client_id", ""))
+            if client.exclude(cimd_expires_at__lt=timezone.now()).exists():
+                return self.refuse(invalid_target())
+            # Nor is the client's document fetched, which lists its redirect URIs.
+            return self.error_response(FatalClientError(invalid_target()), None)
         return super().dispatch(request, *args, **kwargs)
 
     def refuse(self, error: OAuth2Error) -> HttpResponse:
@@ -142,13 +144,12 @@ class AuthorizationView(views.AuthorizationView):
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         prompt = {*request.GET.get("prompt", "").split()}
-        # A page is never shown for "none" (OpenID Connect Core, section 3.1.2.1).
-        if "none" not in prompt:
-            return super().get(request, *args, **kwargs)
-        if len(prompt) > 1:
+        if "none" in prompt and len(prompt) > 1:
             return self.refuse(InvalidRequestError("prompt: none stands alone."))
-        response = super().get(request, *args, **kwargs)
-        return self.refuse(ConsentRequired()) if response.status_code == 200 else response
+        response: HttpResponse = super().get(request, *args, **kwargs)
+        # A page is never shown for "none" (OpenID Connect Core, section 3.1.2.1).
+        is_page = "none" in prompt and response.status_code == 200
+        return self.refuse(ConsentRequired()) if is_page else response
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         context: dict[str, Any] = super().get_context_data(**kwargs)
@@ -165,16 +166,13 @@ class AuthorizationView(views.AuthorizationView):
         return super().redirect(address, application)
 
 
-@method_decorator(transaction.non_atomic_requests, name="dispatch")
+@method_decorator([transaction.non_atomic_requests, without_nul], name="dispatch")
 class TokenView(OneAtATime, views.TokenView):
     """Exchange a code or a refresh token for an access token."""
 
     @method_decorator(sensitive_post_parameters())
-    def authorization_flow_token_response(
-        self, request: HttpRequest, *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        exchange = super().authorization_flow_token_response
-        return self.alone(request, lambda: exchange(request, *args, **kwargs))
+    def authorization_flow_token_response(self, request: HttpRequest) -> HttpResponse:
+        return self.alone(request, super().authorization_flow_token_response)
 
     # The toolkit keeps less out of reports of errors, and says so after dispatch().
     @method_decorator(sensitive_post_parameters())
@@ -182,33 +180,27 @@ class TokenView(OneAtATime, views.TokenView):
         return super().create_token_response(request)
 
     @sensitive_variables()
-    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        sent = request.POST
-        is_of_device = sent.get("grant_type", "").endswith(":device_code")
-        if (
-            is_of_device
-            and "device_code" not in sent
-            or any("\0" in each for each in sent.values())
-        ):
-            # The toolkit would raise KeyError, and PostgreSQL refuses U+0000.
+    def post(self, request: HttpRequest) -> HttpResponse:
+        is_of_device = request.POST.get("grant_type", "").endswith(":device_code")
+        if is_of_device and "device_code" not in request.POST:
+            # The toolkit would raise KeyError.
             response: HttpResponse = JsonResponse({"error": "invalid_request"}, status=400)
         else:
-            response = super().post(request, *args, **kwargs)
+            response = super().post(request)
         # Some errors come as HTML, with what was sent in them.
         response["Content-Type"] = "application/json"
         response["Cache-Control"] = "no-store"
         return response
 
 
-@method_decorator(transaction.non_atomic_requests, name="dispatch")
+@method_decorator([transaction.non_atomic_requests, without_nul], name="dispatch")
 @method_decorator(sensitive_post_parameters(), name="dispatch")
 class RevokeTokenView(OneAtATime, views.RevokeTokenView):
     """Revoke a token (RFC 7009)."""
 
     @sensitive_variables()
-    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        revoke = super().post
-        return self.alone(request, lambda: revoke(request, *args, **kwargs))
+    def post(self, request: HttpRequest) -> HttpResponse:
+        return self.alone(request, super().post)
 
 
 class ServerMetadataView(views.OAuthServerMetadataView):

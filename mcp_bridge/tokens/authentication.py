@@ -8,20 +8,13 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import DatabaseError, OperationalError
 from django.views.decorators.debug import sensitive_variables
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from mcp_bridge.calls.credentials import bearer_token
+from mcp_bridge.calls.credentials import CredentialRefused, bearer_token
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.tokens.models import PREFIX, Token
 
 logger = get_logger("mcp_bridge.tokens")
-
-
-class TokenRefused(AuthenticationFailed):
-    """A token of this app that does not hold: no other class is asked about it."""
-
-    is_final = True
 
 
 class TokenAuthentication(BaseAuthentication):
@@ -39,7 +32,7 @@ class TokenAuthentication(BaseAuthentication):
             return None
         token = Token.objects.find(secret)
         if token is None or not token.is_valid or not token.user.is_active:
-            raise TokenRefused("The token is not valid or no longer so.")
+            raise CredentialRefused
         try:
             token.mark_used()
         except DatabaseError as error:

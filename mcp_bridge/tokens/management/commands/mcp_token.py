@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
@@ -21,20 +21,9 @@ class Command(TablesCommand):
         create.add_argument("user", help="The user's name, as used to log in.")
         create.add_argument("--name", required=True, help="What uses the token.")
         create.add_argument("--expires", help="After how long, such as 12h, 90d or 4w.")
-        create.add_argument(
-            "--scope",
-            action="append",
-            dest="scopes",
-            metavar="SCOPE",
-            help="Limit it to this scope; may be repeated.",
-        )
-        create.add_argument(
-            "--tool",
-            action="append",
-            dest="tools",
-            metavar="TOOL",
-            help="Limit it to this tool; may be repeated.",
-        )
+        for noun in ("scope", "tool"):
+            text = f"Limit it to this {noun}; may be repeated."
+            create.add_argument(f"--{noun}", action="append", help=text)
         listed = commands.add_parser("list", help="List the tokens.")
         listed.add_argument("--user", help="Only those of one user.")
         revoke = commands.add_parser("revoke", help="Revoke a token.")
@@ -44,24 +33,15 @@ class Command(TablesCommand):
         getattr(self, command)(**options)
 
     @sensitive_variables()
-    def create(
-        self,
-        *,
-        user: str,
-        name: str,
-        expires: str | None,
-        scopes: Sequence[str] | None,
-        tools: Sequence[str] | None,
-        **options: object,
-    ) -> None:
-        check_names("scope", scopes or (), supported_scopes())
-        check_names("tool", tools or (), registry.discovered.tools)
+    def create(self, *, user: str, name: str, expires: str | None, **limits: Any) -> None:
+        check_names("scope", limits["scope"] or (), supported_scopes())
+        check_names("tool", limits["tool"] or (), registry.discovered.tools)
         token, secret = Token.objects.issue(
             user=named_user(user),
             name=name,
             expires_at=None if expires is None else timezone.now() + duration(expires),
-            scopes=scopes,
-            tools=tools,
+            scopes=limits["scope"],
+            tools=limits["tool"],
         )
         self.stderr.write(f"Token {token.pk} for {user}. It is not shown again:")
         self.stdout.write(secret)
