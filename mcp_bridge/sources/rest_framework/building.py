@@ -12,14 +12,13 @@ from mcp_bridge.features import Tool
 from mcp_bridge.sources.base import first_line
 from mcp_bridge.sources.mapped import operation_tool
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
-from mcp_bridge.sources.operations.read import Document, tool_name
+from mcp_bridge.sources.operations.read import tool_name
 from mcp_bridge.sources.rest_framework.access import access_rule, conditions
 from mcp_bridge.sources.rest_framework.bytecode import reads_body
 from mcp_bridge.sources.rest_framework.calls import view_caller
 from mcp_bridge.sources.rest_framework.schemas import (
     Describer,
     Description,
-    documents,
     with_arguments,
 )
 from mcp_bridge.sources.rest_framework.selection import Selected, hints_of
@@ -56,11 +55,6 @@ class Builder:
             description = replace(description, is_guessed=False)
         return description
 
-    def documents(self, descriptions: Sequence[Description]) -> list[Document]:
-        """Return for each description the document that it is in."""
-        made: dict[int, Document] = {}
-        return [made.setdefault(id(each), Document(each)) for each in documents(descriptions)]
-
     def name(self, selected: Selected, every: Sequence[Selected]) -> str:
         """Return the name of the tool of an endpoint, one of those that are selected."""
         endpoint, given = selected.endpoint, selected.options.name
@@ -76,12 +70,10 @@ class Builder:
         prefix: str = self._options.get("prefix", "")
         return prefix + "_".join((*selected.prefixes, name))
 
-    def tool(
-        self, name: str, selected: Selected, description: Description, document: Document
-    ) -> Made:
+    def tool(self, name: str, selected: Selected, description: Description) -> Made:
         """Return the tool of an endpoint. Raises Unmappable, IllegalName and ValueError."""
         endpoint, options = selected.endpoint, selected.options
-        mapped = self.mapped(description, document, self._options.get("output_schemas", False))
+        mapped = self.mapped(description, self._options.get("output_schemas", False))
         urlconf = self._options.get("urlconf")
         caller = view_caller(endpoint, mapped, description.version, urlconf, self._callbacks)
         tool = operation_tool(
@@ -112,10 +104,9 @@ class Builder:
                 found.append(_undescribed(where, note))
         return Made(tool, found)
 
-    def mapped(
-        self, description: Description, document: Document, output_schema: bool
-    ) -> MappedOperation:
+    def mapped(self, description: Description, output_schema: bool) -> MappedOperation:
         """Return the mapped operation of a description. Raises Unmappable."""
+        document = description.document
         operation = document.operation(description.endpoint.method, description.path)
         mapped = map_operation(
             document,

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connections
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
@@ -19,6 +20,7 @@ from rest_framework.fields import empty
 from rest_framework.settings import api_settings
 
 from mcp_bridge.schemas.django.spectacular import as_json, collected_warnings
+from mcp_bridge.sources.operations.read import Document
 from mcp_bridge.sources.rest_framework.bytecode import reads_body, reads_serializer
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
 from mcp_bridge.sources.rest_framework.fields import Components, correct, tell_json
@@ -64,6 +66,13 @@ class Description:
     inherits_body: bool = False
     is_guessed: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def document(self) -> Document:
+        """Return the OpenAPI document of this operation alone."""
+        paths = {self.path: {self.endpoint.method.lower(): as_json(self.operation)}}
+        data = {"openapi": "3.1.1", "components": self.components, "paths": paths}
+        return Document(data, is_naive=not settings.USE_TZ)
 
 
 class Describer(SchemaGenerator):
@@ -170,37 +179,6 @@ class Describer(SchemaGenerator):
             if version.in_path or version.in_accept:
                 path = modify_for_versioning(None, endpoint.method, path, view, version.value)
         return view, path, version
-
-
-def documents(descriptions: Sequence[Description]) -> list[dict[str, Any]]:
-    """
-    Return OpenAPI documents in which the operations are, one for each, in their order.
-
-    Operations share one unless they have the same path and method, or different components of one
-    name.
-    """
-    made: list[dict[str, Any]] = []
-    places = []
-    for each in descriptions:
-        method, operation = each.endpoint.method.lower(), as_json(each.operation)
-        free = (one for one in made if method not in one["paths"].get(each.path, {}))
-        document = next((one for one in free if _agree(one, each.components)), None)
-        if document is None:
-            document = {"openapi": "3.1.1", "components": {}, "paths": {}}
-            made.append(document)
-        for kind, named in each.components.items():
-            document["components"].setdefault(kind, {}).update(named)
-        document["paths"].setdefault(each.path, {})[method] = operation
-        places.append(document)
-    return places
-
-
-def _agree(document: Mapping[str, Any], components: Mapping[str, Any]) -> bool:
-    return all(
-        document["components"].get(kind, {}).get(name, each) == each
-        for kind, named in components.items()
-        for name, each in named.items()
-    )
 
 
 @contextmanager

@@ -207,11 +207,10 @@ class RESTFrameworkSource(Source):
                     described.append((each, description))
         tools: list[Tool] = []
         readers: dict[str, list[str]] = {}
-        documents = builder.documents([description for _, description in described])
-        for (each, description), document in zip(described, documents, strict=True):
+        for each, description in described:
             try:
                 name = builder.name(each, selected)
-                made = builder.tool(name, each, description, document)
+                made = builder.tool(name, each, description)
             except IllegalName as exception:
                 self.messages.append(illegal_name(exception))
                 continue
@@ -286,8 +285,7 @@ class RESTFrameworkSource(Source):
                 raise ValueError(f"it returns a secret, {secret!r}: only a mark makes it a tool")
             builder = Builder(self.options, self._callbacks)
             description = builder.describe(chosen)
-            (document,) = builder.documents([description])
-            return builder.tool(name, chosen, description, document).tool
+            return builder.tool(name, chosen, description).tool
 
     def _withhold(self, endpoint: Endpoint, reason: str) -> None:
         self.messages.append(
