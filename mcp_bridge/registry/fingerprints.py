@@ -40,7 +40,7 @@ def canonical_definition(tool: Tool) -> str:
     definition |= {
         "permissions": sorted(tool.access.permissions),
         "public": tool.access.public,
-        "scopes": sorted(tool.options.scopes),
+        "scopes": sorted(tool.access.scopes),
         "confirm": tool.options.confirm,
     }
     options = tool.options

@@ -172,8 +172,8 @@ CHANGES: dict[str, tuple[Serve, Serve, str, str]] = {
     "scopes of a view": (
         view(*SCOPED, required_scopes=["write"]),
         view(*SCOPED, required_scopes=["read"]),
-        "conditions",
-        "scope write",
+        "scopes",
+        "write",
     ),
     "scopes": (
         view(IsEditor, options={"scopes": "write"}),

@@ -137,13 +137,12 @@ def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
                 raise ValueError(text) from error
 
 
-def conditions(endpoint: Endpoint, options: ToolOptions) -> tuple[str, ...]:
-    """Return the conditions of a view in words: its permissions and their scopes."""
+def conditions(endpoint: Endpoint) -> tuple[str, ...]:
+    """Return the names of a view's permissions and of the methods that decide in their place."""
     kind = endpoint.route.kind
     own = [getattr(kind, name) for name in ("get_permissions", "check_permissions")]
     return (
         *map(_words, _permissions(endpoint)),
-        *(f"scope {each}" for each in _view_scopes(endpoint, options)),
         *(dotted_name(each) for each in own if each.__module__ not in _OF_VIEWS),
     )
 

@@ -84,7 +84,7 @@ class Builder:
             invoke=caller.invoke,
             hints=hints_of(endpoint),
             access=access_rule(endpoint, options, probe=self._options.get("probe", True)),
-            conditions=conditions(endpoint, options),
+            conditions=conditions(endpoint),
             target=f"{endpoint.method} {endpoint.route.target}",
             # Django has no public way to read the mark of transaction.non_atomic_requests.
             non_atomic=frozenset(getattr(endpoint.route.callback, "_non_atomic_requests", ())),
