@@ -48,8 +48,7 @@ stops no command.
     W072  a view with a body that nobody describes, or that is guessed
     W073  an action with its set's body       W074  an @extend_schema that does nothing
     W075  what a schema cannot say            W076  a view that can be no candidate
-    W077  a class that reads the credential   W078  views that render only HTML
-    W079  an installed view that is no tool
+    W078  views that render only HTML         W079  an installed view that is no tool
 
     W090  a candidate on, and gone            W091  a candidate under a name that is taken
     W092  a candidate on, and no tool now     W093  candidates that cannot be listed

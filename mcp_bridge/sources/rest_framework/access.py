@@ -98,14 +98,6 @@ def _is_staff_with_token(context: Context) -> bool:
     return is_staff(context) and has_scopes(context)
 
 
-def reading_credentials(endpoint: Endpoint, options: ToolOptions) -> list[str]:
-    """Return the names of the site's permission classes that may read more than scopes."""
-    if options.scopes:
-        return []
-    kinds: dict[Any, None] = {type(each): None for each, _ in _leaves(endpoint)}
-    return [kind.__qualname__ for kind in kinds if not {"auth", "_auth"}.isdisjoint(_reads(kind))]
-
-
 def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
     """Yield the scopes that classes of django-oauth-toolkit ask for. Raises ValueError."""
     kind: Any = endpoint.route.kind

@@ -25,7 +25,7 @@ from mcp_bridge.sources.messages import (
     not_yet,
     unserved,
 )
-from mcp_bridge.sources.rest_framework.access import access_rule, reading_credentials
+from mcp_bridge.sources.rest_framework.access import access_rule
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint, endpoints
 from mcp_bridge.sources.rest_framework.routes import routes
 from mcp_bridge.sources.rest_framework.selection import (
@@ -206,7 +206,6 @@ class RESTFrameworkSource(Source):
                 if each.is_named or not description.operation.get("deprecated"):
                     described.append((each, description))
         tools: list[Tool] = []
-        readers: dict[str, list[str]] = {}
         for each, description in described:
             try:
                 name = builder.name(each, selected)
@@ -221,18 +220,6 @@ class RESTFrameworkSource(Source):
             if not str(made.tool.description).strip():
                 self.messages.append(no_description(f"{name} ({each.endpoint})"))
             self.messages += made.warnings
-            for reader in reading_credentials(each.endpoint, each.options):
-                readers.setdefault(reader, []).append(name)
-        self.messages += [
-            checks.Warning(
-                f"The permission class {reader} of {len(names)} tools, such as {names[0]}, reads "
-                "request.auth: a credential with scopes shows it these alone, and is refused if "
-                "it reads more.",
-                hint="Give the tools scopes=[...], which stand for what else the class reads.",
-                id="mcp_bridge.W077",
-            )
-            for reader, names in readers.items()
-        ]
         lost = [str(each.endpoint) for each, description in described if description.is_lost]
         if lost:
             self.messages.append(
