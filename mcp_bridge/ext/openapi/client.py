@@ -62,7 +62,7 @@ class Service:
             raise ToolError(f"The service {why}.{more}") from why
         self._check_status(received, call)
         answer = Answer(status=received.status, headers=received.headers, body=received.body)
-        return read_answer(answer, mapped, call.arguments)
+        return read_answer(answer, mapped)
 
     def _headers(self, request: OperationRequest, call: ToolCall) -> dict[str, str]:
         """Return all headers of a request; those of the hook win over what the model has sent."""

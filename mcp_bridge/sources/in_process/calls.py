@@ -55,7 +55,7 @@ class ViewCaller:
         request, match = self._request(call)
         try:
             response = requests.call(request, match)
-            return self._result(call, request, response, requests.read_body(response))
+            return self._result(request, response, requests.read_body(response))
         finally:
             # Files that were sent may be open.
             request.close()
@@ -64,7 +64,7 @@ class ViewCaller:
         request, match = self._request(call)
         try:
             response = await requests.acall(request, match)
-            return self._result(call, request, response, await requests.aread_body(response))
+            return self._result(request, response, await requests.aread_body(response))
         finally:
             request.close()
 
@@ -88,7 +88,7 @@ class ViewCaller:
         return request, match
 
     def _result(
-        self, call: ToolCall, request: InProcessRequest, response: HttpResponseBase, body: bytes
+        self, request: InProcessRequest, response: HttpResponseBase, body: bytes
     ) -> CallToolResult:
         if 300 <= response.status_code < 400 and "Location" in response.headers:
             return self._redirected(request, response.headers["Location"])
@@ -97,7 +97,7 @@ class ViewCaller:
             headers={name.lower(): value for name, value in response.headers.items()},
             body=body,
         )
-        return read_answer(answer, self.mapped, call.arguments)
+        return read_answer(answer, self.mapped)
 
     def _redirected(self, request: InProcessRequest, location: str) -> CallToolResult:
         """Return where a view leads, which has to be another tool's; else it is a login page."""

@@ -9,11 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
 
 from mcp_bridge.calls.media import block, header_parameter
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments, ToolError
-from mcp_bridge.protocol import CallToolResult, JSONObject, ProtocolError, TextContent, jsonrpc
+from mcp_bridge.protocol import CallToolResult, ProtocolError, TextContent, jsonrpc
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.sources.operations.mapping import MappedOperation
 from mcp_bridge.sources.operations.parameters import json_text
@@ -27,7 +26,6 @@ _NO_CHARSETS: Final = frozenset(
 _SPACE: Final = re.compile(rb'("(?:[^"\\]++|\\.)*+")|[ \t\r\n]+', re.DOTALL)
 _IS_JSON: Final = re.compile(r"[^/]+/([^/]+\+)?json")
 _IS_TEXT: Final = re.compile(r"text/.*|application/(.*\+)?(xml|yaml|x-yaml|javascript)")
-_NEXT_LINK: Final = re.compile(r'<([^<>]*)>[^<>,]*;\s*rel="?next"?')
 # Members of an error that say what is wrong, the better ones first (RFC 9457; DRF; many others).
 _SAYING: Final = ("detail", "message", "error_description", "error", "title")
 # Members that are no field of a form: what they say is of the whole (DRF).
@@ -72,14 +70,11 @@ class Answer:
             return self.body.decode("utf-8", "replace")
 
 
-def read_answer(
-    answer: Answer, mapped: MappedOperation, arguments: JSONObject | None = None
-) -> CallToolResult:
+def read_answer(answer: Answer, mapped: MappedOperation) -> CallToolResult:
     """
     Return the result of a call: the JSON of an answer as it came, but for its indentation.
 
-    ``arguments`` are those that were sent: what they say already is not said again of the next
-    page. Raises InvalidArguments for an error that names arguments, and ToolError for any other.
+    Raises InvalidArguments for an error that names arguments, and ToolError for any other.
     """
     if answer.status >= 400:
         raise read_error(answer, mapped)
@@ -91,7 +86,7 @@ def read_answer(
     if _IS_JSON.fullmatch(media_type) or (
         not media_type and answer.body.lstrip()[:1] in (b"{", b"[")
     ):
-        return _read_json(answer, mapped, arguments or {})
+        return _read_json(answer)
     if media_type == "text/html" and not _promises(mapped, "text/html"):
         raise ToolError(
             f"The service answered with a page of HTML ({answer.reason}), and not with data."
@@ -129,7 +124,7 @@ def read_error(answer: Answer, mapped: MappedOperation) -> ToolError:
     return ToolError(f"{text} Try again in {wait} seconds." if wait.isdecimal() else text)
 
 
-def _read_json(answer: Answer, mapped: MappedOperation, arguments: JSONObject) -> CallToolResult:
+def _read_json(answer: Answer) -> CallToolResult:
     written = answer.body.strip()
     try:
         value = jsonrpc.decode(written)
@@ -142,58 +137,7 @@ def _read_json(answer: Answer, mapped: MappedOperation, arguments: JSONObject) -
         written = _SPACE.sub(rb"\1", written)
     text = value if isinstance(value, str) else written.decode()
     structured = written if isinstance(value, dict) else b'{"result":' + written + b"}"
-    more = _more(answer, value, mapped, arguments)
-    if more is None:
-        return CallToolResult.of_json(text, written, structured)
-    content = [TextContent(text), TextContent(f"There is more: call again with {json_text(more)}.")]
-    return CallToolResult(content=content, structured=structured)
-
-
-def _more(
-    answer: Answer, value: object, mapped: MappedOperation, arguments: JSONObject
-) -> dict[str, object] | None:
-    """Return the arguments of the next page, those that are sent now left out; None if none."""
-    link = value.get("next") if isinstance(value, dict) else None
-    if not isinstance(link, str):
-        found = _NEXT_LINK.search(answer.headers.get("link", ""))
-        link = found[1] if found else ""
-    properties = mapped.input_schema["properties"]
-    named = {each.name: each.argument for each in mapped.parameters if each.location == "query"}
-    try:
-        query = dict(parse_qsl(urlsplit(link).query))
-    except ValueError:
-        query = {}
-    more: dict[str, object] = {}
-    for name, text in query.items():
-        if name in named:
-            is_number = properties[named[name]].get("type") == "integer" and text.isdecimal()
-            more[named[name]] = int(text) if is_number and len(text) < 20 else text
-    if not more and isinstance(value, dict):
-        more = _counted(value, named, arguments)
-    more = {name: each for name, each in more.items() if arguments.get(name) != each}
-    return more or None
-
-
-def _counted(
-    value: JSONObject, named: Mapping[str, str], arguments: JSONObject
-) -> dict[str, object]:
-    """Return the arguments of the next page of a list that says how many there are in all."""
-    meta = value.get("meta")
-    total = value.get("count", meta.get("total_count") if isinstance(meta, dict) else None)
-    items = value.get("items", value.get("results"))
-    if not isinstance(total, int) or not isinstance(items, list) or not items:
-        return {}
-    if "offset" in named:
-        offset = arguments.get(named["offset"], 0)
-        last = offset + len(items) if isinstance(offset, int) else total
-        return {named["offset"]: last} if last < total else {}
-    if "page" in named:
-        page = arguments.get(named["page"], 1)
-        sizes = [arguments.get(named[each]) for each in ("page_size", "limit") if each in named]
-        size = next((each for each in sizes if isinstance(each, int)), len(items))
-        if isinstance(page, int) and page * max(size, len(items)) < total:
-            return {named["page"]: page + 1}
-    return {}
+    return CallToolResult.of_json(text, written, structured)
 
 
 def _promises(mapped: MappedOperation, media_type: str) -> bool:

@@ -24,9 +24,6 @@ TOOL = mapped(
     },
     "/{slug}",
 )
-PAGED = mapped(
-    {"parameters": [parameter("page", schema={"type": "integer"}), parameter("q")]}, method="get"
-)
 
 
 def answer(
@@ -141,41 +138,6 @@ def test_html_is_an_error_but_where_it_is_promised() -> None:
 
 def test_a_redirect_is_an_error() -> None:
     assert failed(b"", 302) == "The service answered with a redirect (302 Found): not followed."
-
-
-# More pages
-
-
-@pytest.mark.parametrize(
-    ("body", "headers", "more"),
-    [
-        ({"next": "http://x/?page=2&q=a", "results": []}, {}, {"page": 2}),
-        ({"next": "http://x/?page=2&q=b&other=1"}, {}, {"page": 2, "q": "b"}),
-        ({"next": None, "results": []}, {}, None),
-        ({"items": [1, 2], "count": 5}, {}, {"page": 2}),
-        ({"items": [1, 2], "count": 2}, {}, None),
-        (
-            [1],
-            {"link": '<http://x/?page=1>; rel="prev", <http://x/?page=3>; rel="next"'},
-            {"page": 3},
-        ),
-        ({"next": "http://[x"}, {}, None),
-    ],
-)
-def test_the_next_page_is_told_beside_the_json(body: Any, headers: Any, more: Any) -> None:
-    result = read_answer(answer(body, **headers), PAGED, {"q": "a"})
-    told = (
-        []
-        if more is None
-        else [f"There is more: call again with {json.dumps(more, separators=(',', ':'))}."]
-    )
-    assert texts(result) == [json.dumps(body), *told]
-
-
-def test_the_next_offset_is_counted() -> None:
-    body = {"meta": {"total_count": 7}, "items": [1, 2, 3]}
-    [_, told] = texts(read_answer(answer(body), TOOL, {"offset": 3, "slug": "x"}))
-    assert told == 'There is more: call again with {"offset":6}.'
 
 
 # Errors

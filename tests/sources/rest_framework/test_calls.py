@@ -75,11 +75,6 @@ def test_a_list_is_filtered_ordered_and_cut_as_over_http(
     assert [each["slug"] for each in second["results"]] == ["a"]
 
 
-def test_more_pages_are_told(root: Any, articles: list[Article]) -> None:
-    content = CheckedClient(user=root).call_tool("article_list")["content"]
-    assert content[1]["text"] == 'There is more: call again with {"page":2}.'
-
-
 def test_every_get_answers_as_over_http(
     root: Any, user: Any, articles: list[Article], django_user_model: Any
 ) -> None:
