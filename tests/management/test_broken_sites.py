@@ -256,7 +256,8 @@ def test_every_command_skips_the_system_checks() -> None:
 def unpinned(site: Path) -> Path:
     """A site with sources whose document and descriptor set are not there."""
     program = site / "manage.py"
-    program.write_text(SITE.replace("    MIDDLEWARE=[],\n", WEATHER))
+    apps = '"shelf", "mcp_bridge.ext.openapi", "mcp_bridge.ext.grpc"]'
+    program.write_text(SITE.replace("    MIDDLEWARE=[],\n", WEATHER).replace('"shelf"]', apps))
     return site
 
 

@@ -7,16 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from typing import Final
-from urllib.parse import unquote, urldefrag, urljoin
+from urllib.parse import unquote
 
 from mcp_bridge.protocol import JSONObject
 from mcp_bridge.protocol.text import quoted
-from mcp_bridge.sources.operations.read import METHODS, Document, Operation, look_up
+from mcp_bridge.sources.operations.read import METHODS, Document, Operation, Unmappable
 
 # Far more than any document has: YAML can write few bytes that mean very many.
 _MAX_VALUES: Final = 2_000_000
-# More references between path items than this are a circle.
-_MAX_HOPS: Final = 32
 # The members of a document that stay; of those left out, "servers" is the one that misleads.
 _KEPT: Final = ("openapi", "info", "security")
 _SCALARS: Final = (str, bool, int, float)
@@ -33,123 +31,87 @@ _EXTENDED: Final = frozenset({"callbacks", "responses"})
 _MOVED: Final = "x-moved"
 
 
-class Bundle:
+class Cut:
     """
-    The chosen operations of a document, with all that they refer to in it and in other documents.
+    The chosen operations of a document, with all that they refer to in it.
 
-    ``load`` returns a document by its address. References are followed from the chosen operations
-    alone, and never from extensions, examples and other data. ``data`` is the document, and
-    ``missing`` has sentences on the references that lead nowhere. Raises ValueError for a document
-    that is none or is too large, and what ``load`` raises.
+    References are followed from the chosen operations alone, and never from extensions, examples
+    and other data. ``data`` is the document, and ``missing`` has sentences on the references that
+    lead nowhere. Raises ValueError for a document that is none, is too large, or refers to others.
     """
 
-    def __init__(
-        self,
-        address: str,
-        data: object,
-        load: Callable[[str], object],
-        chooses: Callable[[Operation], bool],
-    ) -> None:
-        given: JSONObject = data if isinstance(data, dict) else {}
+    def __init__(self, given: object, chooses: Callable[[Operation], bool]) -> None:
         # Raises for another version, or for none.
-        Document(given)
-        self.address = address
+        self._document = Document(given if isinstance(given, dict) else {})
         self.missing: list[str] = []
-        self._load = load
-        self._documents = {address: data}
-        self._names: dict[str, str] = {}
         self._values = 0
         # The places in the components that are still to be filled, each with its reference.
         self._waiting: list[tuple[tuple[str, str], str]] = []
-        kept = {name: self._plain(given[name]) for name in _KEPT if name in given}
-        paths = dict(self._paths(given, chooses))
+        whole = self._document.data
+        kept = {name: self._plain(whole[name]) for name in _KEPT if name in whole}
+        paths = dict(self._paths(chooses))
         filled: dict[str, dict[str, object]] = {}
-        if schemes := self._schemes(given):
-            filled["securitySchemes"] = schemes
+        parts = whole.get("components")
+        schemes = parts.get("securitySchemes") if isinstance(parts, Mapping) else None
+        if isinstance(schemes, Mapping) and schemes:
+            # Used or not.
+            copies = {str(name): self._copy(each) for name, each in schemes.items()}
+            filled["securitySchemes"] = copies
         done = set[tuple[str, str]]()
         while self._waiting:
             place, reference = self._waiting.pop()
-            where, fragment = urldefrag(reference)
             if place not in done:
                 done.add(place)
                 # A missing component is reported by the operation that needs it.
-                with suppress(LookupError):
-                    copied = self._copy(self._target(where, fragment), where)
+                with suppress(Unmappable):
+                    copied = self._copy(self._document.target(reference))
                     filled.setdefault(place[0], {})[place[1]] = copied
         self.data: dict[str, object] = {**kept, "paths": paths, "components": filled}
 
     def _paths(
-        self, given: JSONObject, chooses: Callable[[Operation], bool]
+        self, chooses: Callable[[Operation], bool]
     ) -> Iterator[tuple[str, dict[str, object]]]:
         """Yield each path that has chosen operations, with only those."""
-        for path, entry in given.get("paths", {}).items():
+        for path, entry in self._document.data.get("paths", {}).items():
             if str(path).startswith("x-"):
                 continue
-            # Members, each with the address of the document that it is in.
-            item: dict[str, tuple[object, str]] = {}
+            if isinstance(entry, Mapping):
+                _refuse_outside(entry.get("$ref"))
             try:
-                for part, where in self._item(entry):
-                    item = {str(name): (each, where) for name, each in part.items()} | item
-            except (LookupError, ValueError) as why:
+                item = self._document.resolve(entry, is_item=True)
+            except Unmappable as why:
                 self.missing.append(f"the path {quoted(str(path))} cannot be read: {why}")
                 continue
             chosen = {
-                name: self._copy(*item[name])
+                name: self._copy(item[name])
                 for name in METHODS
-                if name in item and chooses(_outline(name, str(path), item[name][0]))
+                if name in item and chooses(_outline(name, str(path), item[name]))
             }
             if chosen:
-                shared = item.keys() - {*METHODS, "$ref"}
-                yield str(path), {name: self._member(name, *item[name]) for name in shared} | chosen
+                shared = {name: item[name] for name in item.keys() - {*METHODS, "$ref"}}
+                copied = {str(name): self._member(str(name), each) for name, each in shared.items()}
+                yield str(path), copied | chosen
 
-    def _item(self, entry: object) -> Iterator[tuple[JSONObject, str]]:
-        """Yield a path item, and those that it refers to, with the addresses of their documents."""
-        where = self.address
-        for _ in range(_MAX_HOPS):
-            if not isinstance(entry, Mapping):
-                raise ValueError("it is no object")
-            yield entry, where
-            reference = entry.get("$ref")
-            if not isinstance(reference, str):
-                return
-            where, fragment = urldefrag(urljoin(where, reference))
-            try:
-                entry = self._target(where, fragment)
-            except LookupError:
-                raise LookupError(f"{quoted(reference)} leads nowhere") from None
-        raise ValueError("its references lead round in a circle")
-
-    def _schemes(self, given: JSONObject) -> dict[str, object]:
-        """Return the security schemes of the document, used or not."""
-        parts = given.get("components")
-        schemes = parts.get("securitySchemes") if isinstance(parts, Mapping) else None
-        copied = {}
-        for name, each in (schemes if isinstance(schemes, Mapping) else {}).items():
-            with suppress(ValueError):
-                copied[str(name)] = self._copy(each, self.address)
-        return copied
-
-    def _copy(self, value: object, address: str, among: str = "") -> object:
+    def _copy(self, value: object, among: str = "") -> object:
         """Return a copy of a value; ``among`` is the member of _NAMED that it is, if it is one."""
         if isinstance(value, list):
             self._count()
-            return [self._copy(each, address) for each in value]
+            return [self._copy(each) for each in value]
         if not isinstance(value, dict):
             return self._plain(value)
         self._count()
-        result = {
-            str(name): self._member(str(name), each, address, among) for name, each in value.items()
-        }
+        result = {str(name): self._member(str(name), each, among) for name, each in value.items()}
         reference = value.get("$ref")
         if isinstance(reference, str) and not among:
-            result["$ref"] = self._place(urljoin(address, reference), reference)
+            _refuse_outside(reference)
+            result["$ref"] = self._place(reference)
         return result
 
-    def _member(self, name: str, value: object, address: str, among: str = "") -> object:
+    def _member(self, name: str, value: object, among: str = "") -> object:
         is_extension = name.startswith("x-") and (not among or among in _EXTENDED)
         if is_extension or (name in _DATA and not among):
             return self._plain(value)
-        return self._copy(value, address, name if name in _NAMED and not among else "")
+        return self._copy(value, name if name in _NAMED and not among else "")
 
     def _plain(self, value: object) -> object:
         """Return a copy of data, in which nothing is a reference."""
@@ -166,33 +128,30 @@ class Bundle:
         if self._values > _MAX_VALUES:
             raise ValueError(f"it has more than {_MAX_VALUES} values")
 
-    def _place(self, absolute: str, written: str) -> str:
-        """Return the reference in this document to what an absolute one leads to."""
-        where, fragment = urldefrag(absolute)
-        parts = unquote(fragment).split("/")
-        if where == self.address and parts[1:2] == ["components"] and len(parts) > 3:
+    def _place(self, reference: str) -> str:
+        """Return the reference in the cut document to what a reference leads to."""
+        parts = unquote(reference).split("/")
+        if parts[:2] == ["#", "components"] and len(parts) > 3:
             kind, name = (each.replace("~1", "/").replace("~0", "~") for each in parts[2:4])
-            whole = "/".join(fragment.split("/")[:4])
-            self._waiting.append(((kind, name), f"{where}#{whole}"))
-            return f"#{fragment}"
-        if absolute not in self._names:
-            try:
-                self._target(where, fragment)
-            except LookupError:
-                self.missing.append(f"{quoted(written)} leads nowhere")
-                return written
-            last = re.sub(r"[^A-Za-z0-9_-]+", "_", unquote(absolute.rpartition("/")[2]))
-            # By its place from here, so that the name is the same on every machine.
-            place = where.removeprefix(self.address.rpartition("/")[0])
-            digest = sha256(f"{place}#{fragment}".encode()).hexdigest()
-            self._names[absolute] = name = f"{last[:40]}_{digest[:8]}"
-            self._waiting.append(((_MOVED, name), absolute))
-        return f"#/components/{_MOVED}/{self._names[absolute]}"
+            self._waiting.append(((kind, name), "/".join(reference.split("/")[:4])))
+            return reference
+        try:
+            self._document.target(reference)
+        except Unmappable:
+            self.missing.append(f"{quoted(reference)} leads nowhere")
+            return reference
+        last = re.sub(r"[^A-Za-z0-9_-]+", "_", parts[-1])
+        name = f"{last[:40]}_{sha256(reference.encode()).hexdigest()[:8]}"
+        self._waiting.append(((_MOVED, name), reference))
+        return f"#/components/{_MOVED}/{name}"
 
-    def _target(self, where: str, fragment: str) -> object:
-        if where not in self._documents:
-            self._documents[where] = self._load(where)
-        return look_up(self._documents[where], f"#{fragment}")
+
+def _refuse_outside(reference: object) -> None:
+    if isinstance(reference, str) and not reference.startswith("#"):
+        raise ValueError(
+            f"it refers to {quoted(reference)}, in another document: bundle them into one first, "
+            "as with npx @redocly/cli bundle FILE -o ONE.json"
+        )
 
 
 def _outline(method: str, path: str, data: object) -> Operation:

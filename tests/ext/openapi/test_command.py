@@ -22,7 +22,7 @@ security: [{key: []}]
 paths:
   /places/{place}:
     parameters:
-      - {$ref: "parts/common.yaml#/parameters/place"}
+      - {$ref: "#/x-parts/parameters/place"}
     get:
       operationId: weather/get
       summary: Say what the weather is.
@@ -41,7 +41,18 @@ paths:
       operationId: other
       x-schema: {type: integer}
   /reports:
-    $ref: parts/reports.yaml
+    $ref: "#/x-parts/reports"
+x-parts:
+  parameters:
+    place: {name: place, in: path, required: true, schema: {$ref: "#/x-parts/schemas/Place"}}
+  schemas:
+    Place: {type: string, maxLength: 40}
+  reports:
+    post:
+      operationId: reports/create
+      tags: [weather]
+      requestBody:
+        content: {application/xml: {}}
 components:
   securitySchemes:
     key: {type: http, scheme: bearer}
@@ -53,19 +64,6 @@ components:
     Wind: {type: number}
     Unused: {type: string}
 """
-COMMON = """
-parameters:
-  place: {name: place, in: path, required: true, schema: {$ref: "#/schemas/Place"}}
-schemas:
-  Place: {type: string, maxLength: 40}
-"""
-REPORTS = """
-post:
-  operationId: reports/create
-  tags: [weather]
-  requestBody:
-    content: {application/xml: {}}
-"""
 TOOL = "weather_get"
 
 # Runs the command with these arguments; returns what it prints.
@@ -74,13 +72,10 @@ Run = Callable[..., str]
 
 @pytest.fixture
 def service(tmp_path: Path) -> Path:
-    """The documents of a service, in a folder of their own."""
-    folder = tmp_path / "service"
-    (folder / "parts").mkdir(parents=True)
-    (folder / "api.yaml").write_text(DOCUMENT)
-    (folder / "parts" / "common.yaml").write_text(COMMON)
-    (folder / "parts" / "reports.yaml").write_text(REPORTS)
-    return folder / "api.yaml"
+    """The document of a service."""
+    file = tmp_path / "api.yaml"
+    file.write_text(DOCUMENT)
+    return file
 
 
 @pytest.fixture
@@ -187,12 +182,11 @@ def test_a_build_fails_where_the_pinned_file_is_not_as_it_has_to_be(
         run("--check", operations=["weather/get", "missing"])
 
 
-def test_it_reads_json_and_yaml_over_http_from_one_server_alone(
+def test_it_reads_a_document_over_http(
     run: Run, service: Path, pinned: Path, at_the_other_end: Service
 ) -> None:
     def answer(received: Received, handler: Any) -> None:
-        file = service.parent / received.path.removeprefix("/docs/")
-        send(handler, file.read_bytes(), 200, "text/plain")
+        send(handler, service.read_bytes(), 200, "text/plain")
 
     at_the_other_end.answers["docs"] = answer
     url = f"{at_the_other_end.url}/docs/api.yaml"
@@ -200,9 +194,6 @@ def test_it_reads_json_and_yaml_over_http_from_one_server_alone(
     by_http = pinned.read_text()
     run("--from", service)
     assert pinned.read_text() == by_http
-    service.write_text(DOCUMENT.replace("parts/common", "https://elsewhere.example/common"))
-    with pytest.raises(CommandError, match="which is not on http://127"):
-        run("--from", url)
     at_the_other_end.answers["docs"] = lambda received, handler: send(
         handler, b"", 302, Location="/docs/v2"
     )
@@ -226,9 +217,8 @@ def test_it_reads_json_and_yaml_over_http_from_one_server_alone(
             ),
             "more than 10000 values",
         ),
-        (DOCUMENT.replace("parts/common", "../outside"), "which is not below"),
-        (DOCUMENT.replace("parts/common", "file:///etc/passwd"), "which is not below"),
-        (DOCUMENT.replace("parts/common", "parts/none"), "cannot be read: No such file"),
+        (DOCUMENT.replace("#/x-parts/par", "common.yaml#/par"), "bundle them into one first"),
+        (DOCUMENT.replace("#/x-parts/rep", "file:///etc/passwd#/rep"), "in another document"),
     ],
 )
 def test_what_cannot_be_pinned_is_said(
@@ -248,7 +238,6 @@ UNFOLLOWED = {
     "nested": ("      summary: Say", f"      x-a: [{{b: {GONE}}}]\n      summary: Say"),
     "component": ("    Unused: {type: string}", f"    Unused: {{items: {GONE}}}"),
     "operation": ("operationId: weather/delete", f"requestBody: {GONE}, operationId: x"),
-    "item": ("  /other:", f"  /gone: {GONE}\n  /other:"),
     "extension of paths": ("  /other:", f"  x-gone: {GONE}\n  /other:"),
     "path in an extension": ("  /other:", "  x-old: {get: {operationId: weather/get}}\n  /other:"),
     "document": ("components:", f"x-all: {GONE}\nwebhooks: {{w: {GONE}}}\ncomponents:"),
@@ -293,13 +282,13 @@ FOLLOWED = {
 def test_references_of_schemas_are_followed_whatever_the_names(
     text: str, run: Run, service: Path, pinned: Path
 ) -> None:
-    target = "{$ref: 'parts/common.yaml#/schemas/Place'}"
+    target = "{$ref: '#/x-parts/schemas/Place'}"
     service.write_text(DOCUMENT.replace("Wind: {type: number}", text % target))
     run("--from", service)
     moved = json.loads(pinned.read_text())["components"]["x-moved"]
     assert {"type": "string", "maxLength": 40} in moved.values()
     service.write_text(DOCUMENT.replace("Wind: {type: number}", text % GONE))
-    with pytest.raises(CommandError, match=r"gone\.yaml cannot be read"):
+    with pytest.raises(CommandError, match=r"'gone\.yaml#/x', in another document"):
         run("--from", service)
 
 

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from difflib import unified_diff
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
+from typing import Final
+from urllib.parse import urlsplit
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from mcp_bridge.ext.openapi import OpenAPISource
-from mcp_bridge.ext.openapi.pinned import Bundle
+from mcp_bridge.ext.openapi.pinned import Cut
 from mcp_bridge.ext.openapi.source import read_document
 from mcp_bridge.management.base import named_source
 from mcp_bridge.outbound.addresses import is_https_or_loopback
@@ -20,9 +20,6 @@ from mcp_bridge.schemas.walk import size_of
 from mcp_bridge.sources.base import first_line
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, Unmappable
-
-if TYPE_CHECKING:
-    from mcp_bridge.outbound.client import Outbound
 
 _MAX_BYTES: Final = 64_000_000
 _TIMEOUT: Final = 60
@@ -64,10 +61,11 @@ class Command(BaseCommand):
             tools = self._show(source, before)
             is_same = True
         else:
-            document, missing = _bundled(address, source)
-            text = json.dumps(document.data, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
+            made = _cut(address, source)
+            document = Document(made.data)
+            text = json.dumps(made.data, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
             tools = self._show(source, document)
-            for each in (*missing[:_MOST_FINDINGS], *_findings(document)):
+            for each in (*made.missing[:_MOST_FINDINGS], *_findings(document)):
                 self.stderr.write(self.style.WARNING(f"The document: {each}."))
             if before is not None:
                 self._show_changes(source, before, tools)
@@ -130,76 +128,42 @@ def _read(file: Path) -> Document:
         raise CommandError(f"{first_line(why)}.") from why
 
 
-def _bundled(address: str, source: OpenAPISource) -> tuple[Document, list[str]]:
-    """Return the chosen operations of the document at an address, and their missing references."""
-    is_url = address.startswith(("http://", "https://"))
-    reader = _Web(address) if is_url else _Folder(Path(address))
+def _cut(address: str, source: OpenAPISource) -> Cut:
+    """Return the chosen operations of the document at an address. Raises CommandError."""
     try:
-        bundle = Bundle(
-            reader.address,
-            reader.load(reader.address),
-            reader.load,
-            lambda operation: bool(source.patterns_of(operation)),
-        )
-        return Document(bundle.data), bundle.missing
+        given = _parse(_read_bytes(address))
+        return Cut(given, lambda operation: bool(source.patterns_of(operation)))
     except RecursionError as why:
         raise CommandError(f"{address} is nested too deeply.") from why
     except ValueError as why:
         raise CommandError(f"{address}: {first_line(why)}.") from why
 
 
-class _Folder:
-    """Documents in the folder of the first one, and below it."""
-
-    def __init__(self, file: Path) -> None:
-        file = file.resolve()
-        self.root = file.parent
-        self.address = file.as_uri()
-
-    def load(self, address: str) -> object:
-        """Return a document. Raises ValueError for one that is elsewhere, or is none."""
-        parts = urlsplit(address)
-        file = Path(unquote(parts.path)).resolve()
-        if parts.scheme != "file" or not file.is_relative_to(self.root):
-            raise ValueError(f"it refers to {cut(address, 200)}, which is not below {self.root}")
+def _read_bytes(address: str) -> bytes:
+    """Return what stands in a file or at a URL. Raises ValueError and CommandError."""
+    if not address.startswith(("http://", "https://")):
         try:
-            return _parse(file.read_bytes())
+            return Path(address).read_bytes()
         except OSError as why:
-            raise ValueError(f"{file} cannot be read: {why.strerror}") from why
-
-
-class _Web:
-    """Documents of the server of the first one."""
-
-    def __init__(self, address: str) -> None:
-        if not is_https_or_loopback(address):
-            raise CommandError(f"{address} is reached without TLS, where others may change it.")
-        try:
-            from mcp_bridge.outbound.client import Outbound
-        except ImportError as why:
-            raise CommandError(_MISSING.format("httpcore2")) from why
-        self.address = address.partition("#")[0]
-        parts = urlsplit(self.address)
-        self.origin = f"{parts.scheme}://{parts.netloc}"
-        self._outbound: Outbound = Outbound(self.origin, timeout=_TIMEOUT, max_bytes=_MAX_BYTES)
-
-    def load(self, address: str) -> object:
-        """Return a document. Raises ValueError for one that is elsewhere, or is none."""
-        from mcp_bridge.outbound.client import OutboundError
-
-        parts = urlsplit(address)
-        if f"{parts.scheme}://{parts.netloc}" != self.origin:
-            raise ValueError(f"it refers to {cut(address, 200)}, which is not on {self.origin}")
-        target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
-        try:
-            received = self._outbound.send("GET", target, {"Accept": "*/*"}, None)
-        except (OutboundError, UnicodeError) as why:
-            raise ValueError(f"the server of {address} {first_line(why)}") from why
-        if received.status != 200:
-            where = received.headers.get("location", "")
-            more = f", and leads to {cut(where, 200)}" if where else ""
-            raise ValueError(f"the server answered {address} with {received.status}{more}")
-        return _parse(received.body)
+            raise ValueError(f"it cannot be read: {why.strerror}") from why
+    if not is_https_or_loopback(address):
+        raise CommandError(f"{address} is reached without TLS, where others may change it.")
+    try:
+        from mcp_bridge.outbound.client import Outbound, OutboundError
+    except ImportError as why:
+        raise CommandError(_MISSING.format("httpcore2")) from why
+    parts = urlsplit(address)
+    outbound = Outbound(f"{parts.scheme}://{parts.netloc}", timeout=_TIMEOUT, max_bytes=_MAX_BYTES)
+    target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+    try:
+        received = outbound.send("GET", target, {"Accept": "*/*"}, None)
+    except (OutboundError, UnicodeError) as why:
+        raise ValueError(f"the server {first_line(why)}") from why
+    if received.status != 200:
+        where = received.headers.get("location", "")
+        more = f", and leads to {cut(where, 200)}" if where else ""
+        raise ValueError(f"the server answered with {received.status}{more}")
+    return received.body
 
 
 def _parse(text: bytes) -> object:
