@@ -45,8 +45,7 @@ stops no command.
     E070  a view that cannot be a tool        E071  a URLconf that cannot be read
 
     W070  an option that names no view        W071  credentials that a pattern leaves out
-    W072  a view with a body that nobody describes, or that is guessed
-    W073  an action with its set's body       W074  an @extend_schema that does nothing
+    W072  a view without a serializer         W074  an @extend_schema that does nothing
     W075  what a schema cannot say            W076  a view that can be no candidate
     W078  views that render only HTML         W079  an installed view that is no tool
 

@@ -64,7 +64,7 @@ class Body:
     with their names, by argument. ``objects`` are the members that are objects, or null. Nested
     values of forms are named as OpenAPI says, or as DRF reads them (``is_dotted``:
     ``address.city``, ``lines[0]sku``). Without a file the body is written as ``media.plain``, if
-    there is one. If ``others`` is a set, any argument that is not in it is a member.
+    there is one.
     """
 
     media: Media
@@ -75,7 +75,6 @@ class Body:
     filenames: Mapping[str, str] = field(default_factory=dict)
     objects: frozenset[str] = frozenset()
     is_dotted: bool = False
-    others: frozenset[str] | None = None
 
     def write(self, arguments: JSONObject) -> tuple[bytes, str | None]:
         """Return the bytes, and their media type: None where no body is to be sent."""
@@ -92,9 +91,6 @@ class Body:
                 for argument, name in self.members.items()
                 if argument in arguments
             }
-            if self.others is not None:
-                known = {*self.others, *self.members, *self.filenames.values()}
-                value |= {name: each for name, each in arguments.items() if name not in known}
             if not value and not self.is_required:
                 return b"", None
         media = self._media(value)

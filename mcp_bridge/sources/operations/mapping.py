@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
@@ -126,14 +126,12 @@ def map_operation(
     output_schema: bool = False,
     hidden: Collection[str] = (),
     is_dotted: bool = False,
-    is_open: bool = False,
 ) -> MappedOperation:
     """
     Return an operation as a tool has it. Raises Unmappable where it can be none.
 
     ``hidden`` names parameters that the source fills itself. ``is_dotted`` names nested values of
-    forms as DRF reads them, and not in brackets. With ``is_open`` the body is a guess: none of its
-    members is required, and others are accepted.
+    forms as DRF reads them, and not in brackets.
     """
     if operation.error is not None:
         raise Unmappable(operation.error)
@@ -141,17 +139,11 @@ def map_operation(
     mapping = _Mapping(document, operation, hidden, is_dotted)
     try:
         mapping.read_body()
-        is_open = is_open and mapping.body is not None and mapping.body.whole is None
-        if is_open:
-            mapping.required.clear()
         mapping.read_parameters()
-        if is_open and mapping.body is not None:
-            others = frozenset(each.argument for each in mapping.parameters)
-            mapping.body = replace(mapping.body, others=others)
         schema: Schema = {"type": "object", "properties": mapping.properties}
         if mapping.required:
             schema["required"] = mapping.required
-        schema["additionalProperties"] = is_open
+        schema["additionalProperties"] = False
         closed = document.within_bounds(schema, mapping.side, "its input schema")
         output = mapping.output() if output_schema else None
     except RecursionError:

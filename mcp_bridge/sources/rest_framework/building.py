@@ -14,7 +14,6 @@ from mcp_bridge.sources.mapped import operation_tool
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import tool_name
 from mcp_bridge.sources.rest_framework.access import access_rule, conditions
-from mcp_bridge.sources.rest_framework.bytecode import reads_body
 from mcp_bridge.sources.rest_framework.calls import view_caller
 from mcp_bridge.sources.rest_framework.schemas import (
     Describer,
@@ -52,7 +51,6 @@ class Builder:
         description = self._describer.describe(selected.endpoint, self._options.get("version"))
         if selected.options.input_schema is not None:
             with_arguments(description, selected.options.input_schema)
-            description = replace(description, is_guessed=False)
         return description
 
     def name(self, selected: Selected, every: Sequence[Selected]) -> str:
@@ -108,13 +106,7 @@ class Builder:
         """Return the mapped operation of a description. Raises Unmappable."""
         document = description.document
         operation = document.operation(description.endpoint.method, description.path)
-        mapped = map_operation(
-            document,
-            operation,
-            output_schema=output_schema,
-            is_dotted=True,
-            is_open=description.is_guessed,
-        )
+        mapped = map_operation(document, operation, output_schema=output_schema, is_dotted=True)
         names = description.names
         parameters = [
             replace(each, name=names[each.name])
@@ -139,31 +131,11 @@ def _warnings(
     """Return what of a tool could not be told, or may be wrong."""
     endpoint = selected.endpoint
     found: list[checks.CheckMessage] = [_undescribed(where, note) for note in mapped.notes]
-    if description.inherits_body:
-        found.append(
-            checks.Warning(
-                f"{where} wants the body of its view set, whose serializer an @action inherits.",
-                hint="Put @extend_schema(request=None) on an action that reads no body, or "
-                "@action(serializer_class=...) for one of its own.",
-                id="mcp_bridge.W073",
-            )
-        )
     is_unknown = any("unable to guess serializer" in each for each in description.warnings)
-    has_body = endpoint.method in ("POST", "PUT", "PATCH")
-    text = ""
-    if description.is_guessed:
-        serializer = getattr(endpoint.route.kind, "serializer_class", None)
-        named = getattr(serializer, "__name__", "its serializer")
-        text = (
-            "has arguments that are guessed: nothing shows that its view reads the body with "
-            f"{named}, so it takes any others too"
-        )
-    elif is_unknown and has_body and mapped.body is None and reads_body(endpoint.function):
-        text = "takes no body, since its view does not say which serializer it has"
-    if text:
+    if is_unknown and endpoint.method in ("POST", "PUT", "PATCH") and mapped.body is None:
         found.append(
             checks.Warning(
-                f"{where} {text}.",
+                f"{where} takes no body, since its view does not say which serializer it has.",
                 hint="Put @extend_schema(request=...) on it, or give the option input_schema.",
                 id="mcp_bridge.W072",
             )

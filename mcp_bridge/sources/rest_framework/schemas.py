@@ -21,7 +21,6 @@ from rest_framework.settings import api_settings
 
 from mcp_bridge.schemas.django.spectacular import as_json, collected_warnings
 from mcp_bridge.sources.operations.read import Document
-from mcp_bridge.sources.rest_framework.bytecode import reads_body, reads_serializer
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
 from mcp_bridge.sources.rest_framework.fields import Components, correct, tell_json
 from mcp_bridge.sources.rest_framework.filters import add_filters
@@ -48,10 +47,8 @@ class Description:
     ``components`` are those that it refers to. ``warnings`` are those of drf-spectacular, and
     ``answer_error`` is the reason if its answers cannot be described. ``undeclared`` names
     serializers of answers whose fields do not describe them. ``is_lost`` says that an
-    ``@extend_schema`` of the site does nothing, since its views have another kind of schema, and
-    ``inherits_body`` that the body is that of the view set, which an extra action inherits.
-    ``is_guessed`` says that nothing shows that the view reads its body with the serializer that
-    describes it. ``names`` are the URLconf's names of those parameters that the path renames.
+    ``@extend_schema`` of the site does nothing, since its views have another kind of schema.
+    ``names`` are the URLconf's names of those parameters that the path renames.
     """
 
     endpoint: Endpoint
@@ -63,8 +60,6 @@ class Description:
     undeclared: Sequence[str] = ()
     warnings: list[str] = field(default_factory=list)
     is_lost: bool = False
-    inherits_body: bool = False
-    is_guessed: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -121,15 +116,9 @@ class Describer(SchemaGenerator):
             )
             if operation is None:
                 raise Excluded("its @extend_schema excludes it from schemas")
-            inherits_body = False
-            if "requestBody" in operation and _may_inherit(endpoint, view.schema):
-                inherits_body = reads_body(endpoint.function)
-                if not inherits_body:
-                    del operation["requestBody"]
-                elif _has_own_serializer(view):
-                    inherits_body = False
-            has_body = "requestBody" in operation and not inherits_body
-            is_guessed = has_body and _may_be_guessed(endpoint, view)
+            if _may_inherit(endpoint, view.schema) and not _has_own_serializer(view):
+                # What it inherits describes an object of the set.
+                operation.pop("requestBody", None)
             _use_aliases(operation, path, aliases)
             tell_json(operation, view.schema)
             add_filters(operation, view)
@@ -145,8 +134,6 @@ class Describer(SchemaGenerator):
                 undeclared=tuple(dict.fromkeys(view.corrected.undeclared)),
                 warnings=list(warnings),
                 is_lost=view.is_schema_lost,
-                inherits_body=inherits_body,
-                is_guessed=is_guessed,
                 names=names,
             )
 
@@ -239,15 +226,6 @@ def _use_aliases(operation: dict[str, Any], path: str, aliases: Mapping[str, str
         if alias in found and name in found and f"{{{alias}}}" not in path:
             found[name].update({**found[alias], "name": name})
             parameters.remove(found[alias])
-
-
-def _may_be_guessed(endpoint: Endpoint, view: Any) -> bool:
-    """Return whether the serializer of a view may only describe its answer."""
-    if endpoint.is_inherited or _given(view.schema, "request") is not None:
-        return False
-    get = view.schema.__class__.get_request_serializer
-    is_own = not get.__module__.startswith("drf_spectacular.")
-    return not is_own and not reads_serializer(endpoint.route.kind, endpoint.function)
 
 
 def _may_inherit(endpoint: Endpoint, schema: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Views as other packages write them: properties, answers as serializers, HTML, other names."""
+"""Views as other packages write them: properties, serializers, HTML, other names."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_attributes_may_be_properties(
     assert made["structuredContent"]["slug"] == "news"
 
 
-# A serializer that may be the answer's.
+# Views that read their serializers.
 
 
 class BasketSerializer(serializers.Serializer[Any]):
@@ -103,72 +103,6 @@ class BasketSerializer(serializers.Serializer[Any]):
 class LineSerializer(serializers.Serializer[Any]):
     url = serializers.CharField()
     quantity = serializers.IntegerField(min_value=1)
-
-
-class Answering(APIView):
-    """Add a product to the basket, as a shop does it."""
-
-    line_serializer_class = LineSerializer
-    serializer_class = BasketSerializer
-
-    def post(self, request: Any, **kwargs: Any) -> Response:
-        line = self.line_serializer_class(data=request.data, context={"request": request})
-        line.is_valid(raise_exception=True)
-        basket = {"owner": str(request.user), "lines": line.validated_data["quantity"]}
-        return Response(self.serializer_class(basket, context={"request": request}).data)
-
-
-class Generic(generics.GenericAPIView[Any]):
-    """The same with a generic view."""
-
-    serializer_class = BasketSerializer
-
-    def post(self, request: Any, **kwargs: Any) -> Response:
-        line = LineSerializer(data=request.data)
-        line.is_valid(raise_exception=True)
-        return Response({"owner": str(request.user), "lines": line.validated_data["quantity"]})
-
-
-class Helped(APIView):
-    """The same by a method of its own."""
-
-    serializer_class = BasketSerializer
-
-    def post(self, request: Any, **kwargs: Any) -> Response:
-        return self.add(request)
-
-    def add(self, request: Any) -> Response:
-        line = LineSerializer(data=request.data)
-        line.is_valid(raise_exception=True)
-        return Response({"owner": str(request.user), "lines": line.validated_data["quantity"]})
-
-
-class Plain(APIView):
-    """The same without a serializer of the line."""
-
-    serializer_class = BasketSerializer
-
-    def post(self, request: Any, **kwargs: Any) -> Response:
-        return Response({"owner": str(request.user), "lines": request.data["quantity"]})
-
-
-@pytest.mark.parametrize("kind", [Answering, Generic, Helped, Plain])
-def test_unknown_members_reach_a_view_whose_schema_is_guessed(
-    settings: Any, user: Any, kind: type[APIView]
-) -> None:
-    offer(settings, path("<int:shop>/add/", kind.as_view(), name="add"), views={"add": {}})
-    client = CheckedClient(user=user)
-    (tool,) = client.list_tools()
-    assert tool["inputSchema"]["additionalProperties"] is True
-    assert tool["inputSchema"]["required"] == ["shop"]
-    assert set(tool["inputSchema"]["properties"]) == {"owner", "lines", "shop"}
-    result = client.call_tool("add", {"shop": 1, "url": "/1/", "quantity": 2})
-    assert result["structuredContent"] == {"owner": "ada", "lines": 2}
-    if kind is not Plain:
-        text = text_of(client.call_tool("add", {"shop": 1, "url": "/1/", "quantity": 0}))
-        assert "quantity: " in text
-    (warning,) = messages("mcp_bridge.W072")
-    assert "BasketSerializer" in warning
 
 
 def reading(kind: str) -> type[APIView]:
