@@ -124,19 +124,17 @@ def map_operation(
     operation: Operation,
     *,
     output_schema: bool = False,
-    hidden: Collection[str] = (),
     is_dotted: bool = False,
 ) -> MappedOperation:
     """
     Return an operation as a tool has it. Raises Unmappable where it can be none.
 
-    ``hidden`` names parameters that the source fills itself. ``is_dotted`` names nested values of
-    forms as DRF reads them, and not in brackets.
+    ``is_dotted`` names nested values of forms as DRF reads them, and not in brackets.
     """
     if operation.error is not None:
         raise Unmappable(operation.error)
     document.notes = []
-    mapping = _Mapping(document, operation, hidden, is_dotted)
+    mapping = _Mapping(document, operation, is_dotted)
     try:
         mapping.read_body()
         mapping.read_parameters()
@@ -170,12 +168,9 @@ def map_operation(
 class _Mapping:
     """The arguments of one operation, as they are found."""
 
-    def __init__(
-        self, document: Document, operation: Operation, hidden: Collection[str], is_dotted: bool
-    ) -> None:
+    def __init__(self, document: Document, operation: Operation, is_dotted: bool) -> None:
         self.document = document
         self.operation = operation
-        self.hidden = hidden
         self.is_dotted = is_dotted
         self.side = Side.PATCH if operation.method == "patch" else Side.INPUT
         self.properties: dict[str, JSONSchema] = {}
@@ -291,7 +286,7 @@ class _Mapping:
             self.parameters.append(Parameter.read(data, argument))
         for part in template.split("{")[1:]:
             name = part.partition("}")[0]
-            if name not in described and name not in self.hidden:
+            if name not in described:
                 raise Unmappable(f"its path has {{{name}}}, which no parameter describes")
 
     def _is_read(self, data: JSONObject) -> bool:
@@ -299,8 +294,6 @@ class _Mapping:
         name, location = data.get("name"), data.get("in")
         if not isinstance(name, str) or not name:
             raise Unmappable("it has a parameter without a name")
-        if name in self.hidden:
-            return False
         if location == "cookie":
             if data.get("required") is True:
                 raise Unmappable(f"it needs the cookie {quoted(name)}, and none is ever sent")

@@ -91,12 +91,6 @@ def test_parameters_of_the_path_item_are_overridden_by_those_of_the_operation() 
     }
 
 
-def test_hidden_parameters_are_no_arguments() -> None:
-    operation = {"parameters": [parameter("version", "path", required=True), parameter("q")]}
-    tool = mapped(operation, "/{version}/x", method="get", options={"hidden": ["version"]})
-    assert list(tool.input_schema["properties"]) == ["q"]
-
-
 def test_headers_of_the_connection_and_the_caller_are_no_arguments() -> None:
     names = ("Authorization", "Content-Type", "accept", "Host", "Cookie", "X-Own")
     tool = mapped({"parameters": [parameter(name, "header") for name in names]}, method="get")
