@@ -19,34 +19,34 @@ from mcp_bridge.admin.approvals import definitions
 from mcp_bridge.admin.base import BridgeAdmin, Context
 from mcp_bridge.admin.entries import NOTHING_SAID, Entry, hints
 from mcp_bridge.admin.permissions import WhoMay
-from mcp_bridge.features import Candidate, Tool
+from mcp_bridge.features import Tool
 from mcp_bridge.models import ToolSetting
-from mcp_bridge.registry.candidates import NoTool, Offered
+from mcp_bridge.registry.definitions import app_of
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 from mcp_bridge.registry.registry import registry
-from mcp_bridge.registry.tool_status import mark_approved, read_chosen
+from mcp_bridge.registry.tool_status import mark_approved
 
 # The candidates on a page of the list, which is as many as can be switched on at once.
 PER_PAGE: Final = 100
 
 
-def candidates() -> dict[str, Offered]:
+def candidates() -> dict[str, Tool]:
     """Return the candidates that are not switched on, by name."""
     discovered = registry.discovered
-    others = discovered.tools.keys() | (read_chosen() if discovered.candidates else set())
-    return {name: each for name, each in discovered.candidates.items() if name not in others}
+    on = discovered.tools.keys() | registry.unbuilt
+    return {name: each for name, each in discovered.candidates.items() if name not in on}
 
 
-def hints_of(candidate: Candidate) -> list[str]:
+def hints_of(candidate: Tool) -> list[str]:
     """Return the hints of a candidate in a word or two each; that there are none is one, too."""
     return [str(short) for short, _full in hints(candidate)] or [str(NOTHING_SAID)]
 
 
 # What each filter goes by: the values that a candidate has.
-_FILTERS: Final[Mapping[str, Callable[[Offered], Iterable[str]]]] = {
-    "source": lambda offered: [offered.alias],
-    "app": lambda offered: [offered.candidate.app],
-    "hint": lambda offered: hints_of(offered.candidate),
+_FILTERS: Final[Mapping[str, Callable[[Tool], Iterable[str]]]] = {
+    "source": lambda candidate: [candidate.source_alias],
+    "app": lambda candidate: [app_of(candidate)],
+    "hint": hints_of,
 }
 
 
@@ -58,17 +58,17 @@ class FilterForm(forms.Form):
     app = forms.ChoiceField(label=_("App"), required=False)
     hint = forms.ChoiceField(label=_("Hint"), required=False)
 
-    def __init__(self, offered: Iterable[Offered], data: Any) -> None:
+    def __init__(self, offered: Iterable[Tool], data: Any) -> None:
         super().__init__(data, auto_id="mcp-%s")
         self.offered = list(offered)
-        self.who = WhoMay(each.candidate for each in self.offered)
+        self.who = WhoMay(self.offered)
         self.fields["q"].widget.input_type = "search"
         for name, values in _FILTERS.items():
             counted = Counter(value for each in self.offered for value in values(each) if value)
             choices = [(value, f"{value} ({count})") for value, count in sorted(counted.items())]
             self.fields[name].choices = [("", _("All")), *choices]  # type: ignore[attr-defined]
 
-    def found(self) -> list[Offered]:
+    def found(self) -> list[Tool]:
         """Return the candidates that all of it is true of."""
         if not self.is_valid():
             return []
@@ -79,12 +79,12 @@ class FilterForm(forms.Form):
             each
             for each in self.offered
             if all(given[name] in values(each) for name, values in wanted.items())
-            and (not words or _holds(each.candidate, self.who.of(each.candidate), words))
+            and (not words or _holds(each, self.who.of(each), words))
         ]
 
 
-def _holds(candidate: Candidate, who: str, words: list[str]) -> bool:
-    parts = candidate.name, candidate.summary, candidate.function, candidate.who, who
+def _holds(candidate: Tool, who: str, words: list[str]) -> bool:
+    parts = candidate.name, candidate.description, candidate.function, candidate.access.words, who
     text = "\n".join(map(str, parts)).casefold()
     return all(word in text for word in words)
 
@@ -104,7 +104,6 @@ class CandidatePages(BridgeAdmin):
         offered = candidates()
         form = FilterForm(offered.values(), request.GET)
         page = Paginator(form.found(), PER_PAGE).get_page(request.GET.get("p"))
-        errors = registry.discovered.candidates.errors
         query = request.GET.copy()
         query.pop("p", None)
         context: Context = {
@@ -115,11 +114,11 @@ class CandidatePages(BridgeAdmin):
             "query": f"{query.urlencode()}&" if query else "",
             "rows": [
                 (
-                    each.candidate,
-                    form.who.of(each.candidate),
-                    each.alias,
-                    hints_of(each.candidate),
-                    errors.get(each.candidate.name),
+                    each,
+                    form.who.of(each),
+                    app_of(each),
+                    hints_of(each),
+                    registry.errors.get(each.name),
                 )
                 for each in page
             ],
@@ -142,12 +141,12 @@ class CandidatePages(BridgeAdmin):
         if "_all" in request.POST:
             found = FilterForm(offered.values(), request.GET).found()
             page = Paginator(found, PER_PAGE).get_page(request.GET.get("p"))
-            names = [each.candidate.name for each in page]
+            names = [each.name for each in page]
         if not names:
             text = gettext("Nothing was chosen: tick the candidates to switch on.")
             self.message_user(request, text, messages.WARNING)
             return self._to_list(request)
-        tools, errors = self._build(names[:PER_PAGE])
+        tools, errors = _build(offered[name] for name in names[:PER_PAGE])
         rows = {row.name: row for row in self.get_queryset(request).filter(name__in=names)}
         built = definitions(
             Entry(rows.get(tool.name) or ToolSetting(name=tool.name), tool) for tool in tools
@@ -161,24 +160,14 @@ class CandidatePages(BridgeAdmin):
         }
         return self.page(request, "switch_on", context)
 
-    def _build(self, names: Iterable[str]) -> tuple[list[Tool], list[tuple[str, str]]]:
-        """Return the tools of candidates, and the names of those that are none with the reason."""
-        tools, errors = [], []
-        for name in names:
-            try:
-                tools.append(registry.discovered.candidates.build(name))
-            except NoTool as reason:
-                errors.append((name, str(reason)))
-        return tools, errors
-
     def _switch_on(
-        self, request: HttpRequest, offered: Mapping[str, Offered], posted: Iterable[str]
+        self, request: HttpRequest, offered: Mapping[str, Tool], posted: Iterable[str]
     ) -> None:
         """Switch on the candidates that are what was shown; each posted as "fingerprint name"."""
         parts = (each.partition(" ") for each in posted)
         shown = {name: given for given, _, name in parts if name and "\0" not in name}
         # Before the transaction: what another process has shown has to be built in this one.
-        tools, _errors = self._build(name for name in shown if name in offered)
+        tools, _errors = _build(offered[name] for name in shown if name in offered)
         same = [
             tool for tool in tools if fingerprint(canonical_definition(tool)) == shown[tool.name]
         ]
@@ -216,3 +205,14 @@ class CandidatePages(BridgeAdmin):
 
     def _to_list(self, request: HttpRequest) -> HttpResponseRedirect:
         return HttpResponseRedirect(self._address(request))
+
+
+def _build(candidates: Iterable[Tool]) -> tuple[list[Tool], list[tuple[str, str]]]:
+    """Return the whole tools, and the names of those that cannot be made with the reason."""
+    tools, errors = [], []
+    for candidate in candidates:
+        try:
+            tools.append(registry.build(candidate))
+        except ValueError as reason:
+            errors.append((candidate.name, str(reason)))
+    return tools, errors

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.access.throttling import ToolRateThrottle
 from mcp_bridge.admin.schema_tables import Row, parameters
-from mcp_bridge.features import AccessRule, Candidate, Tool
+from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.text import cut
@@ -92,12 +92,11 @@ class Entry:
         return cls(setting, registry.discovered.tools.get(setting.name))
 
     @cached_property
-    def candidate(self) -> Candidate | None:
+    def candidate(self) -> Tool | None:
         """The candidate that somebody has switched on at some time, where it is no tool now."""
         if self.tool is not None or not self.setting.chosen:
             return None
-        offered = registry.discovered.candidates.get(self.setting.name)
-        return None if offered is None else offered.candidate
+        return registry.discovered.candidates.get(self.setting.name)
 
     @cached_property
     def status(self) -> ToolStatus:
@@ -153,7 +152,7 @@ class Entry:
     @property
     def summary(self) -> str:
         """The first sentence of its description; that of the candidate where there is no tool."""
-        text = self.description or str(self.candidate.summary if self.candidate else "")
+        text = self.description or str(self.candidate.description if self.candidate else "")
         paragraph = " ".join(text.strip().partition("\n\n")[0].split())
         return cut(_SENTENCE.split(paragraph, 1)[0], 160)
 
@@ -200,7 +199,7 @@ class Entry:
             )
         meaning = str(_MEANING[self.status])
         if self.status is ToolStatus.UNBUILT:
-            reason = registry.discovered.candidates.errors.get(self.setting.name, "")
+            reason = registry.errors.get(self.setting.name, "")
             return meaning + " " + gettext("The reason: %(reason)s.") % {"reason": reason}
         if self.waits and not self.setting.enabled:
             return meaning + " " + gettext("It is switched off besides, and stays so.")
@@ -312,9 +311,9 @@ def _acting(tool: Tool) -> Badge:
     return Badge("writes", _("writes"))
 
 
-def hints(of: Tool | Candidate) -> list[tuple[Promise, Promise]]:
-    """Return the hints of a tool or a candidate, each in a word or two and as a sentence."""
-    return [HINTS[pair] for pair in of.annotations.items() if pair in HINTS]
+def hints(tool: Tool) -> list[tuple[Promise, Promise]]:
+    """Return the hints of a tool, each in a word or two and as a sentence."""
+    return [HINTS[pair] for pair in tool.annotations.items() if pair in HINTS]
 
 
 def where(

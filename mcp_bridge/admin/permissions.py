@@ -12,7 +12,7 @@ from django.utils.text import get_text_list
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.features import AccessRule, Candidate
+from mcp_bridge.features import AccessRule, Tool
 
 # What Django calls the permissions that it makes of each model.
 _STANDARD: Final = {
@@ -66,14 +66,14 @@ def quoted(titles: Iterable[str]) -> str:
 class WhoMay:
     """Who may use candidates, in words; at most one query."""
 
-    def __init__(self, candidates: Iterable[Candidate]) -> None:
-        rules = {each.access for each in candidates if each.access}
+    def __init__(self, candidates: Iterable[Tool]) -> None:
+        rules = {each.access for each in candidates}
         titles = permission_titles(name for rule in rules for name in rule.permissions)
         self._words = {rule: _words(rule, titles) for rule in rules}
 
-    def of(self, candidate: Candidate) -> str:
-        """Return who may use one of the candidates; empty where its source does not say."""
-        return self._words[candidate.access] if candidate.access else str(candidate.who)
+    def of(self, candidate: Tool) -> str:
+        """Return who may use one of the candidates."""
+        return self._words[candidate.access]
 
 
 def _words(rule: AccessRule, titles: dict[str, str]) -> str:

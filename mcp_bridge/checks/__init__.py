@@ -35,7 +35,7 @@ stops no command.
     W032  CORS for origins that may not call
     W033  conditions of marks that /rpc does not keep
     W034  a mark on what is not registered    W035  a Context that callers of /rpc write
-    W036  marked methods of an unmarked class W037  a result that no schema describes
+    W036  marked methods of an unmarked class W037  what no schema describes
     W038  an endpoint below i18n_patterns()   W039  marks that no source reads
     W095  a toolset that names no tool        W096  no tool is served
     W097  connections that nothing uses again W098  rates that each worker counts
@@ -46,18 +46,16 @@ stops no command.
 
     W070  an option that names no view        W071  credentials that a pattern leaves out
     W072  a view without a serializer         W074  an @extend_schema that does nothing
-    W075  what a schema cannot say            W076  a view that can be no candidate
-    W078  views that render only HTML         W079  an installed view that is no tool
+    W076  what can be no candidate            W078  views that render only HTML
+    W079  an installed view that is no tool
 
     W090  a candidate on, and gone            W091  a candidate under a name that is taken
-    W092  a candidate on, and no tool now     W093  candidates that cannot be listed
-    W094  unread settings of candidates
+    W092  a candidate on, and no tool now     W094  unread settings of candidates
 
 Of mcp_bridge.sources.ninja:
 
     E080  an operation that cannot be a tool
-    W080  what no model is told of one        W081  a name that no operation has
-    W082  credentials that a pattern leaves out
+    W081  a name that no operation has        W082  credentials that a pattern leaves out
     W083  an installed operation that is none
 
 Of mcp_bridge.ext.openapi:

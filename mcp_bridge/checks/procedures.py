@@ -118,7 +118,7 @@ def _unread_marks() -> list[MarkedFunction]:
         with suppress(Exception):
             if isinstance(make_source(alias), FunctionSource):
                 return []
-    return FunctionSource("functions", {}).marked()
+    return FunctionSource("functions", {}).found()
 
 
 def _not_read(unread: Sequence[MarkedFunction]) -> Iterator[checks.CheckMessage]:

@@ -112,8 +112,7 @@ def _permissions(tools: Snapshot) -> Iterator[checks.CheckMessage]:
 def _toolsets(tools: Snapshot) -> Iterator[checks.CheckMessage]:
     """Warn of what TOOLSETS names and the code does not have."""
     # Candidates too, which nobody may have switched on yet.
-    aliases = {name: offered.alias for name, offered in tools.candidates.items()}
-    aliases |= {tool.name: tool.source_alias for tool in tools}
+    aliases = {tool.name: tool.source_alias for tool in (*tools.candidates.values(), *tools)}
     known = [*aliases, *(f"source:{alias}" for alias in conf.sources)]
     for name, options in conf.toolsets.items():
         for pattern in unmatched(options, aliases.items()):

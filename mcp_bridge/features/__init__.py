@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from mcp_bridge.features.candidates import Candidate
 from mcp_bridge.features.marks import ToolOptions, mcp_namespace, mcp_tool, mcp_toolset
 from mcp_bridge.features.texts import dotted_name
 from mcp_bridge.features.tools import AccessRule, Client, Context, Tool, ToolCall
 
 __all__ = [
     "AccessRule",
-    "Candidate",
     "Client",
     "Context",
     "Tool",

@@ -117,6 +117,10 @@ class AccessRule:
         return " + ".join([*needs, *["the code's own rule"] * (self.predicate is not None)])
 
 
+def _not_built(*given: object) -> Any:
+    raise RuntimeError("The tool has no check, invoke and encode, or was not built.")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tool:
     """
@@ -128,14 +132,18 @@ class Tool:
     ``convert_error`` gives the source's own error handler a word on what it raised. ``precheck``
     raises, or returns False, where a call may not be made with its arguments; it may be a coroutine
     function too, and what it writes is undone.
+
+    One that is not ``is_marked`` is off until an administrator switches it on, and never takes or
+    returns secrets. It may be described without its schemas and callables: then ``build`` makes the
+    whole tool when it is first shown or switched on, and may ask the database.
     """
 
     name: str
     description: Any
-    input_schema: Mapping[str, Any]
-    check: Callable[[Mapping[str, Any]], dict[str, Any]]
-    invoke: Callable[[ToolCall], Any]
-    encode: Callable[[Any], CallToolResult]
+    input_schema: Mapping[str, Any] = field(default_factory=dict)
+    check: Callable[[Mapping[str, Any]], dict[str, Any]] = _not_built
+    invoke: Callable[[ToolCall], Any] = _not_built
+    encode: Callable[[Any], CallToolResult] = _not_built
     convert_error: Callable[[Exception, ToolCall], Exception] = lambda exception, call: exception
     precheck: Callable[[ToolCall], Any] | None = None
     title: Any = None
@@ -169,6 +177,14 @@ class Tool:
     options: ToolOptions = ToolOptions()
     # How often a caller may call it, as an administrator has set it: "20/min"; None if not set.
     rate: str | None = None
+    # Whether the code says that it is a tool.
+    is_marked: bool = True
+    build: Callable[[], Tool] | None = None
+
+    @cached_property
+    def built(self) -> Tool:
+        """The whole tool. Raises whatever ``build`` raises, which is called again then."""
+        return self if self.build is None else self.build()
 
     @cached_property
     def is_async(self) -> bool:

@@ -40,7 +40,7 @@ def why_missing(name: str, user: AbstractBaseUser | AnonymousUser) -> str | None
     if name in discovered.tools:
         return _WITHHELD[registry.statuses[name]]
     if name in discovered.candidates:
-        reason = discovered.candidates.errors.get(name)
+        reason = registry.errors.get(name)
         return f"It is a candidate that can be no tool now: {reason}." if reason else _CANDIDATE
     # Errors first: a warning may also name the tool.
     for message in sorted(discovered.messages, key=lambda each: -each.level):

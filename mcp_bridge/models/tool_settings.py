@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
@@ -45,7 +45,14 @@ validate_scopes = RegexValidator(
 
 
 class Generation(models.Model):
-    """One row: a random text that is another one after every change of a ToolSetting."""
+    """
+    Random texts that are others after every change: of a ToolSetting in the row ``SETTINGS``.
+
+    A source whose tools are rows renews that of ``SOURCES`` (see ``Source.version``).
+    """
+
+    SETTINGS: Final = 1
+    SOURCES: Final = 2
 
     value = models.CharField(max_length=32)
 
@@ -53,10 +60,10 @@ class Generation(models.Model):
         default_permissions = ()
 
     @classmethod
-    def current(cls) -> str:
-        """Return the present generation, from the database that is written to."""
-        rows = cls._default_manager.using(router.db_for_write(cls)).filter(pk=1)
-        return rows.values_list("value", flat=True).first() or ""
+    def current(cls) -> dict[int, str]:
+        """Return the present texts by row, from the database that is written to."""
+        rows = cls._default_manager.using(router.db_for_write(cls))
+        return dict(rows.values_list("pk", "value"))
 
     @classmethod
     def lock(cls, using: str) -> None:
@@ -69,24 +76,24 @@ class Generation(models.Model):
         cls._write(using, models.F("value"))
 
     @classmethod
-    def renew(cls, using: str, **kwargs: object) -> None:
+    def renew(cls, using: str, row: int = SETTINGS, **kwargs: object) -> None:
         """
-        Begin a new generation in the open transaction of the database ``using``.
+        Begin a new generation of a row in the open transaction of the database ``using``.
 
         A second transaction waits here until the first one has ended. Sends ``tools_changed``,
         now and again after the commit. Signals call it as well, with arguments that it ignores.
         """
-        cls._write(using, secrets.token_hex(16))
+        cls._write(using, secrets.token_hex(16), row)
         announce = partial(tools_changed.send_robust, sender=ToolSetting)
         announce()
         transaction.on_commit(announce, using=using)
 
     @classmethod
-    def _write(cls, using: str, value: object) -> None:
-        rows = cls._default_manager.using(using).filter(pk=1)
+    def _write(cls, using: str, value: object, row: int = SETTINGS) -> None:
+        rows = cls._default_manager.using(using).filter(pk=row)
         # Written before anything is read: see lock().
         if not rows.update(value=value):
-            rows.get_or_create(pk=1)
+            rows.get_or_create(pk=row)
             rows.update(value=value)
 
 

@@ -42,9 +42,7 @@ def is_https_or_loopback(url: str) -> bool:
         host = parts.hostname
     except ValueError:
         return False
-    return (parts.scheme == "https" and bool(host)) or (
-        parts.scheme == "http" and host in LOOPBACK
-    )
+    return (parts.scheme == "https" and bool(host)) or (parts.scheme == "http" and host in LOOPBACK)
 
 
 def is_redirect_uri(uri: str) -> bool:

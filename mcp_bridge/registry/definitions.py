@@ -8,6 +8,8 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any, Final
 
+from django.apps import apps
+
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.protocol import JSONSchema, Revision
@@ -33,6 +35,12 @@ def tokens_of(definition: Mapping[str, Any] | bytes) -> int:
     """
     size = len(definition) if isinstance(definition, bytes) else size_of(definition)
     return math.ceil(size / 4)
+
+
+def app_of(tool: Tool) -> str:
+    """Return the label of the app that a tool's function belongs to, or its topmost package."""
+    config = apps.get_containing_app_config(tool.function)
+    return tool.function.partition(".")[0] if config is None else config.label
 
 
 def sent_definition(tool: Tool, revision: Revision) -> dict[str, Any]:

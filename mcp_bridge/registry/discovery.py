@@ -1,9 +1,10 @@
-"""The tools and candidates of all sources: the default ones and those in SOURCES."""
+"""The tools of all sources: the default ones and those in SOURCES."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 from django.core import checks
@@ -12,25 +13,41 @@ from django.utils.module_loading import import_string
 
 from mcp_bridge.conf import DOCUMENTATION, conf
 from mcp_bridge.features import Tool
-from mcp_bridge.registry.candidates import Candidates, Offered, choose
+from mcp_bridge.features.secrets import deals_with_secrets
 from mcp_bridge.schemas import forget_hints
 from mcp_bridge.sources.base import NotYet, Source, first_line, mend_import, own_line
+from mcp_bridge.sources.secrets import secret_member
 
 # The source of an entry of SOURCES that names none.
 _BACKEND: Final = "mcp_bridge.sources.modernrpc.ModernRPCSource"
 
 
-class Found(NamedTuple):
-    """The tools of all sources, messages on the rest, and the candidates."""
+class Reading(NamedTuple):
+    """The tools of one source and its messages, at the version at which it was read."""
 
+    source: Source | None
     tools: Sequence[Tool]
     messages: Sequence[checks.CheckMessage]
-    candidates: Candidates
+    version: Hashable
+
+    def holds(self, generations: Mapping[int, str] | None) -> bool:
+        """Return whether the source would return the same again, as far as it says."""
+        if self.source is None or generations is None:
+            return True
+        return self.source.version(generations) == self.version
 
     @property
     def waits(self) -> bool:
         """Whether a tool could not be made yet."""
         return any(isinstance(each, NotYet) for each in self.messages)
+
+
+class Found(NamedTuple):
+    """The tools of all sources, messages on the rest, and the tools that nobody has marked."""
+
+    tools: Sequence[Tool]
+    messages: Sequence[checks.CheckMessage]
+    candidates: Mapping[str, Tool]
 
 
 def make_source(alias: str) -> Source:
@@ -44,76 +61,105 @@ def make_source(alias: str) -> Source:
     return source
 
 
-def read_sources() -> Found:
-    """Read every source of the site; an error in one is among the messages."""
+def read_source(alias: str, generations: Mapping[int, str] | None) -> Reading:
+    """Read a source of the site; an error in it is among the messages."""
+    source: Source | None = None
+    try:
+        source = make_source(alias)
+    except Exception as exception:
+        message = checks.Error(
+            f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(exception)}.",
+            hint='An entry is {"BACKEND": dotted path, "OPTIONS": {...}}, with the path of '
+            "a subclass of mcp_bridge.sources.base.Source; without BACKEND it is of "
+            f"django-modern-rpc. The options of each: {DOCUMENTATION}sources/README.md.",
+            id="mcp_bridge.E003",
+        )
+        return Reading(None, [], [message], None)
+    # Before the tools: what changes meanwhile is read again.
+    version = None if generations is None else source.version(generations)
+    try:
+        tools = [_of_source(tool, alias) for tool in source.tools()]
+    except Exception as exception:
+        return Reading(source, [], [_unread(alias, exception)], version)
+    return Reading(source, tools, source.messages, version)
+
+
+def _of_source(tool: Tool, alias: str) -> Tool:
+    tool = replace(tool, source_alias=alias)
+    return tool if tool.is_marked else replace(tool, build=partial(_whole, tool))
+
+
+def _whole(tool: Tool) -> Tool:
+    """Return the whole of a tool that nobody has marked. Raises what says why there is none."""
+    made = tool.built
+    if made.name != tool.name:
+        raise ValueError(f"its source makes the tool {made.name!r} of it")
+    for schema in (made.input_schema, made.output_schema or {}):
+        if secret := secret_member(schema):
+            raise ValueError(
+                f"it takes or returns a secret, {secret!r}, so that only a mark makes it a tool"
+            )
+    return replace(made, is_marked=False, source_alias=tool.source_alias)
+
+
+def combine(readings: Mapping[str, Reading]) -> Found:
+    """Return what all sources have together, by their keys in SOURCES."""
     found: dict[str, list[Tool]] = {}
     messages: list[checks.CheckMessage] = []
     # The messages of default sources without tools.
     nothing: list[checks.CheckMessage] = []
-    offers: list[Offered] = []
     outside = set[str]()
-    for alias in conf.sources:
-        try:
-            source = make_source(alias)
-        except Exception as exception:
-            messages.append(
-                checks.Error(
-                    f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: {first_line(exception)}.",
-                    hint='An entry is {"BACKEND": dotted path, "OPTIONS": {...}}, with the path of '
-                    "a subclass of mcp_bridge.sources.base.Source; without BACKEND it is of "
-                    f"django-modern-rpc. The options of each: {DOCUMENTATION}sources/README.md.",
-                    id="mcp_bridge.E003",
-                )
-            )
-            continue
-        try:
-            tools = [replace(tool, source_alias=alias) for tool in source.tools()]
-        except Exception as exception:
-            messages.append(_unread(alias, exception))
-            continue
-        outside |= {alias} if source.is_outside else set()
+    for alias, (source, tools, said, _) in readings.items():
+        messages += said
+        if source is not None and source.is_outside:
+            outside.add(alias)
         for tool in tools:
+            own = f"{tool.name} {tool.function.rpartition('.')[2]}"
+            if not tool.is_marked and deals_with_secrets(own, conf.sensitive_names):
+                continue
             others = [each for each in found.get(tool.name, ()) if not _is_same(each, tool)]
             found[tool.name] = [*others, tool]
-        try:
-            offers += (Offered(each, alias) for each in source.candidates())
-        except Exception as exception:
-            messages.append(
-                checks.Warning(
-                    f"The candidates of MCP_BRIDGE['SOURCES'][{alias!r}] cannot be listed: "
-                    f"{first_line(exception)}.",
-                    hint="Its tools are served. Mend what raises, or expose what is marked alone.",
-                    id="mcp_bridge.W093",
-                )
-            )
-        messages += source.messages
-        if not tools and alias in conf.SOURCES:
-            messages += source.check_no_tools()
-        elif not tools:
-            nothing += source.check_no_tools()
-    if not (found or messages or offers):
+        if source is not None and not tools:
+            (messages if alias in conf.SOURCES else nothing).extend(source.check_no_tools())
+    if not (found or messages):
         messages += nothing
+    kept = list[Tool]()
     for name, tools in found.items():
+        marked = [tool for tool in tools if tool.is_marked]
         if len(tools) > 1:
-            functions = " and ".join(
-                f"{tool.function} ({tool.source})" if tool.function else tool.source
-                for tool in tools
-            )
-            is_own = outside.isdisjoint(tool.source_alias for tool in tools)
-            messages.append(
-                (checks.Error if is_own else checks.Warning)(
-                    f"{len(tools)} functions would be the tool {name!r}, so none of them is: "
-                    f"{functions}.",
-                    hint="Give one of them another name: mcp_tool(name=...), or a prefix in "
-                    "SOURCES; or take one of two sources out that read the same (None).",
-                    id="mcp_bridge.E007" if is_own else "mcp_bridge.W027",
-                )
-            )
-    candidates, taken = choose(offers, found)
+            messages.append(_shared(name, tools, outside))
+        # Of two tools with one name neither is served: a caller could not know which it would get.
+        kept += marked if len(marked) == 1 else tools if len(tools) == 1 else ()
     forget_hints()
-    # Of two tools with one name neither is served: a caller could not know which it would get.
-    tools = [tools[0] for tools in found.values() if len(tools) == 1]
-    return Found(tools, [*messages, *taken], candidates)
+    candidates = {tool.name: tool for tool in kept if not tool.is_marked}
+    tools = [tool for tool in kept if tool.is_marked]
+    return Found(tools, messages, dict(sorted(candidates.items())))
+
+
+def _shared(name: str, tools: Sequence[Tool], outside: set[str]) -> checks.CheckMessage:
+    """Return the message on several tools of one name."""
+    marked = [tool for tool in tools if tool.is_marked]
+    if len(marked) > 1:
+        functions = " and ".join(
+            f"{tool.function} ({tool.source})" if tool.function else tool.source for tool in marked
+        )
+        is_own = outside.isdisjoint(tool.source_alias for tool in marked)
+        return (checks.Error if is_own else checks.Warning)(
+            f"{len(marked)} functions would be the tool {name!r}, so none of them is: {functions}.",
+            hint="Give one of them another name: mcp_tool(name=...), or a prefix in "
+            "SOURCES; or take one of two sources out that read the same (None).",
+            id="mcp_bridge.E007" if is_own else "mcp_bridge.W027",
+        )
+    places = [
+        tool.source or tool.function or tool.source_alias for tool in tools if not tool.is_marked
+    ]
+    text = (
+        f"{len(places)} candidates have the name {name!r}, so none is one: {' and '.join(places)}."
+    )
+    if marked:
+        text = f"The candidate {name!r} ({places[0]}) has the name of a tool, which wins."
+    hint = "Give a prefix in SOURCES, or mark one of them: mcp_tool(name=...)."
+    return checks.Warning(text, hint=hint, id="mcp_bridge.W091")
 
 
 def _is_same(one: Tool, other: Tool) -> bool:

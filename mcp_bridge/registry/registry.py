@@ -10,7 +10,8 @@ from functools import cache, cached_property, lru_cache, partial
 from itertools import islice
 from operator import attrgetter
 from time import monotonic
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from django.conf import settings
 from django.core import checks
@@ -23,12 +24,15 @@ from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.protocol import LATEST, Revision
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.registry import tool_status
-from mcp_bridge.registry.candidates import EFFORT, NO_CANDIDATES, Candidates, Chosen, unread
 from mcp_bridge.registry.definitions import sent_definition, tokens_of
-from mcp_bridge.registry.discovery import read_sources
+from mcp_bridge.registry.discovery import Reading, combine, read_source
 from mcp_bridge.registry.listing import Page, PageCache, cut
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.registry.toolsets import DEFAULT, members
+from mcp_bridge.sources.base import NotYet, first_line
+
+# Trying again to make what cannot be made yet takes no more than this part of time.
+EFFORT: Final = 1 / 20
 
 
 class Snapshot:
@@ -36,9 +40,9 @@ class Snapshot:
     The tools of one moment by name, in the order of their names. It never changes.
 
     ``messages`` are those of the sources on tools that are left out or could be better,
-    ``candidates`` what an administrator may switch on; ``has_public`` is true if an anonymous
-    caller may use one of the tools. ``toolset`` is the name of the toolset whose tools these are,
-    or None where they are all there are.
+    ``candidates`` the tools, by name, that nobody has marked and an administrator may switch on;
+    ``has_public`` is true if an anonymous caller may use one of the tools. ``toolset`` is the name
+    of the toolset whose tools these are, or None where they are all there are.
     """
 
     toolset: str | None = None
@@ -47,7 +51,7 @@ class Snapshot:
         self,
         tools: Iterable[Tool],
         messages: Iterable[checks.CheckMessage] = (),
-        candidates: Candidates = NO_CANDIDATES,
+        candidates: Mapping[str, Tool] = MappingProxyType({}),
     ) -> None:
         self.candidates = candidates
         self.tools = {tool.name: tool for tool in sorted(tools, key=attrgetter("name"))}
@@ -181,18 +185,23 @@ class _State(NamedTuple):
     """
     A snapshot, what it was made of, and when: too old where ``reason`` is not the registry's.
 
-    ``chosen`` are the names of candidates that are switched on. ``generation`` is None where the
-    settings must be read again in any case.
+    ``discovered`` are the tools of ``of_code``, and those that are switched on, but for
+    ``unbuilt``, which could not be made. ``generations`` is None where the settings must be read
+    again in any case, and ``first_seen`` are the tools that are to be approved as new ones.
     """
 
     snapshot: Snapshot
     statuses: Mapping[str, ToolStatus]
     discovered: Snapshot
+    of_code: Snapshot
     reason: object
-    generation: str | None = None
+    generations: Mapping[int, str] | None = None
     # By monotonic(); without a database a state holds for ever.
     read_at: float = math.inf
-    chosen: frozenset[str] = frozenset()
+    unbuilt: frozenset[str] = frozenset()
+    # When these are tried again.
+    again: float = math.inf
+    first_seen: tuple[Tool, ...] = ()
 
 
 class Registry:
@@ -212,97 +221,122 @@ class Registry:
         self._refreshing = threading.Lock()
         self._approving = threading.Lock()
         self._of_code: Snapshot | None = None
+        self._readings: dict[str, Reading] = {}
         self._built_from: object = None
         # When the sources are read again, since a tool could not be made yet.
         self._build_again = math.inf
         self._state: _State | None = None
-        # The tools of the code with those of candidates that are switched on, made of a Chosen.
-        self._joined: tuple[Chosen, Snapshot] | None = None
-        # The names of those, for which reason they were read, and until when they hold.
-        self._chosen: tuple[frozenset[str], object, float] = frozenset(), None, 0
         # Another object after each reason to look again; a state that was read before is too old.
         self._reason = object()
+        # Why tools that nobody has marked could not be made when last tried, by name.
+        self.errors: dict[str, str] = {}
 
     @property
     def snapshot(self) -> Snapshot:
         """Return the tools that are served. Raises DatabaseError if settings cannot be read."""
+        state = self._current(conf.STATE_MAX_AGE)
+        # Only now, since receivers of the signal that is sent may read the snapshot. One thread
+        # approves; for others that read meanwhile, the new tools are not there yet.
+        if state.first_seen and self._approving.acquire(blocking=False):
+            try:
+                self._state = state._replace(first_seen=())
+                if tool_status.approve_first_seen(state.first_seen):
+                    state = self._read(None)
+            finally:
+                self._approving.release()
+        return state.snapshot
+
+    def _current(self, max_age: float) -> _State:
         # Read once: another thread may put another state there.
-        state, now, max_age = self._state, monotonic(), conf.STATE_MAX_AGE
+        state, now = self._state, monotonic()
         if state is None or state.reason is not self._reason or now - state.read_at >= max_age:
-            return self._read(state).snapshot
+            return self._read(state)
         if now - state.read_at >= max_age / 2 and self._refreshing.acquire(blocking=False):
             try:
-                return self._read(state).snapshot
+                return self._read(state)
             finally:
                 self._refreshing.release()
-        return state.snapshot
+        return state
 
     @property
     def fresh(self) -> Snapshot | None:
         """Return the tools that are served, where that is known without a look at the database."""
         state = self._state
-        if state is None or state.reason is not self._reason:
+        if state is None or state.reason is not self._reason or state.first_seen:
             return None
         return state.snapshot if monotonic() - state.read_at < conf.STATE_MAX_AGE / 2 else None
 
     @property
     def discovered(self) -> Snapshot:
         """
-        Return the tools of the code and of candidates that are switched on, served or not.
+        Return the tools of the code, and those that nobody has marked and somebody switched on.
 
-        They are read on first use; which candidates are switched on, of a site that has some, is
-        looked up again with each change, and once a second.
+        They are read on first use, served or not. What is switched on is part of the state of the
+        administrators' settings, which is read for a site that has such tools alone.
         """
         of_code = self._read_sources()
         if not of_code.candidates or not has_database():
             return of_code
-        (names, reason, until), current = self._chosen, self._reason
-        if reason is not current or monotonic() >= until:
-            try:
-                names = self._keep_chosen(tool_status.read_chosen(), current)
-            except DatabaseError as error:
-                messages = (*of_code.messages, unread(error))
-                return Snapshot(of_code, messages, of_code.candidates)
-        return self._join(of_code, names)
+        try:
+            # An admin page asks for each of its rows.
+            return self._current(max(1, conf.STATE_MAX_AGE)).discovered
+        except DatabaseError as error:
+            unread = NotYet(
+                f"The candidates that are switched on cannot be read: {first_line(error)}.",
+                hint="Run manage.py migrate: a process that runs already tries again by itself.",
+                id="mcp_bridge.W094",
+            )
+            return Snapshot(of_code, (*of_code.messages, unread), of_code.candidates)
 
     @property
     def known(self) -> Snapshot | None:
         """Return the same as of the snapshot read last, without a look at the database."""
         return None if self._state is None else self._state.discovered
 
-    def _read_sources(self) -> Snapshot:
-        """Return the tools of the code, with the candidates, which are read on first use."""
+    @property
+    def unbuilt(self) -> frozenset[str]:
+        """Return the names of what is switched on and cannot be made, as of the same snapshot."""
+        return frozenset() if self._state is None else self._state.unbuilt
+
+    def build(self, tool: Tool) -> Tool:
+        """Return the whole of a tool. Raises ValueError with the reason where there can be none."""
+        try:
+            made = tool.built
+        except Exception as exception:
+            # Views and types describe themselves with code that may raise anything.
+            self.errors[tool.name] = first_line(exception)
+            raise ValueError(self.errors[tool.name]) from exception
+        self.errors.pop(tool.name, None)
+        return made
+
+    def _read_sources(self, generations: Mapping[int, str] | None = None) -> Snapshot:
+        """Return the tools of the code, which are read on first use and as their sources move."""
         with self._building:
-            sources = (
+            built_from = (
                 *(settings.ROOT_URLCONF, conf.sources, conf.TOOL_NAME_STYLE),
                 *(conf.EXPOSE, conf.TOOLSETS),
             )
             # Only tests change these while a process runs.
-            known, began = self._of_code, monotonic()
-            if known is None or self._built_from != sources or began >= self._build_again:
-                found = read_sources()
-                self._built_from, self._of_code = sources, (known := Snapshot(*found))
+            is_other, began = self._built_from != built_from, monotonic()
+            held = {
+                alias: reading
+                for alias, reading in self._readings.items()
+                if not is_other
+                and reading.holds(generations)
+                and not (began >= self._build_again and reading.waits)
+            }
+            if is_other or self._of_code is None or len(held) < len(conf.sources):
+                self._readings = {
+                    alias: held.get(alias) or read_source(alias, generations)
+                    for alias in conf.sources
+                }
+                self._of_code = Snapshot(*combine(self._readings))
+                self.errors.clear()
+                self._built_from = built_from
+                waits = any(each.waits for each in self._readings.values())
                 again = max(conf.STATE_MAX_AGE, (monotonic() - began) / EFFORT)
-                self._build_again = monotonic() + again if found.waits else math.inf
-            return known
-
-    def _keep_chosen(self, names: frozenset[str], reason: object) -> frozenset[str]:
-        self._chosen = names, reason, monotonic() + max(1, conf.STATE_MAX_AGE)
-        return names
-
-    def _join(self, of_code: Snapshot, names: frozenset[str]) -> Snapshot:
-        """Return the tools of the code with those of the named candidates, if there are any."""
-        if not of_code.candidates:
-            return of_code
-        chosen = of_code.candidates.chosen(names)
-        if chosen == Chosen():
-            return of_code
-        joined = self._joined
-        if joined is None or joined[0] is not chosen:
-            messages = (*of_code.messages, *chosen.messages)
-            tools = (*of_code, *chosen.tools)
-            self._joined = joined = chosen, Snapshot(tools, messages, of_code.candidates)
-        return joined[1]
+                self._build_again = monotonic() + again if waits else math.inf
+            return self._of_code
 
     @property
     def statuses(self) -> Mapping[str, ToolStatus]:
@@ -319,14 +353,14 @@ class Registry:
         # before the change itself was, so that their generation proves nothing.
         if setting in ("MCP_BRIDGE", "ROOT_URLCONF"):
             if self._state is not None:
-                self._state = self._state._replace(generation=None)
+                self._state = self._state._replace(generations=None)
             self.forget()
 
     def reload(self) -> None:
         """Have the next use read the sources again."""
         # With the lock: a build that has begun may be of the sources as they were.
         with self._building:
-            self._of_code = None
+            self._of_code, self._readings = None, {}
         self.forget()
 
     def build_now(self) -> None:
@@ -362,38 +396,80 @@ class Registry:
         reason, now = self._reason, monotonic()
         # Before the tools: making one may write rows that a migration which waits cannot stand, and
         # this raises where the tables of this app are not there yet.
-        generation = Generation.current() if has_database() else None
-        of_code = self._read_sources()
-        if generation is None:
+        generations = Generation.current() if has_database() else None
+        of_code = self._read_sources(generations)
+        if generations is None:
             statuses = dict.fromkeys(of_code.tools, ToolStatus.SERVED)
-            self._state = state = _State(of_code, statuses, of_code, reason)
+            self._state = state = _State(of_code, statuses, of_code, of_code, reason)
             return state
-        if (
-            known
-            and known.generation == generation
-            and self._join(of_code, known.chosen) is known.discovered
-        ):
+        if known and (known.generations != generations or known.of_code is not of_code):
+            known = None
+        if known and now < known.again:
             self._state = state = known._replace(reason=reason, read_at=now)
             return state
         found = tool_status.read_settings()
-        chosen = self._keep_chosen(tool_status.chosen(found), reason)
-        discovered = self._join(of_code, chosen)
+        discovered, unbuilt = self._with_switched_on(of_code, found)
+        again = monotonic() + max(1, conf.STATE_MAX_AGE, (monotonic() - now) / EFFORT)
+        again = again if unbuilt else math.inf
+        if known and known.unbuilt == unbuilt:
+            self._state = state = known._replace(reason=reason, read_at=now, again=again)
+            return state
         statuses = {
             tool.name: tool_status.status_of(tool, found.get(tool.name)) for tool in discovered
         }
-        snapshot = Snapshot(tool_status.served_tools(discovered, found, statuses))
         self._state = state = _State(
-            snapshot, statuses, discovered, reason, generation, now, chosen
+            snapshot=Snapshot(tool_status.served_tools(discovered, found, statuses)),
+            statuses=statuses,
+            discovered=discovered,
+            of_code=of_code,
+            reason=reason,
+            generations=generations,
+            read_at=now,
+            unbuilt=unbuilt,
+            again=again,
+            first_seen=tool_status.first_seen(discovered, found),
         )
-        # Only now, since receivers of the signal that is sent may read the snapshot. One thread
-        # approves; for others that read meanwhile, the new tools are not there yet.
-        if self._approving.acquire(blocking=False):
-            try:
-                if tool_status.approve_first_seen(discovered, found):
-                    return self._read(state)
-            finally:
-                self._approving.release()
         return state
+
+    def _with_switched_on(
+        self, of_code: Snapshot, found: Mapping[str, ToolSetting]
+    ) -> tuple[Snapshot, frozenset[str]]:
+        """Return the tools of the code with those that are switched on, and the names of others."""
+        names = {name for name, each in found.items() if tool_status.is_switched_on(each)}
+        tools, messages, unbuilt = list(of_code), list(of_code.messages), set[str]()
+        for name in sorted(names - of_code.tools.keys()) if of_code.candidates else ():
+            tool = of_code.candidates.get(name)
+            if tool is None:
+                messages.append(_gone(name))
+                continue
+            try:
+                tools.append(self.build(tool))
+            except ValueError as reason:
+                unbuilt.add(name)
+                messages.append(_unbuilt(tool, reason))
+        if tools == list(of_code) and messages == list(of_code.messages):
+            return of_code, frozenset()
+        return Snapshot(tools, messages, of_code.candidates), frozenset(unbuilt)
+
+
+def _gone(name: str) -> checks.CheckMessage:
+    return checks.Warning(
+        f"The candidate {name!r} is switched on, and no source offers it any more: nothing is "
+        "served under this name.",
+        hint="Delete it in the admin, under Tools, or bring back what it was made of.",
+        id="mcp_bridge.W090",
+    )
+
+
+def _unbuilt(tool: Tool, reason: Exception) -> checks.CheckMessage:
+    place = f" ({tool.source})" if tool.source else ""
+    return NotYet(
+        f"The candidate {tool.name!r}{place} is switched on, and not served, since it can be no "
+        f"tool now: {reason}.",
+        hint="Run manage.py migrate if tables or rows are missing: a process that runs already "
+        "tries again by itself. Else change what it is made of, or switch it off in the admin.",
+        id="mcp_bridge.W092",
+    )
 
 
 @cache

@@ -46,6 +46,11 @@ def needs_approval(tool: Tool) -> bool:
     return tool.options.confirm or (conf.APPROVE_DESTRUCTIVE and destructive)
 
 
+def is_switched_on(setting: ToolSetting | None) -> bool:
+    """Return whether an administrator has made a tool of what nobody has marked."""
+    return setting is not None and setting.chosen and setting.enabled
+
+
 def is_first_seen(tool: Tool, setting: ToolSetting | None) -> bool:
     """Return whether the tool needs approval and no definition of it was approved so far."""
     return needs_approval(tool) and (setting is None or not setting.fingerprint)
@@ -61,6 +66,8 @@ def status_of(tool: Tool | None, setting: ToolSetting | None) -> ToolStatus:
     """Return the status of a tool of the code (None if it is gone) with its settings, if any."""
     if tool is None:
         return ToolStatus.GONE
+    if not (tool.is_marked or is_switched_on(setting)):
+        return ToolStatus.DISABLED
     if setting is None or not setting.fingerprint:
         if conf.NEW_TOOLS == "disabled":
             return ToolStatus.NEW
@@ -116,17 +123,6 @@ def read_settings() -> dict[str, ToolSetting]:
     return {setting.name: setting for setting in rows.prefetch_related("groups")}
 
 
-def chosen(found: Mapping[str, ToolSetting]) -> frozenset[str]:
-    """Return the names of the candidates that administrators have switched on."""
-    return frozenset(name for name, each in found.items() if each.chosen and each.enabled)
-
-
-def read_chosen() -> frozenset[str]:
-    """Return the same from the database."""
-    rows = ToolSetting.objects.using(router.db_for_write(ToolSetting))
-    return frozenset(rows.filter(chosen=True, enabled=True).values_list("name", flat=True))
-
-
 def sync_tool_settings(tools: Iterable[Tool]) -> None:
     """
     Create the rows that are missing, and approve the definitions that need no administrator.
@@ -163,20 +159,24 @@ def mark_approved(setting: ToolSetting, tool: Tool, by: Any = None) -> None:
     setting.approved_by = by
 
 
-def approve_first_seen(tools: Iterable[Tool], found: Mapping[str, ToolSetting]) -> bool:
+def first_seen(tools: Iterable[Tool], found: Mapping[str, ToolSetting]) -> tuple[Tool, ...]:
+    """Return the tools that need approval, are seen for the first time, and are approved as new."""
+    if conf.NEW_TOOLS == "disabled":
+        return ()
+    return tuple(tool for tool in tools if is_first_seen(tool, found.get(tool.name)))
+
+
+def approve_first_seen(tools: Iterable[Tool]) -> bool:
     """
-    Approve the tools that need approval and are seen for the first time; return whether any was.
+    Approve tools that are seen for the first time; return whether that was possible.
 
     A later change can only be noticed against a recorded definition: a tool that cannot be recorded
     is withheld, and its name is logged.
     """
-    new = [tool for tool in tools if is_first_seen(tool, found.get(tool.name))]
-    if not new or conf.NEW_TOOLS == "disabled":
-        return False
     try:
-        sync_tool_settings(new)
+        sync_tool_settings(tools)
     except DatabaseError:
-        names = ", ".join(tool.name for tool in new)
+        names = ", ".join(tool.name for tool in tools)
         logger.exception("These tools are withheld, since they cannot be written down: %s", names)
         return False
     return True

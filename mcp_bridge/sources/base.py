@@ -1,27 +1,51 @@
-"""The base class of sources, which say where tools come from."""
+"""The base classes of sources, which say where tools come from, and what checks say of tools."""
 
 from __future__ import annotations
 
+import re
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from sysconfig import get_path
 from traceback import extract_tb
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from django.core import checks
 
 import mcp_bridge
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Candidate, Tool
+from mcp_bridge.features import Tool, ToolOptions
+from mcp_bridge.features.marks import options_in
 from mcp_bridge.protocol import JSONObject
+from mcp_bridge.schemas.adapters import TRANSIENT
+from mcp_bridge.sources.secrets import secret_among
 
 # The directories of installed packages, by pip and by Debian.
 PACKAGES: Final = frozenset({"site-packages", "dist-packages"})
+# The names that the large clients accept.
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+Operation = TypeVar("Operation")
 
 
 class NotYet(checks.Warning):
-    """A message on a tool that cannot be made now, and may be later: the sources are read again."""
+    """A message on a tool that cannot be made now, and may be later: its source is read again."""
+
+
+class IllegalName(ValueError):
+    """A name that clients refuse for a tool."""
+
+    hint = (
+        "Clients accept 1 to 64 of the characters A-Z a-z 0-9 _ and -: give mcp_tool(name=...), or "
+        "the name that the source has for that."
+    )
+
+
+class LeftOut(Exception):
+    """An operation is no tool, and nobody expects one: the text says why."""
 
 
 class Source(ABC):
@@ -56,20 +80,25 @@ class Source(ABC):
 
     @abstractmethod
     def tools(self) -> Sequence[Tool]:
-        """Return the tools, in any order. Must not raise for a broken tool, but leave it out."""
-
-    def candidates(self) -> Sequence[Candidate]:
         """
-        Return the operations that nobody has marked and an administrator may switch on, if any.
+        Return the tools, in any order. Must not raise for a broken tool, but leave it out.
 
-        Called after ``tools()``, once for each reading of the sources, and by every process: it
-        makes Candidates, and builds none of them. Only for a source that ``exposes_all``.
+        With those that nobody has marked if it ``exposes_all``: ``Tool(is_marked=False)`` is off
+        until an administrator switches it on, and need not be more than its name and a ``build``.
         """
-        return ()
+
+    def version(self, generations: Mapping[int, str]) -> Hashable:
+        """
+        Return what changes when the tools do, so that ``tools()`` is called again: None if never.
+
+        ``generations`` are the texts in the rows of Generation, which ``Generation.renew()``
+        changes; looking them up is the only query that may be made for this.
+        """
+        return None
 
     @property
     def exposes_all(self) -> bool:
-        """Whether what is not marked is a candidate: OPTIONS["expose"], or the setting EXPOSE."""
+        """Whether what is not marked may be switched on: OPTIONS["expose"], or EXPOSE."""
         given = self.options.get("expose", conf.EXPOSE)
         if given not in ("marked", "all"):
             raise TypeError(f"its option 'expose' is {given!r}, not 'marked' or 'all'")
@@ -79,13 +108,6 @@ class Source(ABC):
         """Return why ``tools()`` has found none, and what to do; None where that is no finding."""
         return None
 
-    def check(self) -> Sequence[checks.CheckMessage]:
-        """Return the messages of ``tools()`` for Django's system check framework."""
-        self.messages = []
-        if not self.tools():
-            self.messages += self.check_no_tools()
-        return self.messages
-
     def check_no_tools(self) -> Sequence[checks.CheckMessage]:
         """Return the message of a source that has found no tools and said nothing, if any."""
         finding = None if self.messages else self.no_tools()
@@ -93,13 +115,259 @@ class Source(ABC):
             return []
         why, hint = finding
         default = "" if self.alias in conf.SOURCES else " (the default)"
-        return [
-            checks.Warning(
-                f"MCP_BRIDGE['SOURCES'][{self.alias!r}]{default} has no tools: {why}.",
-                hint=hint,
-                id="mcp_bridge.W012",
+        text = f"{self.place}{default} has no tools: {why}."
+        return [checks.Warning(text, hint=hint, id="mcp_bridge.W012")]
+
+    @property
+    def place(self) -> str:
+        """The entry of SOURCES, for messages."""
+        return f"MCP_BRIDGE['SOURCES'][{self.alias!r}]"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Line:
+    """
+    A line of a setting that chooses operations: a name, or a pattern with ``*`` for any text.
+
+    ``options`` are those of the tools, and ``more`` what the source itself reads of the line.
+    ``used`` are the names of the operations that it means, and ``left_out`` those of others that
+    only their own names choose. ``seen`` is free for the source.
+    """
+
+    pattern: str
+    options: ToolOptions
+    more: Mapping[str, Any]
+    used: set[str] = field(default_factory=set)
+    left_out: set[str] = field(default_factory=set)
+    seen: set[str] = field(default_factory=set)
+
+    def means(self, names: Sequence[str], *, guarded: bool = False) -> bool:
+        """Return whether it chooses the operation of these names; a ``guarded`` one by no ``*``."""
+        is_exact = self.pattern in names
+        if not is_exact and not any(fnmatchcase(each, self.pattern) for each in names):
+            return False
+        is_meant = is_exact or not guarded
+        (self.used if is_meant else self.left_out).add(names[0])
+        return is_meant
+
+
+class OperationSource(Source, Generic[Operation]):
+    """
+    A source that makes one tool of each operation: a procedure, a view, a method of a service.
+
+    What an operation raises is a message, and takes no other tool with it. ``not_served`` are the
+    ids of that, as an error of the site and as a warning, with the hint; ``unused`` and
+    ``kept_out`` are id and hint of messages on lines of the option ``lines_in`` that mean nothing,
+    or leave out what no ``*`` chooses. Of such a line, the source itself reads ``own``.
+    """
+
+    lines_in: ClassVar[str] = ""
+    own: ClassVar[Collection[str]] = ()
+    not_served: ClassVar[tuple[str, str, str]]
+    unused: ClassVar[tuple[str, str]] = "", ""
+    kept_out: ClassVar[tuple[str, str] | None] = None
+
+    def __init__(self, alias: str, options: JSONObject) -> None:
+        super().__init__(alias, options)
+        given = options.get(self.lines_in, ())
+        given = given if isinstance(given, Mapping) else dict.fromkeys(given, {})
+        self.lines = []
+        for pattern, each in given.items():
+            where = f"its {self.lines_in} {pattern!r}"
+            if not isinstance(each, Mapping):
+                raise TypeError(f"{where} have options that are no mapping")
+            more = {name: each[name] for name in each if name in self.own}
+            rest = {name: each[name] for name in each if name not in self.own}
+            options_of = options_in(where, rest)
+            self.lines.append(Line(pattern=pattern, options=options_of, more=more))
+
+    @abstractmethod
+    def found(self) -> Iterable[Operation]:
+        """Return the operations that there are, marked or not."""
+
+    @abstractmethod
+    def name_of(self, operation: Operation, options: ToolOptions) -> str:
+        """Return the name of an operation's tool."""
+
+    @abstractmethod
+    def options_of(self, operation: Operation) -> ToolOptions | None:
+        """
+        Return the options of an operation's mark and lines, or None where it has none.
+
+        Raises LeftOut for one that can be no tool, and ValueError where its options disagree.
+        """
+
+    @abstractmethod
+    def build(self, operation: Operation, options: ToolOptions, name: str) -> Tool:
+        """Return the tool of an operation. Raises LeftOut, or whatever says why it is none."""
+
+    def unmarked(self, operation: Operation) -> Tool:
+        """Return the tool of an operation that nobody has marked, as ``offer`` does."""
+        raise LeftOut("nobody has marked it")
+
+    def findings(self) -> Iterable[checks.CheckMessage]:
+        """Return messages on the tools as a whole, once they are made."""
+        return ()
+
+    def function_of(self, operation: Operation) -> Any:
+        """Return the function or the class in which an operation is written, if it is here."""
+        return None
+
+    def where(self, operation: Operation) -> str:
+        """Return the name of an operation and where it is, for messages."""
+        return str(operation)
+
+    def tools(self) -> Sequence[Tool]:
+        found = list(self.found())
+        made = [self.tool_of(each) for each in found]
+        # Where nothing could be read, no line can mean something.
+        self.messages += (*self._of_lines(), *self.findings()) if found else ()
+        return [tool for tool in made if tool is not None]
+
+    def tool_of(self, operation: Operation) -> Tool | None:
+        """Return the tool of an operation; None where there is none, which may be a message."""
+        try:
+            tool = self.make(operation)
+        except LeftOut:
+            return None
+        except tuple(TRANSIENT) as exception:
+            self.messages.append(
+                NotYet(
+                    f"{self.where(operation)} is not served yet, since its types read from the "
+                    f"database: {first_line(exception)}.",
+                    hint="Run manage.py migrate and add the rows that are missing: a process that "
+                    "runs already tries again by itself.",
+                    id="mcp_bridge.W019",
+                )
             )
-        ]
+            return None
+        except Exception as exception:
+            # Code of the site's own describes itself, and may raise anything.
+            module = getattr(self.function_of(operation), "__module__", "")
+            self.withhold(self.where(operation), exception, module)
+            return None
+        if tool.is_marked and not self.is_outside and not str(tool.description).strip():
+            self.messages.append(
+                checks.Warning(
+                    f"{self.where(operation)} has no description.",
+                    hint="Write a docstring that tells a model what the tool does and when to use "
+                    "it, or give mcp_tool(description=...).",
+                    id="mcp_bridge.W002",
+                )
+            )
+        return tool
+
+    def make(self, operation: Operation) -> Tool:
+        """Return the tool of an operation. Raises LeftOut, or whatever says why it is none."""
+        try:
+            options = self.options_of(operation)
+        except ValueError as why:
+            raise ValueError(f"its marks disagree: {first_line(why)}") from why
+        if not is_exposed(self.function_of(operation), options or ToolOptions()):
+            raise LeftOut("its options or its author put it aside")
+        if options is not None:
+            name = self.name_of(operation, options)
+            is_dotted = conf.TOOL_NAME_STYLE == "dotted"
+            if not _NAME.fullmatch(name) or ("." in name and not is_dotted):
+                raise IllegalName(f"its name {name!r} is refused by clients")
+            return self.build(operation, options, name)
+        if not self.exposes_all:
+            raise LeftOut("nobody has marked it")
+        try:
+            return self.unmarked(operation)
+        except LeftOut:
+            raise
+        except Exception as exception:
+            self.messages.append(
+                checks.Warning(
+                    f"{self.where(operation)} is no candidate: {first_line(exception)}.",
+                    hint="Mend what raises, or leave it so: the others are candidates.",
+                    id="mcp_bridge.W076",
+                )
+            )
+            raise LeftOut from exception
+
+    def offer(self, build: Callable[[], Tool], members: Iterable[str], **known: Any) -> Tool:
+        """
+        Return a tool that nobody has marked, with what is known without building it.
+
+        ``members`` are names of arguments, and of members of the arguments and the result. Raises
+        LeftOut where one of them is that of a secret.
+        """
+        if secret := secret_among(members):
+            raise LeftOut(f"it takes or returns a secret, {secret!r}")
+        return Tool(is_marked=False, build=build, **known)
+
+    def chosen_by(
+        self, mark: ToolOptions | None, names: Sequence[str], *, guarded: bool = False
+    ) -> ToolOptions | None:
+        """
+        Return the options of a mark over those of the lines that mean an operation; None if none.
+
+        Of an option, that of a later line wins; permissions and scopes add up.
+        """
+        for line in reversed([each for each in self.lines if each.means(names, guarded=guarded)]):
+            mark = line.options if mark is None else mark.under(line.options)
+        return mark
+
+    def withhold(self, where: str, reason: Exception | str, module: str = "") -> None:
+        """
+        Add the message on an operation that is to be a tool and cannot be.
+
+        It is a warning if a package has it that the site cannot repair: no command stops for it.
+        """
+        error, warning, hint = self.not_served
+        error = "E005" if isinstance(reason, IllegalName) else error
+        text = f"{where} is marked as a tool but not served: {first_line(reason)}."
+        hint = getattr(reason, "hint", hint)
+        if self.is_outside or is_installed(module):
+            self.messages.append(checks.Warning(text, hint=hint, id=f"mcp_bridge.{warning}"))
+        else:
+            self.messages.append(checks.Error(text, hint=hint, id=f"mcp_bridge.{error}"))
+
+    def note(self, where: str, sentence: str) -> None:
+        """Add the message on something of a tool that no schema describes."""
+        self.messages.append(
+            checks.Warning(
+                f"{where}: {sentence.rstrip('.')}.",
+                hint="The tool works without it. Describe it in another way, as with "
+                "@extend_schema or @extend_schema_field, or give the tool an output_schema.",
+                id="mcp_bridge.W037",
+            )
+        )
+
+    def _of_lines(self) -> Iterable[checks.CheckMessage]:
+        """Yield the messages on lines that mean nothing, or not all that is called so."""
+        where = f"{self.place}['OPTIONS'][{self.lines_in!r}]"
+        for line in self.lines:
+            if not (line.used or line.left_out):
+                id, hint = self.unused
+                text = f"{where}: nothing has the name {line.pattern!r}."
+                yield checks.Warning(text, hint=hint, id=f"mcp_bridge.{id}")
+            left_out = line.left_out.difference(*(each.used for each in self.lines))
+            if left_out and self.kept_out is not None:
+                id, hint = self.kept_out
+                yield checks.Warning(
+                    f"{where}: {line.pattern!r} leaves out {len(left_out)} operations that handle "
+                    f"credentials, such as {min(left_out)}.",
+                    hint=hint,
+                    id=f"mcp_bridge.{id}",
+                )
+
+
+def is_exposed(function: object, options: ToolOptions) -> bool:
+    """Return whether a marked function is to be a tool: it may say that it is none any more."""
+    return options.exposed and not options.deprecated and not hasattr(function, "__deprecated__")
+
+
+def is_installed(module: str) -> bool:
+    """Return whether a module, or the nearest package above it that is loaded, is installed."""
+    while module:
+        file = getattr(sys.modules.get(module), "__file__", None)
+        if file:
+            return not PACKAGES.isdisjoint(Path(file).parts)
+        module = module.rpartition(".")[0]
+    return False
 
 
 def first_line(text: Exception | str) -> str:

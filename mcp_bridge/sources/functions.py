@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any, Final
@@ -18,9 +18,8 @@ from mcp_bridge.features import Context, Tool, ToolOptions
 from mcp_bridge.features.marks import Toolset, options_of, snake_case, toolset_of
 from mcp_bridge.schemas import Signature
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.sources.base import Source, first_line, mend_import
-from mcp_bridge.sources.marked import MarkedFunction, is_exposed, withhold
-from mcp_bridge.sources.messages import unserved
+from mcp_bridge.sources.base import first_line, is_exposed, is_installed, mend_import
+from mcp_bridge.sources.marked import MarkedFunction, MarkedSource
 
 # The module of an app in which tools are looked for.
 MODULE: Final = "mcp_tools"
@@ -44,7 +43,7 @@ class Method(MarkedFunction):
         return self._owner(context)
 
 
-class FunctionSource(Source):
+class FunctionSource(MarkedSource[MarkedFunction]):
     """
     Tools from the modules ``mcp_tools`` of the installed apps.
 
@@ -58,12 +57,21 @@ class FunctionSource(Source):
         "prefix": (str, "a string"),
     }
 
-    def tools(self) -> Sequence[Tool]:
-        return [tool for each in self.marked() if (tool := each.tool(self)) is not None]
-
-    def marked(self) -> list[MarkedFunction]:
+    def found(self) -> list[MarkedFunction]:
         """Return the marked functions; ``messages`` names modules that cannot be imported."""
         return [each for module in self._modules() for each in self._marked_in(module)]
+
+    def name_of(self, operation: MarkedFunction, options: ToolOptions) -> str:
+        return operation.name
+
+    def options_of(self, operation: MarkedFunction) -> ToolOptions:
+        return operation.options
+
+    def build(self, operation: MarkedFunction, options: ToolOptions, name: str) -> Tool:
+        return self.build_marked(operation)
+
+    def function_of(self, operation: MarkedFunction) -> object:
+        return operation.function
 
     def no_tools(self) -> tuple[str, str] | None:
         modules = self.options.get("modules")
@@ -83,15 +91,13 @@ class FunctionSource(Source):
             try:
                 yield import_module(path)
             except Exception as exception:
-                hint = f"Name modules in MCP_BRIDGE['SOURCES'][{self.alias!r}] that exist."
+                is_own = not is_installed(path)
                 self.messages.append(
-                    unserved(
-                        "E010",
-                        "W026",
+                    (checks.Error if is_own else checks.Warning)(
                         f"The module {path} cannot be imported, so none of its functions is a "
                         f"tool: {first_line(exception)}.",
-                        mend_import(exception) or hint,
-                        path,
+                        hint=mend_import(exception) or f"Name modules in {self.place} that exist.",
+                        id="mcp_bridge.E010" if is_own else "mcp_bridge.W026",
                     )
                 )
 
@@ -136,7 +142,7 @@ class FunctionSource(Source):
         try:
             make = _maker(kind)
         except Exception as exception:
-            withhold(self, where, exception, kind.__module__)
+            self.withhold(where, exception, kind.__module__)
             return
         separator = "." if conf.TOOL_NAME_STYLE == "dotted" else "_"
         for name in dir(kind):
@@ -150,7 +156,7 @@ class FunctionSource(Source):
                 options = own.under(toolset.options)
             except ValueError as exception:
                 text = f"its mark and that of {kind.__qualname__} disagree: {first_line(exception)}"
-                withhold(self, f"{where}, {name}", text, kind.__module__)
+                self.withhold(f"{where}, {name}", text, kind.__module__)
                 continue
             if not is_exposed(function, options):
                 continue

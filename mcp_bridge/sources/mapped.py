@@ -12,7 +12,6 @@ from mcp_bridge.protocol import CallToolResult, JSONSchema
 from mcp_bridge.schemas import Outputs, Signature
 from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.sources.marked import MarkedFunction, precheck_of
-from mcp_bridge.sources.messages import check_name
 from mcp_bridge.sources.operations.mapping import MappedOperation
 
 
@@ -22,7 +21,6 @@ def operation_tool(
     options: ToolOptions,
     /,
     *,
-    where: str,
     invoke: Callable[[ToolCall], Any],
     hints: Mapping[str, bool],
     **others: Any,
@@ -31,10 +29,9 @@ def operation_tool(
     Return the tool of an operation, under the options of its mark.
 
     ``invoke`` returns a CallToolResult. ``hints`` are those of the source, under those of the mark;
-    ``others`` are further fields of Tool. Raises IllegalName, and ValueError for a precheck that
-    takes what the tool does not.
+    ``others`` are further fields of Tool. Raises ValueError for a precheck that takes what the tool
+    does not.
     """
-    check_name(name, where)
     schema, promised = options.input_schema or mapped.input_schema, options.output_schema
     return Tool(
         name=name,

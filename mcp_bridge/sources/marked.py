@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
-from django.apps import apps
 from django.core import checks
 
 from mcp_bridge.calls.arguments import typed_checker
@@ -20,7 +19,6 @@ from mcp_bridge.calls.results import encoder
 from mcp_bridge.conf import conf
 from mcp_bridge.features import (
     AccessRule,
-    Candidate,
     Context,
     Tool,
     ToolCall,
@@ -37,18 +35,8 @@ from mcp_bridge.schemas import (
     is_plain,
     plain_parameters,
 )
-from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.sources.base import Source, first_line
-from mcp_bridge.sources.messages import (
-    IllegalName,
-    check_name,
-    illegal_name,
-    no_description,
-    not_yet,
-    unserved,
-)
-from mcp_bridge.sources.secrets import member_names
+from mcp_bridge.sources.base import Operation, OperationSource, first_line
 
 
 class UnreadHints(ValueError):
@@ -86,6 +74,9 @@ class MarkedFunction:
             options.public, options.permissions, predicate, None, options.scopes
         )
 
+    def __str__(self) -> str:
+        return f"{self.name} ({location(self.function)})"
+
     def fill(self, context: Context) -> object:
         """Return the value of the parameter that the source fills, for one call."""
         raise NotImplementedError
@@ -117,57 +108,15 @@ class MarkedFunction:
 
         return ainvoke if iscoroutinefunction(function) else invoke
 
-    def tool(self, source: Source) -> Tool | None:
-        """Return the tool, or None where there can be none: ``source.messages`` has the reason."""
-        where = f"{self.name} ({location(self.function)})"
-        try:
-            tool = self.build()
-        except IllegalName as exception:
-            source.messages.append(illegal_name(exception))
-            return None
-        except tuple(TRANSIENT) as exception:
-            source.messages.append(not_yet(where, exception))
-            return None
-        except Exception as exception:
-            # Types describe themselves with code of the site's own, which may raise anything.
-            reasons = exception.args if isinstance(exception, UnreadHints) else [exception]
-            for reason in reasons:
-                withhold(source, where, reason, self.function.__module__)
-            return None
-        source.messages += [
-            checks.Warning(
-                f"{where}: {first_line(sentence)}.",
-                hint="The schema given by hand is enforced, and the value is passed as it was "
-                "sent. Change the hint to Any, or to one that can be read.",
-                id="mcp_bridge.W001",
-            )
-            for sentence in self.unread
-        ]
-        source.messages += [
-            checks.Warning(
-                f"{where}: {sentence}.",
-                hint="Describe it to drf-spectacular (@extend_schema_field on its class), or give "
-                "the tool an output_schema.",
-                id="mcp_bridge.W037",
-            )
-            for sentence in self.notes
-        ]
-        if not str(tool.description).strip():
-            source.messages.append(no_description(where))
-        return tool
-
     def build(self) -> Tool:
         """
         Return the tool; ``unread`` has the sentences on hints beside a schema given by hand.
 
-        ``notes`` has sentences on results that no schema describes.
-
-        Raises IllegalName, UnreadHints, and whatever the types of the function raise.
+        ``notes`` has sentences on results that no schema describes. Raises UnreadHints, and
+        whatever the types of the function raise.
         """
         options = self.options
-        is_dotted = conf.TOOL_NAME_STYLE == "dotted"
-        check_name(self.name, location(self.function), is_dotted=is_dotted)
-        signature = Signature.of(self.function, skip=self._skip)
+        signature = Signature.of(self.function, skip=self.skip)
         inputs = Inputs(signature)
         outputs = Outputs(signature.returns, signature.returns_description)
         tool = self._tool(signature, inputs, outputs)
@@ -189,25 +138,9 @@ class MarkedFunction:
         self.notes = tuple(outputs.notes) if options.output_schema is None else ()
         return tool
 
-    def candidate(self) -> Candidate:
-        """Return the candidate that the function is where it has no mark."""
-        function = inspect.unwrap(self.function)
-        module = getattr(function, "__module__", None) or ""
-        config = apps.get_containing_app_config(module)
-        return Candidate(
-            name=self.name,
-            build=self.build,
-            summary=(inspect.getdoc(function) or "").partition("\n")[0],
-            app=module.partition(".")[0] if config is None else config.label,
-            who=self.access.words,
-            access=self.access,
-            members=member_names(self.function, skip=self._skip),
-            source=location(function),
-            function=dotted_name(function),
-        )
-
     @property
-    def _skip(self) -> tuple[str, ...]:
+    def skip(self) -> tuple[str, ...]:
+        """The names of parameters that callers do not give."""
         return () if self.filled is None else (self.filled,)
 
     def _tool(self, signature: Signature, inputs: Inputs, outputs: Outputs) -> Tool:
@@ -253,7 +186,7 @@ class MarkedFunction:
         function = self.options.precheck
         if function is None:
             return None
-        skip = set(self._skip) & inspect.signature(function).parameters.keys()
+        skip = set(self.skip) & inspect.signature(function).parameters.keys()
         own = Signature.of(function, skip=skip)
         defaults = {each.name: each.default for each in signature.parameters}
         return precheck_of(own, defaults, self.invoker(function, own))
@@ -284,23 +217,30 @@ def precheck_of(
     return precheck
 
 
-def is_exposed(function: Callable[..., object], options: ToolOptions) -> bool:
-    """Return whether a marked function is to be a tool: it may say that it is none any more."""
-    return options.exposed and not options.deprecated and not hasattr(function, "__deprecated__")
+class MarkedSource(OperationSource[Operation]):
+    """A source of functions and methods with marks."""
 
-
-def withhold(source: Source, where: str, reason: Exception | str, module: str) -> None:
-    """Add the message on a marked function that cannot be a tool to the source's messages."""
-    source.messages.append(
-        unserved(
-            "E006",
-            "W017",
-            f"{where} is marked as a tool but not served: {first_line(reason)}.",
-            "Change the function, or take the mark off. A hint has to be one that can be read "
-            "where the function is defined; Any takes any value.",
-            module,
-        )
+    not_served = (
+        *("E006", "W017"),
+        "Change the function, or take the mark off. A hint has to be one that can be read where "
+        "the function is defined; Any takes any value.",
     )
+
+    def build_marked(self, marked: MarkedFunction) -> Tool:
+        """Return the tool of a marked function; ``messages`` has what is the matter with it."""
+        tool = marked.build()
+        self.messages += [
+            checks.Warning(
+                f"{marked}: {first_line(sentence)}.",
+                hint="The schema given by hand is enforced, and the value is passed as it was "
+                "sent. Change the hint to Any, or to one that can be read.",
+                id="mcp_bridge.W001",
+            )
+            for sentence in marked.unread
+        ]
+        for sentence in marked.notes:
+            self.note(str(marked), sentence)
+        return tool
 
 
 def location(function: Callable[..., object]) -> str:

@@ -13,7 +13,8 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
@@ -29,12 +30,13 @@ from modernrpc.server import RpcNamespace, RpcServer
 
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import ToolError
-from mcp_bridge.features import Candidate, Context, Tool, ToolCall, ToolOptions, dotted_name
+from mcp_bridge.features import Context, Tool, ToolCall, ToolOptions, dotted_name
 from mcp_bridge.features.marks import options_by_namespace, options_of
 from mcp_bridge.protocol import ProtocolError
 from mcp_bridge.protocol.jsonrpc import JSONObject
-from mcp_bridge.sources.base import Source, first_line, mend_import
-from mcp_bridge.sources.marked import MarkedFunction, is_exposed, location, withhold
+from mcp_bridge.sources.base import LeftOut, first_line, is_exposed, mend_import
+from mcp_bridge.sources.marked import MarkedFunction, MarkedSource, location
+from mcp_bridge.sources.secrets import member_names
 
 # For hints: the setting of a server that stands at no address of its own.
 NAME_SERVER: Final = (
@@ -44,12 +46,12 @@ NAME_SERVER: Final = (
 _OF_TESTS: Final = re.compile(r"(^|\.)(tests?|test_\w+|conftest)(\.|$)")
 
 
-class ModernRPCSource(Source):
+class ModernRPCSource(MarkedSource[ProcedureWrapper]):
     """
     Tools from RpcServers.
 
     OPTIONS: ``servers``, a list of dotted paths (default: those in the URLconf), ``prefix``, put
-    before every name, and ``expose``: "all" makes candidates of the procedures without a mark.
+    before every name, and ``expose``: "all" offers the procedures without a mark.
     """
 
     known_options = {
@@ -61,28 +63,44 @@ class ModernRPCSource(Source):
     def __init__(self, alias: str, options: JSONObject) -> None:
         super().__init__(alias, options)
         self._found: dict[ProcedureWrapper, RpcServer] = {}
+        self._shared: Mapping[object, ToolOptions] = {}
 
-    def tools(self) -> Sequence[Tool]:
-        procedures = self._found = self._procedures(self._servers())
-        tools = []
-        for wrapper, options in _marked(procedures):
-            if isinstance(options, ValueError):
-                where = f"{wrapper.name} ({location(wrapper.func_or_coro)})"
-                text = f"its mark and that of its namespace disagree: {first_line(options)}"
-                withhold(self, where, text, wrapper.func_or_coro.__module__)
-            elif _can_be_tool(wrapper, options):
-                tools.append(self._procedure(procedures[wrapper], wrapper, options).tool(self))
-        return [tool for tool in tools if tool is not None]
+    def found(self) -> Iterable[ProcedureWrapper]:
+        self._found, self._shared = self._procedures(self._servers()), options_by_namespace()
+        return self._found
 
-    def candidates(self) -> Sequence[Candidate]:
-        if not self.exposes_all:
-            return ()
-        marked, options = {wrapper for wrapper, _ in _marked(self._found)}, ToolOptions()
-        return [
-            self._procedure(server, wrapper, options).candidate()
-            for wrapper, server in self._found.items()
-            if wrapper not in marked and _can_be_tool(wrapper, options)
-        ]
+    def options_of(self, operation: ProcedureWrapper) -> ToolOptions | None:
+        if operation.name.startswith("system.") or not operation.is_available_in_json_rpc:
+            raise LeftOut("it is no procedure of the site's for JSON-RPC")
+        return _options_of(operation, self._shared)
+
+    def name_of(self, operation: ProcedureWrapper, options: ToolOptions) -> str:
+        is_dotted = conf.TOOL_NAME_STYLE == "dotted"
+        own = operation.name if is_dotted else operation.name.replace(".", "_")
+        return str(self.options.get("prefix", "")) + (options.name or own)
+
+    def build(self, operation: ProcedureWrapper, options: ToolOptions, name: str) -> Tool:
+        return self.build_marked(Procedure(name, self._found[operation], operation, options))
+
+    def unmarked(self, operation: ProcedureWrapper) -> Tool:
+        name = self.name_of(operation, ToolOptions())
+        marked = Procedure(name, self._found[operation], operation, ToolOptions())
+        function = inspect.unwrap(marked.function)
+        return self.offer(
+            marked.build,
+            member_names(marked.function, skip=marked.skip),
+            name=name,
+            description=(inspect.getdoc(function) or "").partition("\n")[0],
+            access=marked.access,
+            source=location(function),
+            function=dotted_name(function),
+        )
+
+    def function_of(self, operation: ProcedureWrapper) -> object:
+        return operation.func_or_coro
+
+    def where(self, operation: ProcedureWrapper) -> str:
+        return f"{operation.name} ({location(operation.func_or_coro)})"
 
     def _procedures(self, servers: Iterable[RpcServer]) -> dict[ProcedureWrapper, RpcServer]:
         """Return each procedure once, also where two servers share it."""
@@ -120,8 +138,9 @@ class ModernRPCSource(Source):
         return servers
 
     def no_tools(self) -> tuple[str, str] | None:
-        servers = self._servers()
-        if any(_marked(self._procedures(servers))):
+        servers, shared = self._servers(), options_by_namespace()
+        functions = [each.func_or_coro for each in self._procedures(servers)]
+        if any(options_of(each) or each in shared for each in functions):
             # None of them is exposed, which somebody has written.
             return None
         if servers:
@@ -140,14 +159,6 @@ class ModernRPCSource(Source):
             why = "its option 'servers' names 0 RpcServers"
             hint = "Name a server there, or take the option away to use those in the URLconf."
         return why, hint
-
-    def _procedure(
-        self, server: RpcServer, wrapper: ProcedureWrapper, options: ToolOptions
-    ) -> Procedure:
-        is_dotted = conf.TOOL_NAME_STYLE == "dotted"
-        own = wrapper.name if is_dotted else wrapper.name.replace(".", "_")
-        name = self.options.get("prefix", "") + (options.name or own)
-        return Procedure(name, server, wrapper, options)
 
 
 class Procedure(MarkedFunction):
@@ -194,26 +205,12 @@ class Procedure(MarkedFunction):
         return ToolError(reported.message) if isinstance(reported, RPCException) else reported
 
 
-def _can_be_tool(wrapper: ProcedureWrapper, options: ToolOptions) -> bool:
-    """Return whether JSON-RPC has a procedure that is no part of the system, nor deprecated."""
-    is_served = wrapper.is_available_in_json_rpc and not wrapper.name.startswith("system.")
-    return is_served and is_exposed(wrapper.func_or_coro, options)
-
-
-def _marked(
-    wrappers: Iterable[ProcedureWrapper],
-) -> Iterator[tuple[ProcedureWrapper, ToolOptions | ValueError]]:
-    """Yield procedures that are marked, or in a marked namespace; an error where both disagree."""
-    shared = options_by_namespace()
-    for wrapper in wrappers:
-        own, others = options_of(wrapper.func_or_coro), shared.get(wrapper.func_or_coro)
-        try:
-            options = own.under(others) if own and others else own or others
-        except ValueError as error:
-            yield wrapper, error
-            continue
-        if options is not None:
-            yield wrapper, options
+def _options_of(
+    wrapper: ProcedureWrapper, shared: Mapping[object, ToolOptions]
+) -> ToolOptions | None:
+    """Return the options of a procedure's mark, under those that its namespace shares."""
+    own, others = options_of(wrapper.func_or_coro), shared.get(wrapper.func_or_coro)
+    return own.under(others) if own and others else own or others
 
 
 def _is_open(wrapper: ProcedureWrapper) -> bool:
@@ -257,13 +254,16 @@ class ServedProcedure(NamedTuple):
 def served_procedures() -> Iterator[ServedProcedure]:
     """Yield the marked functions that views of the URLconf serve, server by server."""
     addresses: dict[RpcServer, list[str]] = {}
+    shared = options_by_namespace()
     for server, address in _served_servers():
         addresses.setdefault(server, []).append(repr(address))
     for server, served in addresses.items():
         at = " and ".join(served)
-        for each, options in _marked(server.procedures.values()):
-            if isinstance(options, ToolOptions):
-                yield ServedProcedure(each.func_or_coro, options, each.name, at, _is_open(each))
+        for each in server.procedures.values():
+            # Marks that disagree are reported where their tool would be made.
+            with suppress(ValueError):
+                if options := _options_of(each, shared):
+                    yield ServedProcedure(each.func_or_coro, options, each.name, at, _is_open(each))
 
 
 def unregistered() -> list[FunctionType]:

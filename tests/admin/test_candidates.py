@@ -16,9 +16,8 @@ from django.contrib.auth.models import Permission
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import path
-from django.utils.translation import gettext_lazy
 
-from mcp_bridge.features import AccessRule, Candidate, Tool
+from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.sources.base import Source
@@ -40,18 +39,16 @@ class ManySource(Source):
     raises: dict[str, Exception] = {}
 
     def tools(self) -> list[Tool]:
-        return []
-
-    def candidates(self) -> list[Candidate]:
         return [
-            Candidate(
+            Tool(
                 name=f"{self.alias}_{number:04}",
                 build=partial(self.build, f"{self.alias}_{number:04}", HINTS[number % 3]),
-                summary=f"Do number {number}. {MARKER}",
-                app=("shop", "news")[number % 2],
+                description=f"Do number {number}. {MARKER}",
+                function=f"{('shop', 'news')[number % 2]}.views.act",
                 annotations=HINTS[number % 3],
-                who="auth.view_user",
+                access=AccessRule.of(False, ("auth.view_user",)),
                 source=f"{self.alias}/views.py:{number}",
+                is_marked=False,
             )
             for number in range(self.options["many"])
         ]
@@ -65,7 +62,7 @@ class ManySource(Source):
 
 
 class RuledSource(Source):
-    """A source whose candidates have each another rule, and two of them none."""
+    """A source whose candidates have each another rule."""
 
     rules = {
         "open": AccessRule(public=True),
@@ -76,15 +73,10 @@ class RuledSource(Source):
     }
 
     def tools(self) -> list[Tool]:
-        return []
-
-    def candidates(self) -> list[Candidate]:
-        given = [
-            Candidate(name=name, build=self.build, who=rule.words, access=rule)
+        return [
+            Tool(name=name, description="", build=self.build, access=rule, is_marked=False)
             for name, rule in self.rules.items()
         ]
-        told = Candidate(name="told", build=self.build, who=gettext_lazy("whoever <asks>"))
-        return [*given, told, Candidate(name="unknown", build=self.build)]
 
     def build(self) -> Tool:
         raise AssertionError
@@ -115,10 +107,7 @@ def test_who_may_use_one_is_said_in_the_words_of_people(ruled: Administrator) ->
         "two": (
             "everybody with “Can view user” and “shop.sell”, as far as the tool's own rule allows"
         ),
-        "told": "whoever <asks>",
-        "unknown": "-",
     }
-    assert "whoever <asks>" not in page
     # Both what is shown and what the code says is found.
     assert found(ruled.get("candidates", q="can delete")) == ["one"]
     assert found(ruled.get("candidates", q="auth.delete_user")) == ["one"]
@@ -132,7 +121,6 @@ def test_who_may_use_one_is_said_in_the_readers_language(
         "everybody with %(permissions)s": "alle mit %(permissions)s",
         "%(who)s, as far as the tool's own rule allows": "%(who)s, soweit erlaubt",
         "Can delete %(model)s": "Darf %(model)s löschen",
-        "whoever <asks>": "wer fragt",
     }
     with in_german(tmp_path, words):
         page = ruled.get("candidates")
@@ -140,8 +128,6 @@ def test_who_may_use_one_is_said_in_the_readers_language(
     told = who_may(page)
     assert told["judged"] == "alle Angemeldeten, soweit erlaubt"
     assert told["one"] == "alle mit „Darf Benutzer löschen“"
-    assert told["told"] == "wer fragt"
-    assert told["unknown"] == "-"
 
 
 def test_a_page_of_rules_takes_one_query_more(ruled: Administrator) -> None:

@@ -6,17 +6,14 @@ from typing import Any
 import pytest
 from django.core import checks
 from django.db import OperationalError
-from django.urls import path
 
 from mcp_bridge.features.tools import Tool
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry import fingerprints
-from mcp_bridge.registry.discovery import read_sources
 from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.sources.base import Source
-from mcp_bridge.sources.modernrpc import ModernRPCSource
 from mcp_bridge.testing.checked import CheckedClient
-from mcp_bridge.testing.serving import route, serve
+from mcp_bridge.testing.serving import serve
 from tests.checks.test_checks import OPEN_AT_RPC
 from tests.support.serving import giving, messages, taking
 
@@ -33,7 +30,8 @@ def fingerprint(settings: Any, function: Any, **options: Any) -> str:
 
 def test_equal_tools_have_equal_fingerprints(settings: Any) -> None:
     first, second = fingerprint(settings, taking(int)), fingerprint(settings, taking(int))
-    assert first == second == fingerprint_of(Snapshot(*read_sources()))
+    registry.reload()
+    assert first == second == fingerprint_of(registry.discovered)
     assert len(first) == 64
 
 
@@ -145,15 +143,3 @@ def test_of_a_source_that_fails_the_others_are_served(
     (message,) = messages(id)
     assert message.startswith("MCP_BRIDGE['SOURCES']['own'] has no tools")
     assert message.endswith(told)
-
-
-def test_a_source_checks_its_tools_anew_each_time(settings: Any) -> None:
-    def star(*values: int) -> None:
-        """Take any."""
-
-    serve(settings, star)
-    source = ModernRPCSource("rpc", {})
-    assert [message.id for message in source.check()] == ["mcp_bridge.E006"]
-    assert len(source.check()) == 1
-    route(settings, path("nothing", star))
-    assert [message.id for message in source.check()] == ["mcp_bridge.W012"]

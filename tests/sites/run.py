@@ -40,15 +40,14 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
 SWITCH_ON = """
 from collections import Counter
 from mcp_bridge.models import ToolSetting
-from mcp_bridge.registry.candidates import NoTool
 from mcp_bridge.registry.registry import registry
 candidates = registry.discovered.candidates
 rows, refused = [], Counter()
-for name in candidates:
+for name, candidate in candidates.items():
     try:
-        candidates.build(name)
+        registry.build(candidate)
         rows.append(ToolSetting(name=name, chosen=True))
-    except NoTool as reason:
+    except ValueError as reason:
         refused["secret" if "secret" in str(reason) else str(reason)] += 1
 ToolSetting.objects.bulk_create(rows)
 print(f"{len(rows)} of {len(candidates)} candidates are on;", *(

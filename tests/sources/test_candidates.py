@@ -23,7 +23,7 @@ from modernrpc import RpcRequestContext
 from modernrpc.server import RpcServer
 
 from mcp_bridge import mcp_tool
-from mcp_bridge.features import Candidate, Tool
+from mcp_bridge.features import Tool
 from mcp_bridge.management.missing import why_missing
 from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.registry.registry import registry
@@ -105,11 +105,10 @@ def _marked() -> Callable[[], str]:
 
 def test_a_candidate_is_described_without_being_built(settings: Any) -> None:
     serve(settings, double)
-    (offered,) = registry.discovered.candidates.values()
-    candidate = offered.candidate
-    assert (offered.alias, candidate.name, candidate.app) == ("rpc", "double", "tests")
-    assert candidate.summary == "Double a number."
-    assert candidate.who == "authenticated users"
+    (candidate,) = registry.discovered.candidates.values()
+    assert (candidate.source_alias, candidate.name, candidate.is_marked) == ("rpc", "double", False)
+    assert candidate.description == "Double a number."
+    assert candidate.access.words == "authenticated users"
     assert candidate.function == f"{__name__}.double"
     assert candidate.source.startswith("tests/sources/test_candidates.py:")
 
@@ -237,10 +236,13 @@ class OwnSource(Source):
     raises: list[Exception] = []
 
     def tools(self) -> Sequence[Tool]:
-        return [tool("marked", count, {}, {}, True)]
+        return [tool("marked", count, {}, {}, True), *self.unmarked()]
 
-    def candidates(self) -> Sequence[Candidate]:
-        return [Candidate(name=each, build=partial(self.build, each)) for each in ("one", "two")]
+    def unmarked(self) -> Sequence[Tool]:
+        return [
+            Tool(name=each, description="", is_marked=False, build=partial(self.build, each))
+            for each in ("one", "two")
+        ]
 
     @classmethod
     def build(cls, name: str) -> Tool:
@@ -263,13 +265,13 @@ class OfferingSource(OwnSource):
     """A source of candidates alone."""
 
     def tools(self) -> Sequence[Tool]:
-        return []
+        return self.unmarked()
 
 
 class EmptySource(OfferingSource):
     """A source of nothing."""
 
-    def candidates(self) -> Sequence[Candidate]:
+    def unmarked(self) -> Sequence[Tool]:
         return []
 
 
@@ -353,16 +355,6 @@ def test_one_that_is_gone_is_said(own: type[OwnSource], modern: CheckedClient) -
     assert "'three'" in message
 
 
-def test_a_source_that_cannot_list_its_candidates_serves_its_tools(
-    own: type[OwnSource], modern: CheckedClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(own, "candidates", lambda self: [][1])
-    registry.reload()
-    assert listed(modern) == ["marked"]
-    (message,) = messages("mcp_bridge.W093")
-    assert "['own'] cannot be listed: list index out of range." in message
-
-
 # The command.
 
 
@@ -374,14 +366,16 @@ def printed(*arguments: str) -> str:
 
 def test_the_command_prints_candidates_and_builds_none(own: type[OwnSource]) -> None:
     assert printed("--candidates") == (
-        "one\n    source: own\n    access: not known yet\n"
-        "two\n    source: own\n    access: not known yet\n"
+        "one\n    source: own\n    access: authenticated users\n"
+        "two\n    source: own\n    access: authenticated users\n"
         "\n2 candidates, 0 of them switched on in the admin.\n"
     )
     assert own.built == []
     set_tool("two", chosen=True)
     text = printed("--candidates")
-    assert "two\n    source: own\n    access: not known yet\n    state:  switched on\n" in text
+    assert (
+        "two\n    source: own\n    access: authenticated users\n    state:  switched on\n" in text
+    )
     assert "2 candidates, 1 of them switched on in the admin." in text
 
 

@@ -178,5 +178,5 @@ def _add_rows(world: World) -> None:
 def fingerprint_of(name: str) -> str:
     """The fingerprint of a tool's definition, or of the one that a candidate would have."""
     discovered = registry.discovered
-    tool = discovered.tools.get(name) or discovered.candidates.build(name)
+    tool = discovered.tools.get(name) or registry.build(discovered.candidates[name])
     return fingerprint(canonical_definition(tool))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from django.conf import settings
 from django.core import checks
@@ -22,7 +22,7 @@ from mcp_bridge.ext.grpc.schemas import input_schema, output_schema
 from mcp_bridge.features import AccessRule, Tool, ToolCall, ToolOptions
 from mcp_bridge.features.marks import options_in
 from mcp_bridge.protocol.jsonrpc import JSONObject
-from mcp_bridge.sources.base import Source, first_line
+from mcp_bridge.sources.base import LeftOut, OperationSource, first_line
 from mcp_bridge.sources.operations.mapping import HINTS
 
 TOOL: Final = "mcp_bridge.tool"
@@ -32,26 +32,12 @@ _LEVELS: Final[Mapping[int, Mapping[str, bool]]] = {
     1: {"readOnlyHint": True},
     2: {"idempotentHint": True},
 }
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Seconds of a call, messages of a stream, bytes of an answer.
 _LIMITS: Final = {"timeout": 10, "max_messages": 100, "max_bytes": 4 * 1024 * 1024}
 
 
-class Method(NamedTuple):
-    """A method of the set: its tool, or why it is none."""
-
-    descriptor: Descriptor
-    tool: Tool | None
-    reason: str = ""
-    is_meant: bool = False
-
-    @property
-    def path(self) -> str:
-        return f"{self.descriptor.containing_service.full_name}/{self.descriptor.name}"
-
-
-class GRPCSource(Source):
+class GRPCSource(OperationSource[Descriptor]):
     """
     Methods of gRPC services that have the option ``mcp_bridge.tool``, or that ``methods`` names.
 
@@ -76,6 +62,15 @@ class GRPCSource(Source):
         "max_bytes": (int, "a number"),
     }
 
+    lines_in = "methods"
+    own = ("timeout", "max_messages")
+    not_served = (
+        *("", "W054"),
+        "Change its options in the .proto file, or take (mcp_bridge.tool) or the line in "
+        'OPTIONS["methods"] away.',
+    )
+    unused = "W051", 'Write package.Service/Method; "*" stands for anything.'
+
     def __init__(self, alias: str, options: JSONObject) -> None:
         super().__init__(alias, options)
         for name in ("descriptors", "target"):
@@ -99,13 +94,12 @@ class GRPCSource(Source):
                 "it has to have either 'metadata', a function that says to the service who calls, "
                 "or 'anonymous': True"
             )
-        named = options.get("methods", ())
-        self._named = {
-            pattern: self._read(f"its methods {pattern!r}", given)
-            for pattern, given in (
-                named if isinstance(named, Mapping) else dict.fromkeys(named, {})
-            ).items()
-        }
+        for line in self.lines:
+            _check_limits(f"its methods {line.pattern!r}", line.more)
+        self._set: Descriptors | None = None
+        self._tools: dict[str, Tool] = {}
+        # The name of each method's tool, or why it is none, by its path.
+        self.outcomes: dict[str, str] = {}
         self.channel = ServiceChannel(self.target, credentials, self.limits["max_bytes"])
 
     def _function(self, name: str) -> Callable[..., Any] | None:
@@ -120,113 +114,84 @@ class GRPCSource(Source):
         """Return where the descriptor set is."""
         return Path(self.options["descriptors"])
 
-    def tools(self) -> Sequence[Tool]:
-        return [each.tool for each in self.methods() if each.tool is not None]
-
     def no_tools(self) -> tuple[str, str]:
         return (
             f"no method in {self.path} has the option (mcp_bridge.tool)",
             'Annotate methods in the .proto file, or name them in OPTIONS["methods"].',
         )
 
-    def methods(self) -> Sequence[Method]:
-        """Return all methods of the set, with their tools; ``messages`` has what is the matter."""
+    def found(self) -> Sequence[Descriptor]:
         try:
-            descriptors = Descriptors(self.path.read_bytes())
+            self._set = Descriptors(self.path.read_bytes())
         except (OSError, ValueError) as exception:
             why = exception.strerror if isinstance(exception, OSError) else first_line(exception)
             what = "cannot be read: " if isinstance(exception, OSError) else ""
             self.messages.append(
                 checks.Warning(
-                    f"The descriptor set {self.path} of MCP_BRIDGE['SOURCES'][{self.alias!r}] "
-                    f"{what}{why}.",
+                    f"The descriptor set {self.path} of {self.place} {what}{why}.",
                     hint="Write it with protoc --include_imports --include_source_info "
                     f"--descriptor_set_out, or with manage.py mcp_grpc {self.alias} --reflect.",
                     id="mcp_bridge.W053",
                 )
             )
             return []
-        methods = [self._method(descriptors, each) for each in descriptors.methods()]
-        for each in methods:
-            if each.is_meant and each.tool is None:
-                self.messages.append(
-                    checks.Warning(
-                        f"{each.path} ({self.path.name}) is marked as a tool but not served: "
-                        f"{each.reason}.",
-                        hint="Change its options in the .proto file, or take (mcp_bridge.tool) or "
-                        'the line in OPTIONS["methods"] away.',
-                        id="mcp_bridge.W054",
-                    )
-                )
-        self._check_patterns(methods)
-        self._check_texts(descriptors, methods)
-        return methods
+        return list(self._set.methods())
 
-    def _method(self, descriptors: Descriptors, descriptor: Descriptor) -> Method:
-        options = descriptors.options(descriptor, "Method")
-        pattern = self._pattern(f"{descriptor.containing_service.full_name}/{descriptor.name}")
-        if TOOL not in options and pattern is None:
-            return Method(descriptor, None, "it has no option (mcp_bridge.tool)")
-        # A pattern may mean the other methods of the service.
-        is_named = TOOL in options or (pattern is not None and "*" not in pattern)
-        if descriptor.client_streaming:
-            return Method(descriptor, None, "it streams from the client", is_named)
-        if descriptor.GetOptions().deprecated and not is_named:
-            return Method(descriptor, None, "it is deprecated")
-        try:
-            given = values_of(options[TOOL]) if TOOL in options else {}
-            tool = self._tool(descriptors, descriptor, given, pattern)
-        except Exception as exception:
-            # One method may not take the others with it, whatever a set has for it.
-            return Method(descriptor, None, first_line(exception), True)
-        if not tool.options.exposed or tool.options.deprecated:
-            return Method(descriptor, None, "its options say so")
-        return Method(descriptor, tool, is_meant=True)
+    def where(self, operation: Descriptor) -> str:
+        return f"{path_of(operation)} ({self.path.name})"
 
-    def _pattern(self, path: str) -> str | None:
-        return next((each for each in self._named if fnmatchcase(path, each)), None)
-
-    def _read(self, where: str, given: object) -> tuple[ToolOptions, dict[str, Any]]:
-        """Return options of a method, and its limits. Raises TypeError and ValueError."""
-        if not isinstance(given, Mapping):
-            raise TypeError(f"{where} have options that are no mapping")
-        own = {name: each for name, each in given.items() if name in ("timeout", "max_messages")}
-        for name, value in own.items():
-            if not isinstance(value, int | float) or value <= 0:
-                raise ValueError(f"{where}: {name} has to be more than 0")
-        rest = {name: given[name] for name in given if name not in own}
-        return options_in(where, rest), own
-
-    def _tool(
-        self, descriptors: Descriptors, descriptor: Descriptor, given: Any, pattern: str | None
-    ) -> Tool:
-        """Return the tool of a method. Raises TypeError and ValueError where there can be none."""
-        service, comment = descriptor.containing_service, descriptors.comment(descriptor.full_name)
-        options, own_limits = self._read("(mcp_bridge.tool)", given)
-        limits = dict(self.limits)
-        if pattern is not None:
-            shared, shared_limits = self._named[pattern]
-            options, limits = options.under(shared), limits | shared_limits
-        limits |= own_limits
-        separator = "." if conf.TOOL_NAME_STYLE == "dotted" else "_"
-        own = separator.join(_WORDS.sub("_", each.name).lower() for each in (service, descriptor))
-        name = self.options.get("prefix", "") + (options.name or own)
-        if not _NAME.fullmatch(name):
-            raise ValueError(
-                f"its name {name!r} is refused by clients, which accept 1 to 64 of the characters "
-                "A-Z a-z 0-9 _ and -: give a name in its options"
+    def options_of(self, operation: Descriptor) -> ToolOptions:
+        given = self._given(operation)
+        mark = None
+        if given is not None:
+            rest = {name: each for name, each in given.items() if name not in self.own}
+            mark = options_in("(mcp_bridge.tool)", rest)
+        is_deprecated = operation.GetOptions().deprecated
+        options = self.chosen_by(mark, [path_of(operation)], guarded=is_deprecated)
+        if options is None:
+            raise LeftOut(
+                "it is deprecated" if is_deprecated else "it has no option (mcp_bridge.tool)"
             )
+        return options
+
+    def name_of(self, operation: Descriptor, options: ToolOptions) -> str:
+        separator = "." if conf.TOOL_NAME_STYLE == "dotted" else "_"
+        parts = operation.containing_service.name, operation.name
+        own = separator.join(_WORDS.sub("_", each).lower() for each in parts)
+        return str(self.options.get("prefix", "")) + (options.name or own)
+
+    def _given(self, method: Descriptor) -> dict[str, Any] | None:
+        """Return what the option (mcp_bridge.tool) says of a method, if it has one."""
+        assert self._set is not None
+        options = self._set.options(method, "Method")
+        return values_of(options[TOOL]) if TOOL in options else None
+
+    def _limits(self, method: Descriptor) -> dict[str, Any]:
+        """Return the limits of a method: those of the source, of its lines, and its own."""
+        own = {name: each for name, each in (self._given(method) or {}).items() if name in self.own}
+        _check_limits("(mcp_bridge.tool)", own)
+        lines = [each.more for each in self.lines if path_of(method) in each.used]
+        return reduce(lambda limits, more: {**limits, **more}, [*lines, own], self.limits)
+
+    def build(self, operation: Descriptor, options: ToolOptions, name: str) -> Tool:
+        descriptors, path = self._set, path_of(operation)
+        assert descriptors is not None
+        if operation.client_streaming:
+            is_named = self._given(operation) is not None or path in {
+                each.pattern for each in self.lines
+            }
+            raise (ValueError if is_named else LeftOut)("it streams from the client")
         # Either of these hints in the options replaces all of the service's.
         says = options.annotations.keys() & {"readOnlyHint", "destructiveHint"}
-        hints = {} if says else _hints(descriptors, descriptor)
-        schema = input_schema(descriptors, descriptor.input_type)
-        is_stream = descriptor.server_streaming
+        hints = {} if says else _hints(descriptors, operation)
+        schema = input_schema(descriptors, operation.input_type)
+        service, comment = operation.containing_service, descriptors.comment(operation.full_name)
         try:
-            output = output_schema(descriptors, descriptor.output_type, is_stream)
+            output = output_schema(descriptors, operation.output_type, operation.server_streaming)
         except ValueError:
             # Clients do without one, and nothing is held against it.
             output = None
-        return Tool(
+        self._tools[path] = tool = Tool(
             name=name,
             title=options.title,
             description=options.description or comment.text,
@@ -235,24 +200,25 @@ class GRPCSource(Source):
             annotations={**hints, **options.annotations},
             icons=options.icons,
             meta=options.meta,
-            check=request_checker(descriptors, descriptor.input_type, schema),
+            check=request_checker(descriptors, operation.input_type, schema),
             is_plain=True,
-            invoke=self._invoker(descriptor, limits),
-            encode=result_encoder(descriptors, descriptor.output_type),
+            invoke=self._invoker(operation, self._limits(operation)),
+            encode=result_encoder(descriptors, operation.output_type),
             convert_error=convert_error,
             access=AccessRule.of(options.public, options.permissions, None, None, options.scopes),
-            target=f"/{service.full_name}/{descriptor.name} at {self.target}",
+            target=f"/{path} at {self.target}",
             # It writes into none, and no transaction may wait for another machine.
             non_atomic=frozenset(settings.DATABASES),
             source=f"{service.file.name}:{comment.line}" if comment.line else self.path.name,
-            function=f"{service.full_name}.{descriptor.name}",
+            function=f"{service.full_name}.{operation.name}",
             options=options,
         )
+        return tool
 
     def _invoker(
         self, descriptor: Descriptor, limits: Mapping[str, Any]
     ) -> Callable[[ToolCall], Any]:
-        path = f"/{descriptor.containing_service.full_name}/{descriptor.name}"
+        path = f"/{path_of(descriptor)}"
         request, answer = (
             GetMessageClass(each) for each in (descriptor.input_type, descriptor.output_type)
         )
@@ -286,44 +252,47 @@ class GRPCSource(Source):
 
         return invoke_stream if descriptor.server_streaming else invoke
 
-    def _check_patterns(self, methods: Sequence[Method]) -> None:
-        for pattern in self._named:
-            if not any(fnmatchcase(each.path, pattern) for each in methods):
-                self.messages.append(
-                    checks.Warning(
-                        f"MCP_BRIDGE['SOURCES'][{self.alias!r}] names the methods {pattern!r}, "
-                        f"and {self.path.name} has none of that name.",
-                        hint='Write package.Service/Method; "*" stands for anything.',
-                        id="mcp_bridge.W051",
-                    )
-                )
+    def make(self, operation: Descriptor) -> Tool:
+        path = path_of(operation)
+        try:
+            tool = super().make(operation)
+        except Exception as why:
+            self.outcomes[path] = f"no tool: {first_line(why)}"
+            raise
+        self.outcomes[path] = tool.name
+        return tool
 
-    def _check_texts(self, descriptors: Descriptors, methods: Sequence[Method]) -> None:
-        served = [each for each in methods if each.tool is not None]
-        if bare := [each.path for each in served if each.tool and not each.tool.description]:
-            is_lost = not descriptors.has_comments
-            self.messages.append(
-                checks.Warning(
-                    f"{self.path.name} has no descriptions of {len(bare)} methods that are tools"
-                    + (", since it was written without comments" if is_lost else "")
-                    + f": {', '.join(bare[:10])}{', …' if len(bare) > 10 else ''}.",
-                    hint="Write it with protoc --include_source_info, or give the option's "
-                    "description."
-                    if is_lost
-                    else "Write a comment above each method that tells a model what it does and "
-                    "when to use it, or give (mcp_bridge.tool).description.",
-                    id="mcp_bridge.W050",
-                )
+    def findings(self) -> Iterator[checks.CheckMessage]:
+        if bare := [path for path, tool in self._tools.items() if not tool.description]:
+            is_lost = self._set is not None and not self._set.has_comments
+            yield checks.Warning(
+                f"{self.path.name} has no descriptions of {len(bare)} methods that are tools"
+                + (", since it was written without comments" if is_lost else "")
+                + f": {', '.join(bare[:10])}{', …' if len(bare) > 10 else ''}.",
+                hint="Write it with protoc --include_source_info, or give the option's description."
+                if is_lost
+                else "Write a comment above each method that tells a model what it does and "
+                "when to use it, or give (mcp_bridge.tool).description.",
+                id="mcp_bridge.W050",
             )
-        if large := [each.path for each in served if each.tool and not each.tool.output_schema]:
-            self.messages.append(
-                checks.Warning(
-                    f"The answers of {', '.join(large)} are described by more than clients take, "
-                    "so that these tools have no output schema.",
-                    hint="Models read the answers all the same; divide the message to have one.",
-                    id="mcp_bridge.W052",
-                )
+        if large := [path for path, tool in self._tools.items() if not tool.output_schema]:
+            yield checks.Warning(
+                f"The answers of {', '.join(large)} are described by more than clients take, "
+                "so that these tools have no output schema.",
+                hint="Models read the answers all the same; divide the message to have one.",
+                id="mcp_bridge.W052",
             )
+
+
+def path_of(method: Descriptor) -> str:
+    """Return the name of a method as lines of the option ``methods`` have it."""
+    return f"{method.containing_service.full_name}/{method.name}"
+
+
+def _check_limits(where: str, limits: Mapping[str, Any]) -> None:
+    for name, value in limits.items():
+        if not isinstance(value, int | float) or value <= 0:
+            raise ValueError(f"{where}: {name} has to be more than 0")
 
 
 def _hints(descriptors: Descriptors, descriptor: Descriptor) -> dict[str, bool]:

@@ -4,37 +4,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
-from functools import partial, reduce
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from django.core import checks
 from django.db import connections
 from django.utils.module_loading import import_string
 
-from mcp_bridge.features import AccessRule, Tool, ToolOptions
+from mcp_bridge.features import AccessRule, Tool, ToolCall, ToolOptions
 from mcp_bridge.features.marks import options_in
 from mcp_bridge.outbound.addresses import is_https_or_loopback
-from mcp_bridge.protocol import JSONObject
-from mcp_bridge.sources.base import Source, first_line, mend_import
+from mcp_bridge.protocol import CallToolResult, JSONObject
+from mcp_bridge.sources.base import LeftOut, OperationSource, first_line, mend_import
 from mcp_bridge.sources.mapped import operation_tool
-from mcp_bridge.sources.messages import IllegalName, illegal_name
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, Operation, operation_name
 
 if TYPE_CHECKING:
     from mcp_bridge.ext.openapi.client import Headers, Service
 
-# What a line of "operations" may say of a tool, as mcp_tool() does.
-_OF_A_TOOL: Final = frozenset(
-    {"confirm", "description", "destructive", "icons", "idempotent", "meta", "name", "open_world"}
-    | {"permissions", "public", "read_only", "scopes", "throttle", "title"}
-)
 
-
-class OpenAPISource(Source):
+class OpenAPISource(OperationSource[Operation]):
     """
     Operations of another service, from an OpenAPI document that ``manage.py mcp_openapi`` wrote.
 
@@ -66,6 +58,10 @@ class OpenAPISource(Source):
         "ca_file": ((str, Path), "a path"),
     }
 
+    lines_in = "operations"
+    not_served = "", "W060", "Take it out of 'operations', or have the document mended."
+    unused = "W061", "Write an operationId, a method and a path (GET /reports/*), or tag:name."
+
     def __init__(self, alias: str, options: JSONObject) -> None:
         super().__init__(alias, options)
         for name in ("document", "server", "operations"):
@@ -85,107 +81,75 @@ class OpenAPISource(Source):
             )
         shared: Mapping[str, object] = {"permissions": options.get("permissions", [])}
         self._shared = options_in("operations", shared if options.get("permissions") else {})
-        chosen = options["operations"]
-        lines = chosen if isinstance(chosen, Mapping) else dict.fromkeys(chosen, {})
-        self._patterns: dict[str, ToolOptions] = {}
-        for pattern, own in lines.items():
-            if not isinstance(pattern, str) or not pattern.strip("*"):
-                raise TypeError(f"{pattern!r} is no operation: name those that are served")
-            if not isinstance(own, Mapping) or own.keys() - _OF_A_TOOL:
-                known = ", ".join(sorted(_OF_A_TOOL))
-                raise TypeError(f"the operation {pattern!r} has other options than {known}")
-            self._patterns[pattern] = options_in("operations", own)
-
-    def tools(self) -> Sequence[Tool]:
-        service, document = self._service(), self._document()
-        if service is None or document is None:
-            return []
-        made = [self._tool(each, service) for each in self.chosen(document)]
-        return [tool for tool in made if tool is not None]
+        for line in self.lines:
+            if not line.pattern.strip("*"):
+                raise TypeError(f"{line.pattern!r} is no operation: name those that are served")
+        # The document in place of that in the file, and its operations as they were mapped.
+        self.document: Document | None = None
+        self.mapped: dict[str, MappedOperation] = {}
+        self._sends: Service | None = None
 
     def no_tools(self) -> tuple[str, str] | None:
         return "its document has none of its operations", "Name operations that are there."
 
-    def chosen(self, document: Document) -> Iterator[MappedOperation]:
-        """Yield the chosen operations; what cannot be one is among the messages."""
-        found = set[str]()
-        operations = list(document.operations())
-        for each in document.errors:
+    def found(self) -> Iterable[Operation]:
+        if self.document is None:
+            self._sends, self.document = self._service(), self._document()
+            if self._sends is None or self.document is None:
+                return []
+        operations = list(self.document.operations())
+        for each in self.document.errors:
             hint = "Have the document mended; the other paths are served."
-            self.messages.append(
-                checks.Warning(self._where + each, hint=hint, id="mcp_bridge.W062")
-            )
-        for operation in operations:
-            patterns = self.patterns_of(operation)
-            found.update(patterns)
-            if not patterns:
-                continue
-            try:
-                self.options_for(operation)
-                output_schema = self.options.get("output_schemas", False)
-                yield map_operation(document, operation, output_schema=output_schema)
-            except ValueError as why:
-                text = f"The operation {operation} is no tool: {first_line(why)}."
-                hint = "Take it out of 'operations', or have the document mended."
-                self.messages.append(
-                    checks.Warning(self._where + text, hint=hint, id="mcp_bridge.W060")
-                )
-        for pattern in self._patterns:
-            if pattern not in found:
-                text = f"No operation is meant by {pattern!r}."
-                hint = "Write an operationId, a method and a path (GET /reports/*), or tag:name."
-                self.messages.append(
-                    checks.Warning(self._where + text, hint=hint, id="mcp_bridge.W061")
-                )
+            text = f"{self.place}: {each}"
+            self.messages.append(checks.Warning(text, hint=hint, id="mcp_bridge.W062"))
+        return operations
 
-    def patterns_of(self, operation: Operation) -> list[str]:
-        """Return the patterns that mean an operation; a deprecated one has to be named exactly."""
-        tags = [f"tag:{tag}" for tag in operation.tags]
-        exact = [operation.operation_id or "", str(operation)]
-        if operation.deprecated:
-            return [each for each in self._patterns if each in exact]
-        return [
-            pattern
-            for pattern in self._patterns
-            if any(pattern == name or fnmatchcase(name, pattern) for name in (*exact, *tags))
-        ]
+    def options_of(self, operation: Operation) -> ToolOptions:
+        # A deprecated one has to be named exactly.
+        tags = [] if operation.deprecated else [f"tag:{each}" for each in operation.tags]
+        names = [each for each in (str(operation), operation.operation_id, *tags) if each]
+        options = self.chosen_by(None, names, guarded=operation.deprecated)
+        if options is None:
+            raise LeftOut("no line of 'operations' means it")
+        return options.under(self._shared)
 
-    def options_for(self, operation: Operation) -> ToolOptions:
-        """Return the options of an operation's tool: later patterns win over earlier ones."""
-        own = [self._patterns[each] for each in self.patterns_of(operation)]
-        return reduce(lambda shared, each: each.under(shared), own, self._shared)
+    def chooses(self, operation: Operation) -> bool:
+        """Return whether a line means an operation."""
+        try:
+            return bool(self.options_of(operation))
+        except LeftOut:
+            return False
 
-    def name_of(self, operation: Operation) -> str:
-        """Return the name of an operation's tool."""
-        prefix = self.options.get("prefix", "")
-        name = self.options_for(operation).name
-        return prefix + name if name else operation_name(operation, prefix)
+    def name_of(self, operation: Operation, options: ToolOptions) -> str:
+        prefix: str = self.options.get("prefix", "")
+        return prefix + options.name if options.name else operation_name(operation, prefix)
 
-    def _tool(self, mapped: MappedOperation, service: Service) -> Tool | None:
-        operation = mapped.operation
-        options = self.options_for(operation)
+    def where(self, operation: Operation) -> str:
+        return f"{operation} ({Path(self.options['document']).name})"
+
+    def build(self, operation: Operation, options: ToolOptions, name: str) -> Tool:
+        assert self.document is not None
+        output_schema = self.options.get("output_schemas", False)
+        mapped = map_operation(self.document, operation, output_schema=output_schema)
+        self.mapped[name] = mapped
         # What a line says of it is not mixed with what its method promises.
         says = options.annotations.keys() & {"readOnlyHint", "destructiveHint"}
-        hints = {} if says else mapped.annotations
-        needs = (options.public, options.permissions, None, None, options.scopes)
-        source = f"{Path(self.options['document']).name}: {operation}"
-        try:
-            return operation_tool(
-                self.name_of(operation),
-                mapped,
-                options,
-                where=source,
-                invoke=partial(service.call, mapped),
-                hints=hints,
-                access=AccessRule.of(*needs),
-                target=f"{operation} at {self.options['server']}",
-                # Nothing is written here, and no transaction is to wait for another service.
-                non_atomic=frozenset(connections),
-                source=source,
-            )
-        except IllegalName as exception:
-            self.messages.append(illegal_name(exception))
-            return None
+        return operation_tool(
+            name,
+            mapped,
+            options,
+            invoke=partial(self._call, mapped),
+            hints={} if says else mapped.annotations,
+            access=AccessRule.of(options.public, options.permissions, None, None, options.scopes),
+            target=f"{operation} at {self.options['server']}",
+            # Nothing is written here, and no transaction is to wait for another service.
+            non_atomic=frozenset(connections),
+            source=f"{Path(self.options['document']).name}: {operation}",
+        )
+
+    def _call(self, mapped: MappedOperation, call: ToolCall) -> CallToolResult:
+        assert self._sends is not None
+        return self._sends.call(mapped, call)
 
     def _document(self) -> Document | None:
         """Return the document, or None where it cannot be read, which is among the messages."""
@@ -196,7 +160,7 @@ class OpenAPISource(Source):
             hint = f"Write it with manage.py mcp_openapi {self.alias} --from FILE or URL."
             # The document may come with each build: no command stops for it.
             self.messages.append(
-                checks.Warning(self._where + text, hint=hint, id="mcp_bridge.W063")
+                checks.Warning(f"{self.place}: {text}", hint=hint, id="mcp_bridge.W063")
             )
             return None
 
@@ -209,7 +173,7 @@ class OpenAPISource(Source):
             text = f"A package is missing: {first_line(why)}."
             self.messages.append(
                 checks.Error(
-                    self._where + text,
+                    f"{self.place}: {text}",
                     hint='Run pip install "django-mcp-bridge[openapi]".',
                     id="mcp_bridge.E060",
                 )
@@ -230,7 +194,7 @@ class OpenAPISource(Source):
             )
         except Exception as why:
             # The module of the hook is the site's own, and may raise anything.
-            text = self._where + f"It cannot reach its service: {first_line(why)}."
+            text = f"{self.place}: It cannot reach its service: {first_line(why)}."
             mend = mend_import(why)
             if isinstance(why, OSError) and mend is None:
                 # The certificate file is not part of the site's code.
@@ -240,10 +204,6 @@ class OpenAPISource(Source):
             self.messages.append(found)
             return None
         return Service(outbound, hook)
-
-    @property
-    def _where(self) -> str:
-        return f"MCP_BRIDGE['SOURCES'][{self.alias!r}]: "
 
 
 def read_document(path: Path) -> Document:

@@ -7,15 +7,14 @@ from typing import NamedTuple
 
 from django.core import checks
 from django.core.management.base import CommandError, CommandParser
-from django.utils.translation import override
 
 from mcp_bridge.access.policy import visible
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Candidate, Tool
+from mcp_bridge.features import Tool
 from mcp_bridge.management.base import TablesCommand, check_names, named_user
 from mcp_bridge.management.missing import why_missing
 from mcp_bridge.protocol import LATEST
-from mcp_bridge.registry.definitions import sent_definition
+from mcp_bridge.registry.definitions import app_of, sent_definition
 from mcp_bridge.registry.linting import budget, lint_list
 from mcp_bridge.registry.linting import lint as lint_tool
 from mcp_bridge.registry.registry import Snapshot, registry
@@ -105,30 +104,30 @@ class Command(TablesCommand):
             described = [
                 {
                     "name": each.name,
-                    "summary": str(each.summary),
+                    "summary": str(each.description),
                     "source": each.source,
-                    "offered_by": alias,
-                    "app": each.app,
-                    "access": _who(each),
+                    "offered_by": each.source_alias,
+                    "app": app_of(each),
+                    "access": each.access.words,
                     "annotations": dict(each.annotations),
                     "status": "on" if each.name in discovered.tools else "off",
                 }
-                for each, alias in offered
+                for each in offered
             ]
             self.stdout.write(dumps(described, indent=2))
             return
-        for each, alias in offered:
+        for each in offered:
             self.stdout.write(self.style.MIGRATE_HEADING(each.name))
-            source = f"{alias}, {each.source}" if each.source else alias
-            self.stdout.write(f"    source: {source}\n    access: {_who(each) or 'not known yet'}")
+            source = ", ".join(filter(None, (each.source_alias, each.source)))
+            self.stdout.write(f"    source: {source}\n    access: {each.access.words}")
             self._write_hints(each)
             if each.name in discovered.tools:
                 self.stdout.write("    state:  switched on")
         on = len(discovered.candidates.keys() & discovered.tools.keys())
         self.stdout.write(f"\n{len(offered)} candidates, {on} of them switched on in the admin.")
 
-    def _write_hints(self, of: Tool | Candidate) -> None:
-        if hints := ", ".join(name for name, is_so in of.annotations.items() if is_so):
+    def _write_hints(self, tool: Tool) -> None:
+        if hints := ", ".join(name for name, is_so in tool.annotations.items() if is_so):
             self.stdout.write(f"    hints:  {hints}")
 
     def _write(self, row: Row) -> None:
@@ -185,12 +184,6 @@ class Row(NamedTuple):
             "tokens": self.tokens,
             "toolsets": self.toolsets,
         }
-
-
-def _who(candidate: Candidate) -> str:
-    """Return who may use a candidate, in the same words whatever the site's language is."""
-    with override(None):
-        return str(candidate.who)
 
 
 def _rows(tools: Iterable[Tool]) -> list[Row]:

@@ -6,28 +6,28 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from django.core import checks
-
-from mcp_bridge.features import Tool
+from mcp_bridge.features import Tool, ToolOptions
 from mcp_bridge.sources.base import first_line
 from mcp_bridge.sources.mapped import operation_tool
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import tool_name
 from mcp_bridge.sources.rest_framework.access import access_rule, conditions
 from mcp_bridge.sources.rest_framework.calls import view_caller
+from mcp_bridge.sources.rest_framework.endpoints import Endpoint
 from mcp_bridge.sources.rest_framework.schemas import (
     Describer,
     Description,
     with_arguments,
 )
-from mcp_bridge.sources.rest_framework.selection import Selected, hints_of
+from mcp_bridge.sources.rest_framework.selection import hints_of
 
 
 class Made(NamedTuple):
-    """A tool, and warnings on it."""
+    """A tool, sentences on what no schema says of it, and whether its view names no serializer."""
 
     tool: Tool
-    warnings: Sequence[checks.CheckMessage]
+    notes: Sequence[str]
+    lacks_serializer: bool
 
 
 class Builder:
@@ -46,39 +46,30 @@ class Builder:
         with_answers = as_declared or options.get("output_schemas", False)
         self._describer = Describer(with_answers=with_answers, as_declared=as_declared)
 
-    def describe(self, selected: Selected) -> Description:
+    def describe(self, endpoint: Endpoint, options: ToolOptions) -> Description:
         """Return the operation of an endpoint. Raises what the view raises."""
-        description = self._describer.describe(selected.endpoint, self._options.get("version"))
-        if selected.options.input_schema is not None:
-            with_arguments(description, selected.options.input_schema)
+        description = self._describer.describe(endpoint, self._options.get("version"))
+        if options.input_schema is not None:
+            with_arguments(description, options.input_schema)
         return description
 
-    def name(self, selected: Selected, every: Sequence[Selected]) -> str:
-        """Return the name of the tool of an endpoint, one of those that are selected."""
-        endpoint, given = selected.endpoint, selected.options.name
-        if given is not None:
-            shared = [each for each in every if each.options.name == given]
-            name = given if len(shared) == 1 else given + endpoint.suffix
-        elif selected.stem is not None:
-            parts = filter(None, (selected.stem, endpoint.action))
-            name = "_".join(parts) + endpoint.of_method
-        else:
-            explicit = self._describer.operation_id(endpoint, self._options.get("version"))
-            name = endpoint.own_name if explicit is None else tool_name(explicit)
-        prefix: str = self._options.get("prefix", "")
-        return prefix + "_".join((*selected.prefixes, name))
+    def own_name(self, endpoint: Endpoint) -> str:
+        """Return the name of an endpoint to which no mark and no line gives one."""
+        explicit = self._describer.operation_id(endpoint, self._options.get("version"))
+        return endpoint.own_name if explicit is None else tool_name(explicit)
 
-    def tool(self, name: str, selected: Selected, description: Description) -> Made:
-        """Return the tool of an endpoint. Raises Unmappable, IllegalName and ValueError."""
-        endpoint, options = selected.endpoint, selected.options
-        mapped = self.mapped(description, self._options.get("output_schemas", False))
+    def tool(
+        self, name: str, endpoint: Endpoint, options: ToolOptions, description: Description
+    ) -> Made:
+        """Return the tool of an endpoint. Raises Unmappable and ValueError."""
+        with_answers = self._options.get("output_schemas", False)
+        mapped = self.mapped(description, with_answers)
         urlconf = self._options.get("urlconf")
         caller = view_caller(endpoint, mapped, description.version, urlconf, self._callbacks)
         tool = operation_tool(
             name,
             mapped,
             options,
-            where=str(endpoint),
             invoke=caller.invoke,
             hints=hints_of(endpoint),
             access=access_rule(endpoint, options, probe=self._options.get("probe", True)),
@@ -91,16 +82,17 @@ class Builder:
             source=endpoint.source,
             function=endpoint.path,
         )
-        where = f"{name} ({endpoint})"
-        found = _warnings(where, selected, description, mapped)
-        if self._options.get("output_schemas"):
+        notes = list(mapped.notes)
+        if with_answers:
             if description.answer_error is not None:
-                why = first_line(description.answer_error)
-                found.append(_undescribed(where, f"It has no output schema: {why}"))
-            for each in description.undeclared:
-                note = f"Its output schema takes any value of {each}, which has to_representation()"
-                found.append(_undescribed(where, note))
-        return Made(tool, found)
+                notes.append(f"It has no output schema: {first_line(description.answer_error)}")
+            notes += (
+                f"Its output schema takes any value of {each}, which has to_representation()"
+                for each in description.undeclared
+            )
+        is_unknown = any("unable to guess serializer" in each for each in description.warnings)
+        has_body = endpoint.method in ("POST", "PUT", "PATCH")
+        return Made(tool, notes, is_unknown and has_body and mapped.body is None)
 
     def mapped(self, description: Description, output_schema: bool) -> MappedOperation:
         """Return the mapped operation of a description. Raises Unmappable."""
@@ -115,29 +107,3 @@ class Builder:
             for each in mapped.parameters
         ]
         return replace(mapped, parameters=tuple(parameters))
-
-
-def _undescribed(where: str, note: str) -> checks.CheckMessage:
-    return checks.Warning(
-        f"{where}: {note.rstrip('.')}.",
-        hint="Describe it in another way with @extend_schema.",
-        id="mcp_bridge.W075",
-    )
-
-
-def _warnings(
-    where: str, selected: Selected, description: Description, mapped: MappedOperation
-) -> list[checks.CheckMessage]:
-    """Return what of a tool could not be told, or may be wrong."""
-    endpoint = selected.endpoint
-    found: list[checks.CheckMessage] = [_undescribed(where, note) for note in mapped.notes]
-    is_unknown = any("unable to guess serializer" in each for each in description.warnings)
-    if is_unknown and endpoint.method in ("POST", "PUT", "PATCH") and mapped.body is None:
-        found.append(
-            checks.Warning(
-                f"{where} takes no body, since its view does not say which serializer it has.",
-                hint="Put @extend_schema(request=...) on it, or give the option input_schema.",
-                id="mcp_bridge.W072",
-            )
-        )
-    return found

@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connections
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
@@ -20,11 +19,11 @@ from rest_framework.fields import empty
 from rest_framework.settings import api_settings
 
 from mcp_bridge.schemas.django.spectacular import as_json, collected_warnings
+from mcp_bridge.sources.base import LeftOut
 from mcp_bridge.sources.operations.read import Document
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
 from mcp_bridge.sources.rest_framework.fields import Components, correct, tell_json
 from mcp_bridge.sources.rest_framework.filters import add_filters
-from mcp_bridge.sources.rest_framework.selection import Excluded
 from mcp_bridge.sources.rest_framework.versions import Version, version_of
 from mcp_bridge.sources.rest_framework.wagtail import add_parameters
 
@@ -67,7 +66,7 @@ class Description:
         """Return the OpenAPI document of this operation alone."""
         paths = {self.path: {self.endpoint.method.lower(): as_json(self.operation)}}
         data = {"openapi": "3.1.1", "components": self.components, "paths": paths}
-        return Document(data, is_naive=not settings.USE_TZ)
+        return Document(data)
 
 
 class Describer(SchemaGenerator):
@@ -115,7 +114,7 @@ class Describer(SchemaGenerator):
                 path, endpoint.route.pattern, "^/", endpoint.method, registry
             )
             if operation is None:
-                raise Excluded("its @extend_schema excludes it from schemas")
+                raise LeftOut("its @extend_schema excludes it from schemas")
             if _may_inherit(endpoint, view.schema) and not _has_own_serializer(view):
                 # What it inherits describes an object of the set.
                 operation.pop("requestBody", None)

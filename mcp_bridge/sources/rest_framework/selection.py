@@ -1,17 +1,17 @@
-"""Which endpoints are tools: by marks in the code, and by lines in the setting."""
+"""The endpoints that are tools: by marks in the code, and by lines in the setting."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, reduce
 from typing import Any, Final
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features import ToolOptions
-from mcp_bridge.features.marks import options_in, toolset_of
+from mcp_bridge.features.marks import toolset_of
 from mcp_bridge.features.secrets import deals_with_secrets
+from mcp_bridge.sources.base import Line
 from mcp_bridge.sources.operations.mapping import HINTS
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
 
@@ -24,111 +24,65 @@ NEVER: Final = frozenset(
 )
 
 
-class Excluded(ValueError):
-    """The site says that an endpoint is in no schema."""
-
-
-@dataclass(kw_only=True)
-class Line:
-    """
-    An entry of OPTIONS["views"]: URL names with namespaces, or the dotted path of one view.
-
-    ``actions`` are None where all are meant; ``unused`` are those that no endpoint has had. What
-    handles credentials is taken by no pattern; ``left_out`` are those endpoints.
-    """
-
-    pattern: str
-    options: ToolOptions
-    actions: frozenset[str] | None
-    prefix: str
-    is_used: bool = False
-    unused: set[str] = field(default_factory=set)
-    left_out: list[Endpoint] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, pattern: str, given: Any) -> Line:
-        """Return the entry. Raises TypeError and ValueError for what it cannot have."""
-        where = f"views[{pattern!r}]"
-        if not isinstance(given, Mapping):
-            raise TypeError(f"its option {where} is no dict")
-        options = dict(given)
-        actions, prefix = options.pop("actions", None), options.pop("prefix", "")
-        is_list = actions is None or (
-            not isinstance(actions, str) and all(isinstance(each, str) for each in actions)
-        )
-        if not is_list:
-            raise TypeError(f"in its option {where}, 'actions' is no list of names")
-        if not isinstance(prefix, str):
-            raise TypeError(f"in its option {where}, 'prefix' is no string")
-        named = None if actions is None else frozenset(actions)
-        return cls(
-            pattern=pattern,
-            options=options_in(where, options),
-            actions=named,
-            prefix=prefix,
-            unused=set(named or ()),
-        )
-
-    def takes(self, endpoint: Endpoint) -> bool:
-        """Return whether the entry makes a tool of an endpoint, and remember that it has."""
-        route = endpoint.route
-        is_named = bool(route.full_name) and fnmatchcase(route.full_name, self.pattern)
-        if not is_named and endpoint.place != self.pattern:
-            return False
-        self.is_used = True
-        if self.is_pattern and is_never_offered(endpoint):
-            self.left_out.append(endpoint)
-            return False
-        names = {endpoint.action, endpoint.method.lower()}
-        self.unused -= names
-        return self.actions is None or not names.isdisjoint(self.actions)
-
-    @property
-    def is_pattern(self) -> bool:
-        """Whether it names no endpoint by itself, but any that have names like it."""
-        return self.actions is None and any(each in self.pattern for each in "*?[")
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Selected:
-    """An endpoint that is to be a tool; ``is_named`` unless a pattern alone has chosen it."""
+    """
+    An endpoint with the marks and the lines of the setting that are of it, if any.
+
+    ``layers`` are the options of the method's mark, of lines from the last on, and of the class.
+    ``stem`` stands for what its name would begin with. It is named unless a pattern alone chooses
+    it.
+    """
 
     endpoint: Endpoint
-    options: ToolOptions
-    prefixes: tuple[str, ...] = ()
-    # In place of what the name would begin with.
-    stem: str | None = None
-    is_named: bool = True
+    layers: tuple[ToolOptions, ...]
+    prefixes: tuple[str, ...]
+    stem: str | None
+    is_named: bool
+
+    @property
+    def options(self) -> ToolOptions | None:
+        """The options of all layers; None without any. Raises ValueError where two disagree."""
+        return reduce(ToolOptions.under, self.layers) if self.layers else None
+
+    @property
+    def name(self) -> str | None:
+        """The name that somebody has given it."""
+        return next((each.name for each in self.layers if each.name is not None), None)
+
+    def __str__(self) -> str:
+        return str(self.endpoint)
 
 
-def select(endpoint: Endpoint, lines: Iterable[Line]) -> Selected | None:
+def select(endpoint: Endpoint, lines: Iterable[Line]) -> Selected:
     """
-    Return an endpoint with the options of its marks and of the setting; None if nothing says so.
+    Return an endpoint with its marks, and the lines that mean it.
 
     Of an option, that of the setting wins over that of the class, and the method's own over both;
-    permissions and scopes add up. Raises ValueError where they contradict each other.
+    permissions and scopes add up.
     """
-    toolset = toolset_of(endpoint.route.kind)
+    toolset, mark = toolset_of(endpoint.route.kind), endpoint.mark
     names = {endpoint.action, endpoint.method.lower()}
-    is_chosen = is_named = toolset is not None and not names.isdisjoint(toolset.actions)
-    shared = None if toolset is None else toolset.options
-    prefixes: list[str] = []
+    is_named = mark is not None or (toolset is not None and not names.isdisjoint(toolset.actions))
+    places = [each for each in (endpoint.place, endpoint.route.full_name) if each]
+    is_guarded, meant = is_never_offered(endpoint), list[Line]()
     for line in lines:
-        if line.takes(endpoint):
-            is_chosen, is_named = True, is_named or not line.is_pattern
-            shared = line.options.under(shared) if shared else line.options
-            prefixes += [line.prefix] if line.prefix else []
-    mark = endpoint.mark
-    if mark is None and not is_chosen:
-        return None
-    options = mark.under(shared) if mark and shared else mark or shared
-    assert options is not None
+        actions = line.more.get("actions", names)
+        is_other = names.isdisjoint(actions)
+        if line.means(places, guarded=is_guarded and not is_other):
+            line.seen.update(names)
+            if not is_other:
+                meant.append(line)
+                is_named |= line.pattern in places or "actions" in line.more
+    layers = [mark, *(each.options for each in reversed(meant))]
+    if toolset is not None and (meant or is_named):
+        layers.append(toolset.options)
     return Selected(
         endpoint=endpoint,
-        options=options,
-        prefixes=tuple(prefixes),
+        layers=tuple(each for each in layers if each is not None),
+        prefixes=tuple(each.more["prefix"] for each in meant if each.more.get("prefix")),
         stem=None if toolset is None else toolset.prefix,
-        is_named=is_named or mark is not None,
+        is_named=is_named,
     )
 
 

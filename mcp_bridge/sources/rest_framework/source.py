@@ -3,45 +3,35 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from django.apps import apps
 from django.conf import settings
 from django.core import checks
 from django.utils.translation import override
 
-from mcp_bridge.features import Candidate, Tool, ToolOptions
+from mcp_bridge.features import Tool, ToolOptions
 from mcp_bridge.protocol.jsonrpc import JSONObject
-from mcp_bridge.schemas.adapters import TRANSIENT
-from mcp_bridge.sources.base import Source, first_line, mend_import
-from mcp_bridge.sources.marked import is_exposed
-from mcp_bridge.sources.messages import (
-    IllegalName,
-    illegal_name,
-    no_description,
-    not_yet,
-    unserved,
-)
+from mcp_bridge.sources.base import LeftOut, OperationSource, first_line, mend_import
 from mcp_bridge.sources.rest_framework.access import access_rule
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint, endpoints
 from mcp_bridge.sources.rest_framework.routes import routes
 from mcp_bridge.sources.rest_framework.selection import (
-    Excluded,
-    Line,
     Selected,
     hints_of,
     is_never_offered,
     select,
 )
+from mcp_bridge.sources.secrets import secret_answer
 
 if TYPE_CHECKING:
     from mcp_bridge.sources.rest_framework.building import Builder
 
 
-class RESTFrameworkSource(Source):
+class RESTFrameworkSource(OperationSource[Selected]):
     """
     Tools from the views of Django REST framework that stand in the URLconf.
 
@@ -59,6 +49,19 @@ class RESTFrameworkSource(Source):
         "output_schemas": (bool, "True or False"),
         "probe": (bool, "True or False"),
     }
+    lines_in = "views"
+    own = ("actions", "prefix")
+    not_served = (
+        *("E070", "W079"),
+        "Mend the view, or describe it with @extend_schema or an extension of drf-spectacular. "
+        "Else take its mark off, or its name out of the option 'views'.",
+    )
+    unused = (
+        "W070",
+        "Give a URL name with its namespaces, in which * stands for anything, or the dotted path "
+        "of a view of Django REST framework.",
+    )
+    kept_out = "W071", "Where models are to call one, name its view in a line of its own."
 
     def __init__(self, alias: str, options: JSONObject) -> None:
         super().__init__(alias, options)
@@ -67,201 +70,155 @@ class RESTFrameworkSource(Source):
                 "drf-spectacular, which describes the views, is not installed: "
                 'pip install "django-mcp-bridge[drf]"'
             )
-        # Raises for a wrong value.
-        _ = self._lines()
-        self._others: list[Endpoint] = []
+        for line in self.lines:
+            actions = line.more.get("actions", ())
+            if isinstance(actions, str) or not all(isinstance(each, str) for each in actions):
+                raise TypeError(f"in its views {line.pattern!r}, 'actions' is no list of names")
+            if not isinstance(line.more.get("prefix", ""), str):
+                raise TypeError(f"in its views {line.pattern!r}, 'prefix' is no string")
+        # The names that are given, each as often as it is; and callbacks, for redirects.
+        self._given = Counter[str | None]()
         self._callbacks: set[object] = set()
+        self._lost: list[str] = []
 
     def tools(self) -> Sequence[Tool]:
         # Descriptions may be translations, and have to be the same in each process.
         with override(settings.LANGUAGE_CODE):
-            return self._made(list(self._selected()))
-
-    def candidates(self) -> Sequence[Candidate]:
-        if not self.exposes_all:
-            return ()
-        from mcp_bridge.sources.rest_framework.building import Builder
-
-        with override(settings.LANGUAGE_CODE):
-            builder, found = Builder(self.options, ()), []
-            for endpoint in self._others:
-                if is_never_offered(endpoint):
-                    continue
-                try:
-                    found.append(self._candidate(endpoint, builder))
-                except Exception as exception:
-                    # Classes of the site's own are asked for names, and may raise anything.
-                    self.messages.append(
-                        checks.Warning(
-                            f"{endpoint} is no candidate: {first_line(exception)}.",
-                            hint="Mend the view, or leave it so: the others are candidates.",
-                            id="mcp_bridge.W076",
-                        )
-                    )
-        return found
+            return super().tools()
 
     def no_tools(self) -> tuple[str, str] | None:
-        if self.exposes_all and self._others:
-            # An administrator says which.
-            return None
         return (
             "no view of Django REST framework in the URLconf is marked or named",
             "Put @mcp_tool on an action, @mcp_toolset(actions=[...]) on a class, or name views in "
             "the option 'views' by their URL names.",
         )
 
-    def _lines(self) -> list[Line]:
-        return [Line.of(name, each) for name, each in self.options.get("views", {}).items()]
-
-    def _selected(self) -> Iterator[Selected]:
-        """Yield the endpoints that are to be tools; the others are kept, as candidates."""
-        self._others, lines = [], self._lines()
-        where = f"MCP_BRIDGE['SOURCES'][{self.alias!r}]"
+    def found(self) -> Sequence[Selected]:
         try:
-            found = [
-                endpoint
-                for route in routes(self.options.get("urlconf"))
-                for endpoint in endpoints(route)
-            ]
+            all_routes = list(routes(self.options.get("urlconf")))
         except Exception as exception:
             # A module of addresses may raise anything.
-            self.messages.append(
-                checks.Error(
-                    f"{where}: the URLconf cannot be read: {first_line(exception)}.",
-                    hint=mend_import(exception) or "Name a URLconf that can be imported.",
-                    id="mcp_bridge.E071",
-                )
-            )
-            return
-        pages = []
-        for endpoint in found:
-            try:
-                selected = select(endpoint, lines)
-            except ValueError as exception:
-                self._withhold(endpoint, f"its marks disagree: {first_line(exception)}")
-                continue
-            if (selected or self.exposes_all) and endpoint.renders_only_html:
-                pages.append(endpoint)
-            elif selected is None:
-                self._others.append(endpoint)
-            elif is_exposed(endpoint.function, selected.options):
-                yield selected
+            text = f"{self.place}: the URLconf cannot be read: {first_line(exception)}."
+            hint = mend_import(exception) or "Name a URLconf that can be imported."
+            self.messages.append(checks.Error(text, hint=hint, id="mcp_bridge.E071"))
+            return []
+        every = [select(each, self.lines) for route in all_routes for each in endpoints(route)]
+        wanted = [each for each in every if each.layers or self.exposes_all]
+        pages = {each: None for each in wanted if each.endpoint.renders_only_html}
         if pages:
             self.messages.append(
                 checks.Warning(
-                    f"{where} leaves out {len(pages)} endpoints that render only HTML, such as "
-                    f"{pages[0]}.",
+                    f"{self.place} leaves out {len(pages)} endpoints that render only HTML, such "
+                    f"as {next(iter(pages))}.",
                     hint="Models read data: add rest_framework.renderers.JSONRenderer to the "
                     "renderer_classes of a view that is to be a tool.",
                     id="mcp_bridge.W078",
                 )
             )
-        for line in lines:
-            left_out = [each for each in line.left_out if each in self._others]
-            if left_out:
-                count, first = len(left_out), left_out[0]
-                self.messages.append(
-                    checks.Warning(
-                        f"{where}['OPTIONS']['views']: {line.pattern!r} leaves out {count} "
-                        f"endpoints that handle credentials, such as {first}.",
-                        hint="A pattern never chooses these. Where models are to call one, name "
-                        f"its view in a line of its own: {first.place!r}.",
-                        id="mcp_bridge.W071",
-                    )
-                )
-            if not line.is_used:
-                text = f"no view in the URLconf has the name {line.pattern!r}"
-            elif line.unused:
-                text = f"{line.pattern!r} has no action {', '.join(sorted(line.unused))}"
-            else:
-                continue
-            self.messages.append(
-                checks.Warning(
-                    f"{where}['OPTIONS']['views']: {text}.",
-                    hint="Give a URL name with its namespaces, in which * stands for anything, or "
-                    "the dotted path of a view of Django REST framework.",
-                    id="mcp_bridge.W070",
-                )
-            )
+        found = [each for each in wanted if each not in pages]
+        marked = [each for each in found if each.layers]
+        self._given = Counter(each.name for each in marked)
+        self._callbacks = {each.endpoint.route.callback for each in marked}
+        return found
 
-    def _made(self, selected: list[Selected]) -> list[Tool]:
-        """Return the tools of endpoints, which are described before the first one is made."""
+    @cached_property
+    def _builder(self) -> Builder:
+        # Imported when it is needed, since it takes drf-spectacular with it.
         from mcp_bridge.sources.rest_framework.building import Builder
 
-        self._callbacks = {each.endpoint.route.callback for each in selected}
-        builder, described = Builder(self.options, self._callbacks), []
-        for each in selected:
-            try:
-                description = builder.describe(each)
-            except tuple(TRANSIENT) as exception:
-                self.messages.append(not_yet(str(each.endpoint), exception))
-            except Excluded as exception:
-                # A pattern takes it no more than what is deprecated.
-                if each.is_named:
-                    self._withhold(each.endpoint, first_line(exception))
-            except Exception as exception:
-                # Views describe themselves with code of the site's own.
-                self._withhold(each.endpoint, first_line(exception))
-            else:
-                if each.is_named or not description.operation.get("deprecated"):
-                    described.append((each, description))
-        tools: list[Tool] = []
-        for each, description in described:
-            try:
-                name = builder.name(each, selected)
-                made = builder.tool(name, each, description)
-            except IllegalName as exception:
-                self.messages.append(illegal_name(exception))
-                continue
-            except Exception as exception:
-                self._withhold(each.endpoint, first_line(exception))
-                continue
-            tools.append(made.tool)
-            if not str(made.tool.description).strip():
-                self.messages.append(no_description(f"{name} ({each.endpoint})"))
-            self.messages += made.warnings
-        lost = [str(each.endpoint) for each, description in described if description.is_lost]
-        if lost:
+        return Builder(self.options, self._callbacks)
+
+    def options_of(self, operation: Selected) -> ToolOptions | None:
+        return operation.options
+
+    def name_of(self, operation: Selected, options: ToolOptions) -> str:
+        endpoint, name = operation.endpoint, options.name
+        if name is not None:
+            name += endpoint.suffix if self._given[name] > 1 else ""
+        elif operation.stem is not None:
+            name = "_".join(filter(None, (operation.stem, endpoint.action))) + endpoint.of_method
+        else:
+            name = self._builder.own_name(endpoint)
+        prefix: str = self.options.get("prefix", "")
+        return prefix + "_".join((*operation.prefixes, name))
+
+    def build(self, operation: Selected, options: ToolOptions, name: str) -> Tool:
+        endpoint = operation.endpoint
+        try:
+            description = self._builder.describe(endpoint, options)
+        except LeftOut as exception:
+            if operation.is_named:
+                raise ValueError(str(exception)) from exception
+            raise
+        if not operation.is_named and description.operation.get("deprecated"):
+            raise LeftOut("it is deprecated")
+        made = self._builder.tool(name, endpoint, options, description)
+        where = f"{name} ({endpoint})"
+        for sentence in made.notes:
+            self.note(where, sentence)
+        if made.lacks_serializer:
             self.messages.append(
                 checks.Warning(
-                    f"An @extend_schema does nothing on {len(lost)} endpoints, such as {lost[0]}: "
-                    "it builds on the schema class of Django REST framework.",
-                    hint='Set REST_FRAMEWORK["DEFAULT_SCHEMA_CLASS"] to '
-                    '"drf_spectacular.openapi.AutoSchema".',
-                    id="mcp_bridge.W074",
+                    f"{where} takes no body, since its view does not say which serializer it has.",
+                    hint="Put @extend_schema(request=...) on it, or give the option input_schema.",
+                    id="mcp_bridge.W072",
                 )
             )
-        return tools
+        self._lost += [str(endpoint)] if description.is_lost else []
+        return made.tool
 
-    def _candidate(self, endpoint: Endpoint, builder: Builder) -> Candidate:
-        chosen = Selected(endpoint=endpoint, options=ToolOptions())
-        name = builder.name(chosen, [chosen])
-        kind = endpoint.route.kind
-        config = apps.get_containing_app_config(kind.__module__)
-        about = inspect.getdoc(endpoint.function) or endpoint.about(kind.__doc__ or "")
-        rule = access_rule(endpoint, chosen.options, probe=self.options.get("probe", True))
-        return Candidate(
+    def findings(self) -> Iterator[checks.CheckMessage]:
+        for line in self.lines:
+            unused = {*line.more.get("actions", ())} - line.seen
+            if line.used and unused:
+                yield checks.Warning(
+                    f"{self.place}['OPTIONS']['views']: {line.pattern!r} has no action "
+                    f"{', '.join(sorted(unused))}.",
+                    hint=self.unused[1],
+                    id="mcp_bridge.W070",
+                )
+        if self._lost:
+            yield checks.Warning(
+                f"An @extend_schema does nothing on {len(self._lost)} endpoints, such as "
+                f"{self._lost[0]}: it builds on the schema class of Django REST framework.",
+                hint='Set REST_FRAMEWORK["DEFAULT_SCHEMA_CLASS"] to '
+                '"drf_spectacular.openapi.AutoSchema".',
+                id="mcp_bridge.W074",
+            )
+
+    def function_of(self, operation: Selected) -> object:
+        # Of an inherited method, its class is the site's.
+        function = operation.endpoint.function
+        return operation.endpoint.route.kind if operation.endpoint.is_inherited else function
+
+    def unmarked(self, operation: Selected) -> Tool:
+        endpoint, options = operation.endpoint, ToolOptions()
+        if is_never_offered(endpoint):
+            raise LeftOut("it handles credentials")
+        name = self.name_of(operation, options)
+        about = inspect.getdoc(endpoint.function) or endpoint.about(
+            endpoint.route.kind.__doc__ or ""
+        )
+        return self.offer(
+            partial(self._build_unmarked, name, endpoint),
+            _member_names(endpoint),
             name=name,
-            build=partial(self._build, name, chosen),
-            summary=about.strip().partition("\n")[0],
-            app=kind.__module__.partition(".")[0] if config is None else config.label,
+            description=about.strip().partition("\n")[0],
             annotations=hints_of(endpoint),
-            who=rule.words,
-            access=rule,
-            members=_member_names(endpoint),
+            access=access_rule(endpoint, options, probe=self.options.get("probe", True)),
             source=endpoint.source,
             function=endpoint.path,
         )
 
-    def _build(self, name: str, chosen: Selected) -> Tool:
-        """Return the tool of a candidate. Raises what says why there can be none."""
+    def _build_unmarked(self, name: str, endpoint: Endpoint) -> Tool:
+        """Return the tool of an endpoint that nobody has marked. Raises what says why not."""
         from mcp_bridge.sources.rest_framework.building import Builder
-        from mcp_bridge.sources.secrets import secret_answer
 
+        options = ToolOptions()
         with override(settings.LANGUAGE_CODE):
             # A serializer that represents itself may still send the secrets that it declares.
             judge = Builder(self.options, self._callbacks, as_declared=True)
-            description = judge.describe(chosen)
+            description = judge.describe(endpoint, options)
             if description.operation.get("deprecated"):
                 raise ValueError("it is deprecated")
             if description.answer_error is not None:
@@ -270,21 +227,8 @@ class RESTFrameworkSource(Source):
             responses = description.operation.get("responses", {})
             if secret := secret_answer(responses, description.components):
                 raise ValueError(f"it returns a secret, {secret!r}: only a mark makes it a tool")
-            builder = Builder(self.options, self._callbacks)
-            description = builder.describe(chosen)
-            return builder.tool(name, chosen, description).tool
-
-    def _withhold(self, endpoint: Endpoint, reason: str) -> None:
-        self.messages.append(
-            unserved(
-                "E070",
-                "W079",
-                f"{endpoint} is chosen as a tool but not served: {reason}.",
-                "Mend the view, or describe it with @extend_schema or an extension of "
-                "drf-spectacular. Else take its mark off, or its name out of the option 'views'.",
-                endpoint.route.kind.__module__,
-            )
-        )
+            description = self._builder.describe(endpoint, options)
+            return self._builder.tool(name, endpoint, options, description).tool
 
 
 def _member_names(endpoint: Endpoint) -> frozenset[str]:

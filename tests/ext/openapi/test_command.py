@@ -122,7 +122,7 @@ def test_it_keeps_what_is_chosen_and_all_that_refers_to(
     assert "evil.example" not in pinned.read_text()
     assert f"{TOOL}  " in told
     assert "GET /places/{place}" in told
-    assert "POST /reports is no tool: its request body is application/xml" in told
+    assert "POST /reports (weather.json) is marked as a tool but not served: its request" in told
     assert "'#/nowhere' leads nowhere" in told
     assert "The service knows the credential key (Authorization: Bearer …)." in told
     assert "The service knows the credential old (no header, but query)." in told

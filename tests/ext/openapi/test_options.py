@@ -51,12 +51,12 @@ def test_what_cannot_be_a_tool_is_said_and_the_rest_served(offer: Offer) -> None
     assert names() == ["read"]
     where = "MCP_BRIDGE['SOURCES']['other']:"
     assert messages("mcp_bridge.W060") == [
-        f"{where} The operation POST /xml is no tool: its request body is application/xml, which "
-        "no arguments can be."
+        "POST /xml (document.json) is marked as a tool but not served: its request body is "
+        "application/xml, which no arguments can be."
     ]
     assert messages("mcp_bridge.W061") == [
-        f"{where} No operation is meant by 'missing'.",
-        f"{where} No operation is meant by 'tag:x'.",
+        f"MCP_BRIDGE['SOURCES']['other']['OPTIONS']['operations']: nothing has the name {each!r}."
+        for each in ("missing", "tag:x")
     ]
     assert messages("mcp_bridge.W062") == [
         f"{where} The path '/broken' cannot be read: it refers to '#/nowhere', which its document "
@@ -101,7 +101,7 @@ def test_a_line_wins_over_the_method_and_lines_may_not_contradict(offer: Offer) 
         ({"operations": []}, "it needs the option 'operations'"),
         ({"operations": ["*"]}, "'*' is no operation: name those that are served"),
         ({"operations": "read"}, "its option 'operations' is not a list of patterns"),
-        ({"operations": {"read": {"input_schema": {}}}}, "has other options than confirm,"),
+        ({"operations": {"read": {"input": {}}}}, "has no option 'input'"),
         ({"operations": {"read": {"read_only": 3}}}, "read_only must be True or False"),
         ({"server": "http://billing.internal"}, "its server is reached without TLS"),
         ({"prefix": "a b"}, "its option 'prefix' has other characters"),

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.urls import URLPattern
 
-from mcp_bridge.features import Candidate, Tool
+from mcp_bridge.features import Tool
 from tests.sources.offers.own import OwnSource
 from tests.support.serving import set_tool
 
@@ -19,10 +19,10 @@ OWN = OwnSource("own", {}).tools()
 
 class CandidateSource(OwnSource):
     def tools(self) -> Sequence[Tool]:
-        return []
-
-    def candidates(self) -> Sequence[Candidate]:
-        return [Candidate(name=each.name, build=partial(next, iter([each]))) for each in OWN]
+        return [
+            Tool(name=each.name, description="", is_marked=False, build=partial(next, iter([each])))
+            for each in OWN
+        ]
 
 
 @contextmanager

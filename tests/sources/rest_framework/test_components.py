@@ -295,7 +295,7 @@ def test_an_answer_that_cannot_be_described_withholds_nothing(
     offer(settings, View, output_schemas=output_schemas)
     assert messages("mcp_bridge.E070") == []
     assert CheckedClient(user=user).call_tool("show")["structuredContent"] == {"a": 1}
-    assert len(messages("mcp_bridge.W075")) == output_schemas
+    assert len(messages("mcp_bridge.W037")) == output_schemas
 
 
 class Flat(serializers.Serializer[Any]):
@@ -375,7 +375,7 @@ def test_an_answer_fits_its_output_schema(
         assert properties["result" if many else "flat"] == told
         assert kind is not Holder or properties["counted"] == OPEN
         Draft202012Validator(schema).validate(result["structuredContent"])
-    texts = messages("mcp_bridge.W075")
+    texts = messages("mcp_bridge.W037")
     assert bool(texts) is (kind is not DeclaredHolder)
     assert all("to_representation()" in text for text in texts)
 

@@ -232,7 +232,7 @@ def test_the_site_names_the_key_in_a_path(
     assert set(properties["properties"]) == {name}
     if setting is not False:
         assert properties["properties"][name]["description"] == "Which one."
-        assert messages("mcp_bridge.W075") == []
+        assert messages("mcp_bridge.W037") == []
     (tool,) = names()
     found = CheckedClient(user=user).call_tool(tool, {name: section.pk})
     assert found["structuredContent"]["slug"] == "news"

@@ -327,7 +327,7 @@ def test_a_line_that_names_nothing_is_told(settings: Any) -> None:
     [
         ({"view": {}}, "no option 'view'"),
         ({"views": ["a"]}, "'views' is not a dict"),
-        ({"views": {"a": None}}, "no dict"),
+        ({"views": {"a": None}}, "no mapping"),
         ({"views": {"a": {"actions": "list"}}}, "no list of names"),
         ({"views": {"a": {"colour": "red"}}}, "no option 'colour'"),
         ({"probe": "yes"}, "'probe' is not True or False"),

@@ -40,11 +40,10 @@ class Command(BaseCommand):
         found = self._source(source)
         if reflect or check:
             self._ask(found, check)
-        methods = found.methods()
-        width = max((len(each.path) for each in methods), default=0)
-        for each in methods:
-            told = each.tool.name if each.tool is not None else f"no tool: {each.reason}"
-            self.stdout.write(f"{each.path:<{width}}  {told}")
+        found.tools()
+        width = max(map(len, found.outcomes), default=0)
+        for path, told in found.outcomes.items():
+            self.stdout.write(f"{path:<{width}}  {told}")
         for message in found.messages:
             self.stderr.write(str(message))
 

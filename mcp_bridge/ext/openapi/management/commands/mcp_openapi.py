@@ -13,11 +13,12 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from mcp_bridge.ext.openapi import OpenAPISource
 from mcp_bridge.ext.openapi.pinned import Cut
 from mcp_bridge.ext.openapi.source import read_document
+from mcp_bridge.features import ToolOptions
 from mcp_bridge.management.base import named_source
 from mcp_bridge.outbound.addresses import is_https_or_loopback
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.walk import size_of
-from mcp_bridge.sources.base import first_line
+from mcp_bridge.sources.base import LeftOut, first_line
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, Unmappable
 
@@ -79,7 +80,9 @@ class Command(BaseCommand):
 
     def _show(self, source: OpenAPISource, document: Document) -> dict[str, MappedOperation]:
         """Print the tools of a document and what is left out, and return the tools by name."""
-        tools = {source.name_of(each.operation): each for each in source.chosen(document)}
+        source.document = document
+        source.tools()
+        tools = source.mapped
         width = max(map(len, tools), default=0)
         for name, each in sorted(tools.items()):
             size = size_of(each.input_schema)
@@ -99,8 +102,11 @@ class Command(BaseCommand):
         old = {}
         # All that was chosen then, whatever is chosen now.
         for operation in before.operations():
+            options = ToolOptions()
+            with suppress(LeftOut):
+                options = source.options_of(operation)
             with suppress(Unmappable):
-                old[source.name_of(operation)] = map_operation(before, operation)
+                old[source.name_of(operation, options)] = map_operation(before, operation)
         for name in sorted({*old, *tools}):
             if name not in old:
                 self.stdout.write(self.style.SUCCESS(f"+ {name}"))
@@ -132,7 +138,7 @@ def _cut(address: str, source: OpenAPISource) -> Cut:
     """Return the chosen operations of the document at an address. Raises CommandError."""
     try:
         given = _parse(_read_bytes(address))
-        return Cut(given, lambda operation: bool(source.patterns_of(operation)))
+        return Cut(given, source.chooses)
     except RecursionError as why:
         raise CommandError(f"{address} is nested too deeply.") from why
     except ValueError as why:
