@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.contrib.admin.utils import quote, unquote
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models, router, transaction
+from django.forms.utils import ErrorDict
 from django.http import (
     Http404,
     HttpRequest,
@@ -23,18 +25,59 @@ from django.http import (
 )
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.crypto import salted_hmac
+from django.utils.functional import cached_property
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin import waiting
-from mcp_bridge.admin.shown import ShownForm
 from mcp_bridge.models import Generation
 
 Context = dict[str, Any]
 # The choices of a filter: values and texts, which may be lazy.
 Choices = list[tuple[str, Any]]
 View = Callable[..., HttpResponseBase]
+
+
+class RevisedForm(forms.ModelForm):
+    """
+    The form of a row, sent with the revision of the row that it shows.
+
+    If the row has another revision by then, nothing is saved and the current values are shown.
+    """
+
+    is_stale = False
+
+    @cached_property
+    def revision(self) -> str:
+        """A digest of the values that the form can change; empty if it adds a row."""
+        if self.instance._state.adding:
+            return ""
+        values = {
+            name: self.get_initial_for_field(field, name)
+            for name, field in self.fields.items()
+            if not field.disabled
+        }
+        # Rows of another model in any order. With a key: one of the values may be a secret.
+        parts = (
+            f"{name}={sorted(map(str, value)) if isinstance(value, list) else value!r}"
+            for name, value in values.items()
+        )
+        text = f"{self.instance._meta.label} {self.instance.pk} {' '.join(parts)}"
+        return salted_hmac("mcp_bridge.revision", text, algorithm="sha256").hexdigest()
+
+    def full_clean(self) -> None:
+        given = self.data.get("_revision", "")
+        self.is_stale = self.is_bound and bool(self.revision) and given != self.revision
+        if not self.is_stale:
+            super().full_clean()
+            return
+        self._errors, self.cleaned_data = ErrorDict(), {}
+        text = gettext(
+            "Not saved: this was changed after you opened the page. These are the current values."
+        )
+        self.add_error(None, text)
 
 
 class PagesAdmin(admin.ModelAdmin):
@@ -70,8 +113,9 @@ class PagesAdmin(admin.ModelAdmin):
         self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any
     ) -> HttpResponse:
         form = context["adminform"].form
-        if isinstance(form, ShownForm):
-            form.show_present()
+        if getattr(form, "is_stale", False):
+            # Its errors stay; its fields show the row.
+            form.is_bound = False
         return super().render_change_form(request, context, *args, **kwargs)
 
     def get_object(

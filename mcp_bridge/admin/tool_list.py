@@ -23,7 +23,7 @@ from mcp_bridge.admin.audience import Audience, may_view_users
 from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
 from mcp_bridge.admin.effects import before_change, changed, messages_on
 from mcp_bridge.admin.entries import Entry, entries_for, where
-from mcp_bridge.admin.scopes import ScopeFilter, listed, set_scopes
+from mcp_bridge.admin.scopes import ScopeFilter, set_scopes
 from mcp_bridge.admin.tool_rows import GroupFilter, ToolChangeList, Tools, complete
 from mcp_bridge.admin.toolsets import ToolsetFilter, lengths
 from mcp_bridge.admin.waiting import count
@@ -66,40 +66,16 @@ class ToolSettingListForm(forms.ModelForm):
         field.widget.attrs |= {"aria-label": name, "data-mcp-switch": address}
         # A column has no place for it.
         field.help_text = ""
-        # What the list shows is sent with it.
+        # Sent with the tick: whether the list has shown the tool as enabled.
         field.show_hidden_initial = True
-
-    @property
-    def _shown(self) -> bool | None:
-        """Whether the list has shown the tool as on; None where the form does not say so."""
-        sent = self.data.get(self.add_initial_prefix("enabled"))
-        return {"True": True, "False": False}.get(str(sent))
-
-    @property
-    def _present(self) -> bool | None:
-        """Whether the tool is on; None of a row that there is not, as a forged form has."""
-        return self.initial.get("enabled")
-
-    @property
-    def _ticked(self) -> bool:
-        return bool(self["enabled"].data)
-
-    @property
-    def is_unknown(self) -> bool:
-        """Whether another value was posted than the row has, and not what the list had shown."""
-        return self._shown is None and self._present is (not self._ticked)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether somebody else has made meanwhile the change that this person made."""
-        return self._shown is (not self._ticked) and self._present is self._ticked
 
     @cached_property
     def changed_data(self) -> list[str]:
-        """What the person has changed of what was shown. Other rows stay as they are now."""
-        if self._shown is None or self._present is None or self.is_done:
-            return []
-        return super().changed_data
+        """The tick, if the person has changed it and nobody else has meanwhile."""
+        ticked = bool(self["enabled"].data)
+        shown = self.data.get(self.add_initial_prefix("enabled"))
+        is_changed = shown == str(not ticked) and self.initial.get("enabled") is not ticked
+        return ["enabled"] if is_changed else []
 
 
 class ToolListPages(BridgeAdmin):
@@ -134,12 +110,6 @@ class ToolListPages(BridgeAdmin):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ToolChangeList]:
         return ToolChangeList
-
-    def get_changelist_instance(self, request: HttpRequest) -> Any:
-        # For tell_left(): Django tells nobody of rows that it does not change.
-        found: Any = super().get_changelist_instance(request)
-        setattr(request, "_mcp_changelist", found)  # noqa: B010
-        return found
 
     def get_changelist_form(self, request: HttpRequest, **kwargs: Any) -> Any:
         return super().get_changelist_form(request, **{**kwargs, "form": ToolSettingListForm})
@@ -303,22 +273,6 @@ class ToolListPages(BridgeAdmin):
         if before:
             for text, level in messages_on(before, self.get_queryset(request)):
                 self.message_user(request, text, level)
-
-    def tell_left(self, request: HttpRequest) -> None:
-        """Say which ticks of the list, if they were posted, have changed nothing, and why."""
-        formset = getattr(getattr(request, "_mcp_changelist", None), "formset", None)
-        if formset is None or not formset.is_bound:
-            return
-        done = [Entry.of(form.instance) for form in formset.forms if form.is_done]
-        if done:
-            text = gettext("Somebody else has switched this since the list was opened: %(names)s.")
-            self.message_user(request, text % {"names": listed(done)}, messages.INFO)
-        unknown = [Entry.of(form.instance) for form in formset.forms if form.is_unknown]
-        if unknown:
-            text = gettext(
-                "Left as it is, since the form did not say what the list had shown: %(names)s."
-            )
-            self.message_user(request, text % {"names": listed(unknown)}, messages.ERROR)
 
 
 def who(entry: Entry, audience: Audience | None) -> str:

@@ -14,21 +14,18 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.approvals import ApprovalPages, definitions
 from mcp_bridge.admin.audience import may_view_users, named
-from mcp_bridge.admin.base import Context
+from mcp_bridge.admin.base import Context, RevisedForm
 from mcp_bridge.admin.differences import changes
 from mcp_bridge.admin.effects import before_change, changed_fields
 from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.records import recent_calls
-from mcp_bridge.admin.shown import ShownForm
 from mcp_bridge.admin.tool_list import ToolListPages, who
 from mcp_bridge.admin.tool_pages import ToolPages
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 
 
-class ToolSettingForm(ShownForm):
+class ToolSettingForm(RevisedForm):
     """The settings of one tool."""
-
-    texts = ("title", "description", "note")
 
     class Meta:
         widgets = {
@@ -58,7 +55,7 @@ class ToolSettingForm(ShownForm):
     def clean(self) -> None:
         super().clean()
         given = self.cleaned_data
-        if not self.is_stale and given.get("groups") and not given.get("restricted", True):
+        if given.get("groups") and not given.get("restricted", True):
             text = gettext(
                 "Groups are chosen, but “Only for groups” is not ticked. Tick it to limit the "
                 "tool to these groups, or clear all groups to limit it to none."
@@ -142,7 +139,6 @@ class ToolSettingAdmin(ToolListPages, ApprovalPages, ToolPages):
     ) -> HttpResponse:
         response = super().changelist_view(request, extra_context)
         self.tell(request, _changed_in(request))
-        self.tell_left(request)
         return response
 
 

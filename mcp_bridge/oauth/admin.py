@@ -13,34 +13,21 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
-from django.utils.crypto import salted_hmac
 from django.utils.decorators import method_decorator
-from django.utils.functional import cached_property
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from oauth2_provider.forms import ApplicationForm
 from oauth2_provider.models import AbstractApplication
 
-from mcp_bridge.admin.base import PagesAdmin
-from mcp_bridge.admin.shown import ShownForm
+from mcp_bridge.admin.base import PagesAdmin, RevisedForm
 from mcp_bridge.oauth.connections import live_tokens, redirect_hosts, revoke
 from mcp_bridge.oauth.consent import shown
 from mcp_bridge.oauth.models import ClientUse
 
 
-class ClientForm(ShownForm, ApplicationForm):
-    """The toolkit's form of a client, which is sent with what it has shown."""
-
-    @cached_property
-    def present(self) -> dict[str, Any]:
-        values = super().present
-        if secret := values.get("client_secret"):
-            # Only to tell whether it is another one: an error says what has changed.
-            values["client_secret"] = salted_hmac(
-                f"{__name__}.secret", secret, algorithm="sha256"
-            ).hexdigest()[:8]
-        return values
+class ClientForm(RevisedForm, ApplicationForm):
+    """The toolkit's form of a client, refused if somebody has saved the client meanwhile."""
 
 
 @method_decorator(sensitive_post_parameters("client_secret"), name="changeform_view")

@@ -24,10 +24,9 @@ from django.views.decorators.debug import sensitive_variables
 from mcp_bridge.access.policy import visible
 from mcp_bridge.access.scopes import supported_scopes
 from mcp_bridge.admin.audience import may_view_users
-from mcp_bridge.admin.base import Context, PagesAdmin, is_key
+from mcp_bridge.admin.base import Context, PagesAdmin, RevisedForm, is_key
 from mcp_bridge.admin.permissions import permission_title
 from mcp_bridge.admin.scopes import NamesField, labelled
-from mcp_bridge.admin.shown import ShownForm
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
 from mcp_bridge.tokens.models import PROPOSED, Token
@@ -73,7 +72,7 @@ class TokenAdmin(PagesAdmin):
     and to change.
     """
 
-    form = ShownForm
+    form = RevisedForm
     pages = {"connect": "<path:object_id>/connect/", "revoke": "<path:object_id>/revoke/"}
     list_display = [
         *("name", "user", "hint", "is_valid", "last_used_at", "expires_at", "created_at"),

@@ -84,7 +84,7 @@ def test_tools_alone_have_all_their_pages(settings: Any, name: str, default: boo
     change = f"/own/mcp_bridge/toolsetting/{key}/change/"
     assert site.post("toolsetting_approve", key) == change
     shown = shown_by(site.administrator.browser, change)
-    assert site.post("toolsetting_change", key, _continue="1", _shown=shown) == change
+    assert site.post("toolsetting_change", key, _continue="1", _revision=shown) == change
     assert not row("wipe").enabled
 
 

@@ -151,7 +151,7 @@ def test_saving_and_going_on_keeps_the_filters_of_the_list(settings: Any) -> Non
     path = reverse("admin:mcp_bridge_toolsetting_change", args=[row("alpha").pk])
     path += "?_changelist_filters=q%3Dal"
     shown = administrator.shown("change", row("alpha").pk)
-    response = administrator.browser.post(path, {"_continue": "1", "_shown": shown})
+    response = administrator.browser.post(path, {"_continue": "1", "_revision": shown})
     assert response.headers["Location"] == path
     assert not row("alpha").enabled
 

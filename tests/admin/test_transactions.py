@@ -83,7 +83,7 @@ def changes(administrator: Administrator, path: str, **data: Any) -> None:
 def test_a_tools_page_begins_with_a_write(administrator: Administrator) -> None:
     shown = administrator.shown("change", row("wipe").pk)
     page = address("change", row("wipe").pk)
-    changes(administrator, page, _save="Save", note="Busy.", _shown=shown)
+    changes(administrator, page, _save="Save", note="Busy.", _revision=shown)
     assert not row("wipe").enabled
 
 

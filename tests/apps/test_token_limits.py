@@ -248,7 +248,7 @@ def test_limits_stay_as_they_were_issued(user: Any) -> None:
     wider = {"scope": ["read", "all"], "tools": ["read", "write"], "granted_scopes": "all"}
     data = {"name": "Desk", "expires_at_0": "", "expires_at_1": "", **wider}
     browser, page = staff("everything"), reverse(CHANGE, args=[token.pk])
-    response = browser.post(page, {**data, "_shown": shown_by(browser, page)})
+    response = browser.post(page, {**data, "_revision": shown_by(browser, page)})
     assert response.status_code == 302
     token.refresh_from_db()
     assert (token.name, token.scope, token.tools) == ("Desk", "read", "read")

@@ -113,7 +113,7 @@ def test_changing_shows_no_secret_and_keeps_the_token(user: Any) -> None:
     address = reverse("admin:mcp_bridge_tokens_token_change", args=[token.pk])
     data = {"name": "Desk", "expires_at_0": "", "expires_at_1": "", "user": other.pk}
     browser = staff("everything")
-    data |= {"_shown": shown_by(browser, address), "digest": "x", "hint": "x"}
+    data |= {"_revision": shown_by(browser, address), "digest": "x", "hint": "x"}
     page = browser.post(address, data, follow=True)
     changed = Token.objects.get()
     assert (changed.name, changed.user, changed.hint) == ("Desk", user, token.hint)
@@ -248,7 +248,7 @@ def test_a_token_is_prolonged_by_whoever_may_issue_it(
     address = reverse("admin:mcp_bridge_tokens_token_change", args=[token.pk])
     assert browser.get(address).status_code == 200
     data = {"name": "Laptop", "expires_at_0": "", "expires_at_1": "", "user": owner.pk}
-    data["_shown"] = shown_by(browser, address)
+    data["_revision"] = shown_by(browser, address)
     assert browser.post(address, data).status_code == (302 if changed else 403)
     token.refresh_from_db()
     assert (token.expires_at is None) is changed

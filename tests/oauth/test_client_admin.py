@@ -112,12 +112,12 @@ def test_an_administrator_makes_and_changes_a_client() -> None:
     client = get_application_model().objects.get()
     assert (client.name, client.registration_source) == ("Ours", "manual")
     page = f"{LIST}{client.pk}/change/"
-    browser.post(page, values | {"name": "Theirs", "_shown": shown_by(browser, page)})
+    browser.post(page, values | {"name": "Theirs", "_revision": shown_by(browser, page)})
     client.refresh_from_db()
     assert client.name == "Theirs"
 
 
-def test_who_renames_a_client_does_not_undo_what_a_colleague_has_changed() -> None:
+def test_stale_form_of_a_client_is_not_saved() -> None:
     client = register(registration_source="manual", client_secret="first")
     browser, page = everything(), f"{LIST}{client.pk}/change/"
     assert client.client_secret
@@ -129,15 +129,14 @@ def test_who_renames_a_client_does_not_undo_what_a_colleague_has_changed() -> No
         "authorization_grant_type": client.authorization_grant_type,
         "client_secret": client.client_secret,
         "hash_client_secret": "on",
-        "_shown": shown_by(browser, page),
+        "_revision": shown_by(browser, page),
     }
     colleague = get_application_model().objects.get()
     colleague.redirect_uris = "https://other.example/callback"
     colleague.client_secret = "second"
     colleague.save()
     text = text_of(browser.post(page, values))
-    assert "Nothing was saved, since this has changed after the page was opened" in text
-    # Which secret it is now, nobody is told.
+    assert "Not saved: this was changed after you opened the page." in text
     assert "second" not in text
     now = get_application_model().objects.get()
     assert (now.name, now.redirect_uris) == (colleague.name, colleague.redirect_uris)

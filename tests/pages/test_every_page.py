@@ -106,7 +106,7 @@ def test_what_is_posted_leads_back_below_the_prefix() -> None:
     changed = own["tool-changed"]
     setting = ToolSetting.objects.get(name="articles_draft")
     shown = shown_by(browser, own["tool"].removeprefix(PREFIX))
-    assert browser.send(own["tool"], enabled="on", _save="1", _shown=shown) == tools
+    assert browser.send(own["tool"], enabled="on", _save="1", _revision=shown) == tools
     held = PendingCall.objects.latest("pk")
     assert browser.send(own["held"], _refuse="1", reason="No.").startswith(queue)
     held.refresh_from_db()

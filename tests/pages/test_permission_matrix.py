@@ -132,7 +132,7 @@ def fixed(**data: Any) -> Data:
 def saved(page: str, row: str, **data: Any) -> Data:
     """The form of a page, with what it has shown to somebody who may save it."""
     return lambda world, person: {
-        "_shown": shown_by(world.browsers["root"], world.address(page, row)),
+        "_revision": shown_by(world.browsers["root"], world.address(page, row)),
         **data,
     }
 

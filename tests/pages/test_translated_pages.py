@@ -160,13 +160,13 @@ def test_the_pages_of_tools_have_none(pages: Pages) -> None:
         pages.check(of("mcp_bridge_toolsetting_try", key))
         # What was changed is said in a message, and in the history.
         page = of("mcp_bridge_toolsetting_change", key)
-        shown = {"_shown": shown_by(pages.administrator.browser, page)}
+        shown = {"_revision": shown_by(pages.administrator.browser, page)}
         values = {"rate": "5/day", "confirm": "on", "restricted": "on", "title": "Look"}
         pages.check(page, data=values | shown)
         # What has changed meanwhile, and what was written oneself; and what was never shown.
         pages.check(page, data={"note": "Look", **shown})
         pages.check(page, data={})
-        shown = {"_shown": shown_by(pages.administrator.browser, page)}
+        shown = {"_revision": shown_by(pages.administrator.browser, page)}
         pages.check(page, data={"rate": "much", **shown})
         pages.check(of("mcp_bridge_toolsetting_history", key))
         assert name

@@ -300,7 +300,7 @@ def administer_for(seconds: float) -> dict[str, list[int]]:
         is_on = bool(number % 2)
         on = {"enabled": "on"} if is_on else {}
         page = browser.get(reverse(f"{tools}_change", args=[second.pk]))
-        on |= {"_shown": page.context["adminform"].form.shown}
+        on |= {"_revision": page.context["adminform"].form.revision}
         post("page", f"{tools}_change", second.pk, _save="Save", note=str(number), **on)
         data: dict[str, Any] = {"form-TOTAL_FORMS": len(rows), "form-INITIAL_FORMS": len(rows)}
         for place, each in enumerate(rows):

@@ -154,7 +154,7 @@ class Site(RuleBasedStateMachine):
         rate = RATE if is_limited else ""
         page = reverse("admin:mcp_bridge_toolsetting_change", args=[row(name).pk])
         shown = self.administrator.shown("change", row(name).pk)
-        self._post(page, **values, groups=groups, rate=rate, _save="Save", _shown=shown)
+        self._post(page, **values, groups=groups, rate=rate, _save="Save", _revision=shown)
 
     @rule(name=names, on=st.sampled_from([False, True, True]))
     def switch(self, name: str, on: bool) -> None:

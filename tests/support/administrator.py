@@ -56,11 +56,11 @@ class Administrator:
 
     def save(self, name: str, *, expected: int = 200, **values: Any) -> str:
         """Save a tool's page with these values; a checkbox that is not named is cleared."""
-        values = {"_shown": self.shown("change", row(name).pk), **values}
+        values = {"_revision": self.shown("change", row(name).pk), **values}
         return self.post("change", row(name).pk, expected=expected, _save="Save", **values)
 
     def shown(self, page: str, *args: Any) -> str:
-        """What a page is sent with, for it to be saved: the values that it shows now."""
+        """The revision that a page is sent with, for it to be saved."""
         return shown_by(self.browser, address(page, *args))
 
     def act(self, action: str, *names: str, expected: int = 200) -> str:
@@ -79,9 +79,9 @@ class Administrator:
 
 
 def shown_by(browser: Client, path: str) -> str:
-    """What a page has to be sent with; empty where the person can change nothing there."""
+    """The revision that the form of a page is sent with; empty if it has none."""
     text = browser.get(path).content.decode()
-    return "".join(re.findall(r'<input type="hidden" name="_shown" value="([^"]*)">', text))
+    return "".join(re.findall(r'<input type="hidden" name="_revision" value="([^"]*)">', text))
 
 
 def address(page: str, *args: Any) -> str:
