@@ -74,9 +74,10 @@ class Audiences:
         fields = {field.name for field in get_user_model()._meta.get_fields()}
         self._is_known = fields >= _NEEDED
         self._further = has_own_policy()
-        if not self._is_known:
+        rules = set(rules)
+        if not self._is_known or not rules:
             return
-        rules, users = set(rules), active_users()
+        users = active_users()
         self._total = users.count()
         superusers = set(users.filter(is_superuser=True).values_list("pk", flat=True))
         asked = {name for rule in rules for name in rule.permissions}

@@ -138,11 +138,14 @@ class PagesAdmin(admin.ModelAdmin):
             raise Http404
         return row
 
+    def address(self, page: str, *args: object) -> str:
+        """Return the address of a page of this model in this admin site."""
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
+        return reverse(name, args=args, current_app=self.admin_site.name)
+
     def back_to(self, row: models.Model) -> HttpResponseRedirect:
-        """Return a redirect to the page of a row in this admin site."""
-        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_change"
-        site = self.admin_site.name
-        return HttpResponseRedirect(reverse(name, args=[quote(row.pk)], current_app=site))
+        """Return a redirect to the page of a row."""
+        return HttpResponseRedirect(self.address("change", quote(row.pk)))
 
     def can_link(self, request: HttpRequest, model: type[models.Model]) -> bool:
         """Return whether this admin site has pages of a model that the user may view."""

@@ -245,48 +245,18 @@ class Entry:
         return self.tool is not None and self.tool.options.confirm
 
     @property
-    def present_rate(self) -> str:
-        """The rate that holds at present, and who has set it; or why there is none."""
+    def rate(self) -> str:
+        """The rate that holds at present, and where it is set; or why there is none."""
         if self.setting.rate:
             return gettext("%(rate)s for each caller, set here") % {"rate": self.setting.rate}
-        rate = self._rate_in_code
-        if rate is None:
+        try:
+            rate = ToolRateThrottle().get_rate(self.tool) if self.tool else None
+        except (ImproperlyConfigured, ValueError):
             return gettext("none: every call fails, since the tool names a rate that is not set")
-        if not rate:
+        if rate is None:
             return gettext("no limit")
         text = gettext("%(rate)s for each caller, as the tool or the settings say")
-        return text % {"rate": rate}
-
-    @property
-    def _rate_in_code(self) -> str | None:
-        """The rate of the code or the settings: empty for no limit, None where it is no rate."""
-        if self.tool is None:
-            return ""
-        try:
-            rate = ToolRateThrottle().get_rate(self.tool)
-        except (ImproperlyConfigured, ValueError):
-            return None
-        return "" if rate is None else rate.text
-
-    @property
-    def rate(self) -> str:
-        """A sentence on the rate that holds where the administrators set none."""
-        if self.tool is None:
-            return ""
-        rate = self._rate_in_code
-        if rate is None:
-            return gettext("Empty: the tool's own rate, which is none: every call fails.")
-        if not rate:
-            return gettext("Empty: no limit.")
-        return gettext("Empty: %(rate)s, as the tool or the settings say.") % {"rate": rate}
-
-    @property
-    def scopes_in_code(self) -> str:
-        """A sentence on the scopes that the code asks for in any case."""
-        scopes = self.tool.access.scopes if self.tool else ()
-        if not scopes:
-            return gettext("The tool itself asks for none.")
-        return gettext("The tool itself asks for: %(scopes)s.") % {"scopes": " ".join(scopes)}
+        return text % {"rate": rate.text}
 
     @property
     def asks_first(self) -> bool:

@@ -14,7 +14,6 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
 from django.utils.crypto import salted_hmac
 from django.utils.html import format_html
 from django.utils.http import urlencode
@@ -156,7 +155,7 @@ class PendingCallAdmin(BridgeAdmin):
     def decide_on(self, request: HttpRequest, queryset: Calls) -> HttpResponse:
         keys = queryset.order_by("asked_at", "pk").values_list("pk", flat=True)[:MOST_CALLS]
         query = urlencode({"call": list(keys)}, doseq=True)
-        return HttpResponseRedirect(f"{self._address('decide')}?{query}")
+        return HttpResponseRedirect(f"{self.address('decide')}?{query}")
 
     def change_view(
         self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any
@@ -246,7 +245,7 @@ class PendingCallAdmin(BridgeAdmin):
         if not is_written:
             return HttpResponseRedirect(request.get_full_path())
         is_left = self.following(request) is not None
-        return HttpResponseRedirect(self._address("decide" if is_left else "changelist"))
+        return HttpResponseRedirect(self.address("decide" if is_left else "changelist"))
 
     def decide(self, request: HttpRequest, calls: Iterable[PendingCall]) -> bool:
         """Write the posted decision on calls, and say so; return whether any was written."""
@@ -285,10 +284,6 @@ class PendingCallAdmin(BridgeAdmin):
             parts = [calls.filter(later), calls.exclude(later)]
         rows = chain.from_iterable(part.iterator(chunk_size=MOST_CALLS) for part in parts)
         return next((row for row in rows if self.has_change_permission(request, row)), None)
-
-    def _address(self, page: str) -> str:
-        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
-        return reverse(name, current_app=self.admin_site.name)
 
 
 def _keys(posted: Iterable[str]) -> list[int]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin import ModelAdmin, SimpleListFilter
+from django.contrib.admin import ModelAdmin
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
@@ -17,9 +17,9 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.access.scopes import supported_scopes
 from mcp_bridge.admin.audience import NAMED
-from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
+from mcp_bridge.admin.base import BridgeAdmin, Context
 from mcp_bridge.admin.effects import changed
-from mcp_bridge.admin.entries import Entry, entries, entries_for, where
+from mcp_bridge.admin.entries import Entry, entries
 from mcp_bridge.models import Scope, ToolSetting
 
 # What each button does with the scopes that a tool has and those that are chosen.
@@ -64,25 +64,6 @@ class ScopesForm(forms.Form):
                 self.add_error(None, [f"{row}: {text}" for text in error.messages])
             if scopes != row.scopes:
                 self.changes.append((row, scopes))
-
-
-class ScopeFilter(SimpleListFilter):
-    """Filter the tools by a scope that they need, from the code or set here."""
-
-    title = _("scope")
-    parameter_name = "scope"
-
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        names = {name for entry in entries_for(request) for name in entry.scopes}
-        return [(name, name) for name in sorted(names)]
-
-    def queryset(
-        self, request: HttpRequest, queryset: QuerySet[ToolSetting]
-    ) -> QuerySet[ToolSetting]:
-        wanted = self.value()
-        if not wanted:
-            return queryset
-        return where(request, queryset, lambda entry: wanted in entry.scopes)
 
 
 class ScopeChangeList(ChangeList):

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser, Group, Permission
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
-from django.http import QueryDict
+from django.http import HttpRequest
 from django.utils.text import get_text_list
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -24,7 +24,8 @@ from mcp_bridge.access.policy import (
     refusals,
     unmet,
 )
-from mcp_bridge.admin.audience import NAMED
+from mcp_bridge.admin.audience import NAMED, may_view_users
+from mcp_bridge.admin.base import Context
 from mcp_bridge.admin.entries import Entry, entries
 from mcp_bridge.admin.permissions import permission_titles, quoted
 from mcp_bridge.features import AccessRule, Tool
@@ -171,12 +172,16 @@ def _without_predicate(tool: Tool) -> Tool:
     return replace(tool, access=AccessRule.of(*needs))
 
 
-def found(asked: QueryDict) -> dict[str, Any]:
+def seen(request: HttpRequest) -> Context:
     """
     Return whose tools an address asks for: "user" and "group" are primary keys, "q" part of a name.
 
-    Where several have such a name, return the first of them by name instead, NAMED at most.
+    If several have such a name, return the first of them by name instead, NAMED at most. Raises
+    PermissionDenied for those who may not view users.
     """
+    if not may_view_users(request):
+        raise PermissionDenied
+    asked = request.GET
     model, name = get_user_model(), get_user_model().USERNAME_FIELD
     users, groups = model._default_manager.order_by(name), Group.objects.order_by("name")
     term = asked.get("q", "").strip()
@@ -193,6 +198,7 @@ def found(asked: QueryDict) -> dict[str, Any]:
             chosen = Chosen(user=next(iter(named), None), group=next(iter(named_groups), None))
     answers = chosen.answers() if chosen else []
     return {
+        "title": gettext("What a user sees"),
         "term": term,
         "chosen": chosen,
         "users": named[:NAMED],

@@ -1,32 +1,32 @@
-"""The rows of the list of tools: what stands in each, and the groups in which they stand."""
+"""The rows of the list of tools: their forms, their columns, and the groups that they stand in."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
+from django import forms
 from django.apps import apps
-from django.contrib.admin import ModelAdmin, SimpleListFilter
+from django.contrib.admin.utils import quote
 from django.contrib.admin.views.main import ORDER_VAR, ChangeList
-from django.db.models import Case, Count, OuterRef, QuerySet, Subquery, Value, When
+from django.db.models import Case, Count, OuterRef, Subquery, Value, When
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.functional import cached_property
 from django.utils.translation import gettext
-from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.audience import Audiences
-from mcp_bridge.admin.base import Choices
 from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.permissions import permission_titles
 from mcp_bridge.admin.records import FAILED, RAN, WEEK
+from mcp_bridge.admin.tool_list import GroupFilter, Tools
 from mcp_bridge.features import Tool
-from mcp_bridge.models import ToolCallRecord, ToolSetting
+from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.registry.registry import registry
 
-Tools = QuerySet[ToolSetting]
 _SEPARATOR: Final = re.compile(r"[._/-]")
 
 
@@ -45,26 +45,28 @@ def prefix_of(tool: Tool) -> str:
 _GROUPINGS: Final[Mapping[str, Callable[[Tool], str]]] = {"app": app_of, "prefix": prefix_of}
 
 
-class GroupFilter(SimpleListFilter):
-    """Choose what the list is grouped by. It leaves out no tool."""
+class ToolSettingListForm(forms.ModelForm):
+    """One row of the list."""
 
-    title = _("group")
-    parameter_name = "group"
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["enabled"]
+        name = gettext("%(name)s is enabled") % {"name": self.instance}
+        # By its address, a script can switch at once (see tools.js).
+        address = f"{quote(self.instance.pk)}/switch/"
+        field.widget.attrs |= {"aria-label": name, "data-mcp-switch": address}
+        # A column has no place for it.
+        field.help_text = ""
+        # Sent with the tick: whether the list has shown the tool as enabled.
+        field.show_hidden_initial = True
 
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        return [("app", _("by app")), ("prefix", _("by the beginning of the name"))]
-
-    def choices(self, changelist: ChangeList) -> Iterator[Any]:
-        # Without the counts of Django's own, which say how many each choice would leave.
-        for value, text in [(None, _("As it fits")), *self.lookup_choices]:
-            yield {
-                "selected": self.value() == value,
-                "query_string": changelist.get_query_string({self.parameter_name: value}),
-                "display": text,
-            }
-
-    def queryset(self, request: HttpRequest, queryset: Tools) -> Tools:
-        return queryset
+    @cached_property
+    def changed_data(self) -> list[str]:
+        """The tick, if the person has changed it and nobody else has meanwhile."""
+        ticked = bool(self["enabled"].data)
+        shown = self.data.get(self.add_initial_prefix("enabled"))
+        is_changed = shown == str(not ticked) and self.initial.get("enabled") is not ticked
+        return ["enabled"] if is_changed else []
 
 
 class RowGroup(NamedTuple):

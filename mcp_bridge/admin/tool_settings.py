@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.options import IS_POPUP_VAR
+from django.contrib.admin.utils import display_for_value
 from django.contrib.admin.widgets import AdminTextareaWidget
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.utils.translation import gettext
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.db.models import F
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+    JsonResponse,
+)
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin.approvals import ApprovalPages, definitions
-from mcp_bridge.admin.audience import may_view_users, named
+from mcp_bridge.admin.approvals import PER_PAGE, approve, definitions
 from mcp_bridge.admin.base import Context, RevisedForm
-from mcp_bridge.admin.differences import changes
-from mcp_bridge.admin.effects import before_change, changed_fields
-from mcp_bridge.admin.entries import Entry
+from mcp_bridge.admin.candidates import CandidatePages
+from mcp_bridge.admin.effects import changed, changed_fields, effects, warning, who
+from mcp_bridge.admin.entries import Entry, where
 from mcp_bridge.admin.records import recent_calls
-from mcp_bridge.admin.tool_list import ToolListPages, who
-from mcp_bridge.admin.tool_pages import ToolPages
+from mcp_bridge.admin.scopes import set_scopes
+from mcp_bridge.admin.sees import seen
+from mcp_bridge.admin.tool_list import FILTERS, Tools, summary
+from mcp_bridge.admin.tool_rows import ToolChangeList, ToolSettingListForm, complete
+from mcp_bridge.admin.try_tool.page import try_page
 from mcp_bridge.models import ToolCallRecord, ToolSetting
 
 
@@ -37,17 +51,10 @@ class ToolSettingForm(RevisedForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if "rate" not in self.fields or not self.instance.pk:
-            return
-        entry = Entry.of(self.instance)
-        for name, text in {"rate": entry.rate, "scopes": entry.scopes_in_code}.items():
-            field = self.fields[name]
-            field.help_text = f"{field.help_text} {text}"
-        if entry.asks_in_code:
+        if "confirm" in self.fields and Entry.of(self.instance).asks_in_code:
             # Shown as it is, and never written: what is disabled is no change.
             confirm = self.fields["confirm"]
-            confirm.disabled, confirm.initial = True, True
-            self.initial["confirm"] = True
+            confirm.disabled, self.initial["confirm"] = True, True
             confirm.help_text = gettext(
                 "The tool is made so: each call waits until a person has agreed to it."
             )
@@ -64,10 +71,17 @@ class ToolSettingForm(RevisedForm):
 
 
 @admin.register(ToolSetting)
-class ToolSettingAdmin(ToolListPages, ApprovalPages, ToolPages):
+class ToolSettingAdmin(CandidatePages):
     """The tools of the site: see, switch, limit, describe, approve and try them."""
 
-    pages = {**ToolPages.pages, **ApprovalPages.pages, **ToolListPages.pages}
+    pages = {
+        **CandidatePages.pages,
+        "sees": "sees/",
+        "try": "<path:object_id>/try/",
+        "waiting": "waiting/",
+        "approve": "<path:object_id>/approve/",
+        "switch": "<path:object_id>/switch/",
+    }
     form = ToolSettingForm
     fieldsets = [
         (
@@ -76,6 +90,53 @@ class ToolSettingAdmin(ToolListPages, ApprovalPages, ToolPages):
         ),
         (_("Other words for models"), {"fields": ["title", "description"]}),
     ]
+    list_display = [
+        "tool",
+        "enabled",
+        "status",
+        "what_it_does",
+        "who_can_use_it",
+        "calls_in_a_week",
+        "last_called",
+        "tokens",
+    ]
+    list_editable = ["enabled"]
+    list_filter = FILTERS
+    list_per_page = 100
+    # The number of all tools stands above the list already.
+    show_full_result_count = False
+    # Searched as models read them, which the rows alone do not know.
+    search_fields = ["name", "title", "description"]
+    search_help_text = _("By name, title and description.")
+    actions = ["switch_on", "switch_off", set_scopes]
+
+    class Media:
+        js = ["mcp_bridge/tools.js"]
+
+    def get_queryset(self, request: HttpRequest) -> Tools:
+        return super().get_queryset(request).prefetch_related("groups")
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ToolChangeList]:
+        return ToolChangeList
+
+    def get_changelist_form(self, request: HttpRequest, **kwargs: Any) -> Any:
+        return super().get_changelist_form(request, **{**kwargs, "form": ToolSettingListForm})
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: Tools, search_term: str
+    ) -> tuple[Tools, bool]:
+        """Return the tools whose name, title and description, as served, hold all words."""
+        words = search_term.casefold().split()
+
+        def holds_all(entry: Entry) -> bool:
+            text = f"{entry.setting.name}\n{entry.title}\n{entry.description}".casefold()
+            return all(word in text for word in words)
+
+        return where(request, queryset, holds_all) if words else queryset, False
+
+    def list_context(self, request: HttpRequest) -> Context:
+        may_change = {"may_change": self.has_change_permission(request)}
+        return super().list_context(request) | summary(request) | may_change
 
     def has_delete_permission(self, request: HttpRequest, obj: ToolSetting | None = None) -> bool:
         # An approval would be lost with the row of a tool that is still there.
@@ -90,59 +151,219 @@ class ToolSettingAdmin(ToolListPages, ApprovalPages, ToolPages):
         entry = Entry.of(setting)
         context |= {"title": _("Tool"), "subtitle": setting, "entry": entry}
         for definition in definitions([entry]):
-            audience = definition.audience
-            context |= {"audience": audience, "who": who(entry, audience)}
-            context["warning"] = definition.warning
-            context["users"] = named(audience) if may_view_users(request) else []
-            context["schemas"] = entry.schemas
-            context["needed"] = definition.needed
+            context |= {"definition": definition, "users": definition.users(request)}
         if self.can_link(request, ToolCallRecord):
             context |= recent_calls(setting.name)
-        if entry.waits:
-            context["changes"] = changes(setting.approved, entry.canonical_definition)
-            context["fingerprint"] = entry.fingerprint
         return super().render_change_form(request, context, *args, **kwargs)
 
     def save_model(
         self, request: HttpRequest, obj: ToolSetting, form: forms.ModelForm, change: bool
     ) -> None:
-        names = [name for name in form.changed_data if name != "groups"]
-        before = before_change(obj, **{name: form.initial[name] for name in names})
         # An approval that was written in between is not to be undone.
-        obj.save(update_fields=names)
-        if fields := changed_fields(form):
-            fields.pop("enabled", None)
-            _changed_in(request).append((before, "; ".join(fields.values())))
+        obj.save(update_fields=[name for name in form.changed_data if name != "groups"])
+        if form.changed_data:
+            request.__dict__.setdefault("_mcp_changed", []).append(obj)
 
     def construct_change_message(
         self, request: HttpRequest, form: Any, formsets: Any, add: bool = False
     ) -> Any:
         """Return the changed values for the history; Django's own text where there are none."""
-        text = "; ".join(changed_fields(form).values())
-        return text or super().construct_change_message(request, form, formsets, add)
+        default = super().construct_change_message(request, form, formsets, add)
+        return changed_fields(form) or default
 
     def response_change(self, request: HttpRequest, obj: ToolSetting) -> HttpResponse:
-        """Say what the change does in place of Django's own message."""
-        if IS_POPUP_VAR in request.POST:
-            return super().response_change(request, obj)
-        if before := _changed_in(request):
-            self.tell(request, before)
-        else:
-            text = gettext("Nothing was changed in “%(name)s”.") % {"name": obj}
-            self.message_user(request, text, messages.INFO)
-        if "_continue" in request.POST:
-            return HttpResponseRedirect(request.get_full_path())
-        return self.response_post_save_change(request, obj)
+        self.say_effects(request, *request.__dict__.get("_mcp_changed", ()))
+        return super().response_change(request, obj)
 
     def changelist_view(
         self, request: HttpRequest, extra_context: Context | None = None
     ) -> HttpResponse:
         response = super().changelist_view(request, extra_context)
-        self.tell(request, _changed_in(request))
+        self.say_effects(request, *request.__dict__.get("_mcp_changed", ()))
         return response
 
+    def say_effects(self, request: HttpRequest, *rows: ToolSetting) -> None:
+        """Say of each tool that was changed who can use it now."""
+        for text, level in effects(rows):
+            self.message_user(request, text, level)
 
-def _changed_in(request: HttpRequest) -> list[tuple[Entry, str]]:
-    """Return the tools that forms of the request have changed, as they were, with what changed."""
-    found: list[tuple[Entry, str]] = request.__dict__.setdefault("mcp_bridge_changed", [])
-    return found
+    def switch_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Switch a tool on or off as posted; return for a script what that has changed."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        viewed = self.viewed(request, object_id)
+        with self.decision(request):
+            row: Any = ToolSetting.objects.select_for_update().get(pk=viewed.pk)
+            if not self.has_change_permission(request, row):
+                raise PermissionDenied
+            self._set_enabled(request, row, on=request.POST.get("enabled") == "on")
+        complete([row])
+        ((text, _level),) = effects([row])
+        cells = {"status": self.status(row), "who_can_use_it": self.who_can_use_it(row)}
+        return JsonResponse({"message": text, "undo": gettext("Undo"), "cells": cells})
+
+    def _set_enabled(self, request: HttpRequest, row: ToolSetting, *, on: bool) -> bool:
+        """Switch a tool on or off and log it; return whether that is a change."""
+        if row.enabled is on:
+            return False
+        row.enabled = on
+        row.save(update_fields=["enabled"])
+        label = str(row._meta.get_field("enabled").verbose_name)
+        self.log_change(request, row, changed(label, not on, on))
+        return True
+
+    @admin.display(description=_("tool"), ordering="name")
+    def tool(self, row: Any) -> SafeString | str:
+        if not row.entry.title:
+            return str(row.name)
+        return format_html('{} <span class="mcp-name">{}</span>', row.entry.title, row.name)
+
+    @admin.display(description=_("what it does"))
+    def what_it_does(self, row: Any) -> SafeString:
+        badges = format_html_join(
+            " ", '<span class="mcp-badge mcp-badge-{}">{}</span>', row.entry.badges
+        )
+        # So that a long path can be broken.
+        parts = row.entry.source.split("/")
+        source = format_html_join(SafeString("/<wbr>"), "{}", ((part,) for part in parts))
+        return format_html(
+            '{}<div class="mcp-badges">{}</div><div class="mcp-path">{}</div>',
+            row.entry.summary,
+            badges,
+            source,
+        )
+
+    @admin.display(description=_("status"))
+    def status(self, row: Any) -> SafeString:
+        kind = "served" if row.entry.is_served else row.entry.status.value
+        return format_html('<span class="mcp-status-{}">{}</span>', kind, row.entry.label)
+
+    @admin.display(description=_("who can use it"))
+    def who_can_use_it(self, row: Any) -> SafeString:
+        lines = [("mcp-path", row.needed), ("mcp-limits", "; ".join(row.entry.limits))]
+        if row.entry.is_served:
+            lines.append(("mcp-warning", warning(row.entry.shown, row.audience)))
+        return format_html(
+            "{}{}",
+            who(row.entry, row.audience),
+            format_html_join("", '<div class="{}">{}</div>', (line for line in lines if line[1])),
+        )
+
+    @admin.display(description=_("calls"), ordering="week_calls")
+    def calls_in_a_week(self, row: Any) -> SafeString | str:
+        calls: int = row.week_calls
+        failures: int = row.week_failures
+        words = ngettext("%(count)d call in 7 days", "%(count)d calls in 7 days", calls)
+        words %= {"count": calls}
+        if not failures:
+            return words
+        failed = ngettext("%(count)d failed", "%(count)d failed", failures)
+        failed %= {"count": failures}
+        return format_html('{}, <span class="mcp-warning">{}</span>', words, failed)
+
+    @admin.display(
+        description=_("last called"),
+        ordering=F("last_call").asc(nulls_first=True),
+    )
+    def last_called(self, row: Any) -> SafeString | str:
+        if row.last_call is None:
+            return gettext("not called yet")
+        # The word stands where the row is a card, which has no heading.
+        label, time = gettext("Last called:"), display_for_value(row.last_call, "")
+        return format_html('<span class="mcp-label">{} </span>{}', label, time)
+
+    @admin.display(description=_("tokens"))
+    def tokens(self, row: Any) -> int:
+        return row.entry.tokens  # type: ignore[no-any-return]
+
+    @admin.action(description=_("Switch on the selected tools"), permissions=["change"])
+    def switch_on(self, request: HttpRequest, queryset: Tools) -> None:
+        self._switch(request, queryset, on=True)
+
+    @admin.action(description=_("Switch off the selected tools"), permissions=["change"])
+    def switch_off(self, request: HttpRequest, queryset: Tools) -> None:
+        self._switch(request, queryset, on=False)
+
+    def _switch(self, request: HttpRequest, queryset: Tools, *, on: bool) -> None:
+        chosen = [row for row in queryset if self.has_change_permission(request, row)]
+        switched = [row for row in chosen if self._set_enabled(request, row, on=on)]
+        number, rest = len(switched), len(chosen) - len(switched)
+        if on:
+            text = ngettext(
+                "%(count)d tool is switched on.", "%(count)d tools are switched on.", number
+            )
+        else:
+            text = ngettext(
+                "%(count)d tool is switched off.", "%(count)d tools are switched off.", number
+            )
+        text %= {"count": number}
+        if rest:
+            more = ngettext("%(count)d was so before.", "%(count)d were so before.", rest)
+            text += f" {more % {'count': rest}}"
+        self.message_user(request, text, messages.SUCCESS if number else messages.WARNING)
+        self.say_effects(request, *switched)
+
+    def waiting_view(self, request: HttpRequest) -> HttpResponse:
+        """Show the tools that wait for approval; a POST approves those of them that are ticked."""
+        if not self.has_view_or_change_permission(request):
+            raise PermissionDenied
+        if request.method == "POST":
+            # Each is posted as "fingerprint name".
+            parts = (each.partition(" ") for each in request.POST.getlist("tool"))
+            self._approve(request, {name: given for given, _, name in parts if name})
+            return HttpResponseRedirect(self.address("waiting"))
+        rows = self.get_queryset(request).order_by("name")
+        waiting = [entry for entry in map(Entry.of, rows) if entry.waits]
+        page = Paginator(waiting, PER_PAGE).get_page(request.GET.get("p"))
+        context: Context = {
+            "title": gettext("Tools that wait for approval"),
+            "page": page,
+            "pages": page.paginator.get_elided_page_range(page.number),
+            "definitions": definitions(page),
+            "may_approve": self.has_change_permission(request),
+        }
+        return self.page(request, "waiting_tools", context)
+
+    def approve_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Approve the definition with the posted fingerprint, if it is still the code's."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        setting: ToolSetting = self.viewed(request, object_id)
+        self._approve(request, {setting.name: request.POST.get("fingerprint", "")})
+        return self.back_to(setting)
+
+    def _approve(self, request: HttpRequest, shown: Mapping[str, str]) -> None:
+        """Approve the tools whose definition still has the fingerprint that was shown."""
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        approved = []
+        with self.decision(request):
+            names = [name for name in shown if "\0" not in name]
+            for row in self.get_queryset(request).select_for_update().filter(name__in=names):
+                if not self.has_change_permission(request, row):
+                    raise PermissionDenied
+                if approve(row, shown[row.name], by=request.user):
+                    text = gettext("Approved the definition %(fingerprint)s.")
+                    self.log_change(request, row, text % {"fingerprint": row.fingerprint[:12]})
+                    approved.append(row)
+        count = len(approved)
+        text = ngettext("%(count)d tool is approved.", "%(count)d tools are approved.", count)
+        text %= {"count": count}
+        self.message_user(request, text, messages.SUCCESS if count else messages.WARNING)
+        self.say_effects(request, *approved)
+        if others := sorted(shown.keys() - {row.name for row in approved}):
+            text = gettext(
+                "Not approved, since they have changed or wait no longer since the page was "
+                "opened: %(names)s."
+            )
+            self.message_user(request, text % {"names": ", ".join(others)}, messages.ERROR)
+
+    def try_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show a form of the tool's parameters; a POST of it calls the tool as the user."""
+        return try_page(self, request, self.viewed(request, object_id))
+
+    def sees_view(self, request: HttpRequest) -> HttpResponse:
+        """Show the tools that somebody sees, and why not the rest, to those who may view users."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return self.page(request, "sees", seen(request))

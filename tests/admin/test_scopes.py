@@ -71,11 +71,10 @@ def in_one_line(text: str) -> str:
 
 def test_a_tools_page_adds_scopes_to_those_of_the_code(administrator: Administrator) -> None:
     before = in_one_line(administrator.get("change", row("alpha").pk))
-    assert "The tool itself asks for: read." in before
     assert "Scopes that a client connected by OAuth needs read Rate" in before
     generation = Generation.current()
     text = in_one_line(administrator.save("alpha", enabled="on", scopes="write"))
-    assert "“alpha” was changed (Scopes: none → “write”)." in text
+    assert "“alpha” is enabled for every user (1 person)." in text
     assert Generation.current() != generation
     text = in_one_line(administrator.get("change", row("alpha").pk))
     assert "Scopes that a client connected by OAuth needs read, write Rate" in text

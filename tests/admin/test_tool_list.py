@@ -163,7 +163,7 @@ def test_a_cleared_tick_switches_off_and_is_logged(administrator: Administrator)
     page = administrator.tick(alpha=False)
     assert "1 tool was changed successfully." in page
     assert [tool["name"] for tool in client.list_tools()] == ["beta", "gamma"]
-    assert "“alpha” is off: 1 person can no longer use it." in page
+    assert "“alpha” is disabled." in page
     assert logged() == [("alpha", "Enabled: on → off")]
     assert cells(page, "alpha")["status"] == "off"
     administrator.tick(alpha=True)
@@ -174,7 +174,7 @@ def test_several_are_switched_at_once(administrator: Administrator) -> None:
     administrator.get("changelist")
     page = administrator.act("switch_off", "alpha", "beta")
     assert "2 tools are switched off." in page
-    assert "“beta” is off: 1 person can no longer use it." in page
+    assert "“beta” is disabled." in page
     assert logged() == [("alpha", "Enabled: on → off"), ("beta", "Enabled: on → off")]
     assert "1 tool is switched off. 1 was so before." in administrator.act(
         "switch_off", "beta", "gamma"
@@ -277,36 +277,36 @@ def switch(administrator: Administrator, name: str, on: bool, expected: int = 20
     return administrator.response.json() if expected == 200 else None  # type: ignore[attr-defined]
 
 
-def test_a_switch_works_at_once_and_says_for_whom(administrator: Administrator) -> None:
+def test_switch_works_at_once_and_names_the_users(administrator: Administrator) -> None:
     client = MCPClient(user=administrator.user)
     page = administrator.get("changelist")
     assert f'data-mcp-switch="{row("alpha").pk}/switch/"' in page
     told = switch(administrator, "alpha", on=False)
-    assert told["message"] == "“alpha” is off: 1 person can no longer use it."
+    assert told["message"] == "“alpha” is disabled."
     assert told["cells"]["status"] == '<span class="mcp-status-disabled">off</span>'
     assert MARKER not in str(told)
     assert [tool["name"] for tool in client.list_tools()] == ["beta", "gamma"]
-    assert switch(administrator, "alpha", on=False)["message"] == "“alpha” is off."
+    assert switch(administrator, "alpha", on=False)["message"] == "“alpha” is disabled."
     assert logged() == [("alpha", "Enabled: on → off")]
     told = switch(administrator, "alpha", on=True)
     assert told["message"] == (
-        "“alpha” is on: every user of the site (1 person) can use it, and it may delete or "
-        "overwrite."
+        "“alpha” is enabled for every user (1 person). "
+        "Every user of the site can use it, and it may delete or overwrite."
     )
     assert len(client.list_tools()) == 3
 
 
-def test_what_is_switched_on_and_has_no_users_is_said(administrator: Administrator) -> None:
+def test_switch_warns_of_a_tool_without_users(administrator: Administrator) -> None:
     administrator.get("changelist")
     ToolSetting.objects.filter(name="alpha").update(restricted=True)
     told = switch(administrator, "alpha", on=True)
     sentence = "Nobody can use it: it is only for groups, and no group is chosen."
-    assert told["message"] == f"“alpha” is on. {sentence}"
+    assert told["message"] == f"“alpha” is enabled for 0 people. {sentence}"
     assert sentence in told["cells"]["who_can_use_it"]
     assert sentence in cells(administrator.get("changelist"), "alpha")["who_can_use_it"]
     ToolSetting.objects.create(name="was_here", enabled=False)
     told = switch(administrator, "was_here", on=True)
-    assert told["message"] == "“was_here” is on: nobody can use it yet (no longer there)."
+    assert told["message"] == "“was_here” is enabled, but not available: no longer there."
 
 
 def test_switching_takes_a_post_the_permission_and_a_csrf_token(site: Any) -> None:

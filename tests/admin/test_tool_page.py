@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.urls import reverse
 from pydantic import Field
@@ -138,14 +137,15 @@ def test_a_change_is_read_and_approved(administrator: Administrator, settings: A
     assert "<ins>10</ins>" in text
     assert MARKER not in text
     text = administrator.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
-    assert "Approved: wipe. Its status: on." in text
+    assert "1 tool is approved." in text
+    assert "“wipe” is enabled for every user (1 person)." in text
     assert len(listed(administrator)) == 1
     assert row("wipe").approved_by == administrator.user
     assert f"by {administrator.user}" in page(administrator)
     (entry,) = LogEntry.objects.all()
     assert entry.get_change_message().startswith("Approved the definition ")
     again = administrator.post("approve", row("wipe").pk, fingerprint=row("wipe").fingerprint)
-    assert "Nothing was approved: wipe does not wait" in again
+    assert "0 tools are approved." in again
 
 
 def test_what_was_not_read_is_not_approved(administrator: Administrator, settings: Any) -> None:
@@ -154,7 +154,7 @@ def test_what_was_not_read_is_not_approved(administrator: Administrator, setting
     serve_tools(settings, wipe_none, **CONFIRMED)
     for given in (read, "", row("wipe").fingerprint):
         text = administrator.post("approve", row("wipe").pk, fingerprint=given)
-        assert "Not approved: wipe has changed again" in text
+        assert "since the page was opened: wipe." in text
     assert listed(administrator) == []
     assert not LogEntry.objects.exists()
     administrator.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
@@ -180,7 +180,7 @@ def test_approving_takes_the_permission_to_change_a_post_and_a_csrf_token(
     assert row("wipe").approved_by.username == "chief"
 
 
-def test_a_new_tool_is_shown_in_parts(settings: Any) -> None:
+def test_new_tool_shows_its_whole_definition(settings: Any) -> None:
     ToolSetting.objects.all().delete()
     settings.MCP_BRIDGE = {"NEW_TOOLS": "disabled"}
     serve_tools(settings, wipe, name="wipe")
@@ -188,13 +188,13 @@ def test_a_new_tool_is_shown_in_parts(settings: Any) -> None:
     administrator.get("changelist")
     text = page(administrator)
     assert "What there is to approve" in text
-    assert "parameter folder<br>(added)" in text
+    assert "The whole definition as JSON" in text
     assert "new, waits for approval" in text
     administrator.save("wipe")
     text = page(administrator)
     assert "new, waits for approval; off" in text
     text = administrator.post("approve", row("wipe").pk, fingerprint=shown_fingerprint(text))
-    assert "Its status: off." in text
+    assert "“wipe” is disabled." in text
 
 
 def test_under_debug_a_changed_tool_is_served_and_that_is_said(
@@ -337,13 +337,7 @@ def test_long_texts_are_compared_quickly(size: int) -> None:
     assert all(piece.marked for piece in change.now) is (size > 10)
 
 
-def test_every_new_definition_has_something_to_read(administrator: Administrator) -> None:
-    assert changes("", canonical_definition(served("wipe")))
-    assert get_user_model().objects.count() == 1
-
-
 def test_a_rate_is_set_and_must_be_one(administrator: Administrator) -> None:
-    assert "5/day. Empty: no limit." in page(administrator)
     text = administrator.save("wipe", enabled="on", rate="5 a minute")
     assert "Write a number, a slash and s, min, hour or day, such as 20/min." in text
     assert row("wipe").rate == ""
@@ -414,7 +408,7 @@ def test_the_rate_that_holds_is_said(administrator: Administrator, settings: Any
 def test_a_decision_that_leaves_nobody_has_a_warning(administrator: Administrator) -> None:
     text = administrator.save("wipe", enabled="on", restricted="on")
     sentence = "Nobody can use it: it is only for groups, and no group is chosen."
-    assert f'<li class="warning">“wipe” was changed (Only for groups: off → on). {sentence}' in text
+    assert f'<li class="warning">“wipe” is enabled for 0 people. {sentence}' in text
     group = Group.objects.create(name="press")
     text = administrator.save("wipe", enabled="on", restricted="on", groups=[group.pk])
     assert "Nobody can use it: no active user is in its groups and has the" in text
@@ -478,7 +472,7 @@ def shown_texts(change: Change) -> list[str | None]:
     ]
 
 
-def test_a_limit_that_is_lifted_warns_that_everybody_can_use_the_tool(settings: Any) -> None:
+def test_lifted_limit_warns_of_a_deleting_tool(settings: Any) -> None:
     ToolSetting.objects.all().delete()
     serve_tools(settings, wipe_none, name="wipe")
     administrator = Administrator()
@@ -486,14 +480,11 @@ def test_a_limit_that_is_lifted_warns_that_everybody_can_use_the_tool(settings: 
     administrator.save("wipe", enabled="on", restricted="on")
     text = administrator.save("wipe", enabled="on")
     assert (
-        '<li class="warning">“wipe” was changed (Only for groups: on → off): every user of the '
-        "site (1 person) can use it, and it may delete or overwrite. Before: 0 people.</li>"
+        '<li class="warning">“wipe” is enabled for every user (1 person). '
+        "Every user of the site can use it, and it may delete or overwrite.</li>"
     ) in text
     serve_tools(settings, wipe_none, name="wipe", destructive=False)
     administrator.get("changelist")
     administrator.save("wipe", enabled="on", restricted="on")
     text = administrator.save("wipe", enabled="on")
-    assert (
-        '<li class="success">“wipe” was changed (Only for groups: on → off): every user of the '
-        "site (1 person) can use it. Before: 0 people.</li>"
-    ) in text
+    assert '<li class="success">“wipe” is enabled for every user (1 person).</li>' in text

@@ -54,11 +54,11 @@ def test_a_tool_is_switched_off_and_on_in_its_row(visit: Visit) -> None:
     page = visit(LIST)
     switch = page.get_by_label("articles_delete is enabled")
     switch.uncheck()
-    page.get_by_text("“articles_delete” is off").wait_for()
+    page.get_by_text("“articles_delete” is disabled").wait_for()
     assert "articles_delete" not in seen_by("admin")
     assert LogEntry.objects.filter(object_repr="articles_delete").count() == 1
     page.get_by_role("button", name="Undo").click()
-    page.get_by_text("“articles_delete” is on").wait_for()
+    page.get_by_text("“articles_delete” is enabled").wait_for()
     assert "articles_delete" in seen_by("admin")
 
 
@@ -79,7 +79,7 @@ def test_a_tool_is_limited_to_a_group(visit: Visit) -> None:
     page.get_by_label("Only for groups").check()
     page.get_by_label("editor").first.check()
     page.get_by_role("button", name="Save", exact=True).click()
-    page.get_by_text("“sections_list” was changed").wait_for()
+    page.get_by_text("“sections_list” is enabled for").wait_for()
     assert before - seen_by("author") == {"sections_list"}
     assert "sections_list" in seen_by("editor")
 
@@ -93,7 +93,7 @@ def test_a_changed_tool_is_read_and_approved(visit: Visit) -> None:
     page.get_by_text("Delete a draft.").wait_for()
     check(page, "admin-change")
     page.get_by_role("button", name="Approve").click()
-    page.get_by_text("Approved: articles_delete").wait_for()
+    page.get_by_text("1 tool is approved.").wait_for()
     assert "articles_delete" in seen_by("admin")
 
 

@@ -210,7 +210,7 @@ def test_a_rate_is_written_into_the_page_of_the_tool(visit: Visit, live_server: 
     page.get_by_text("Write a number, a slash and s, min, hour or day, such as 20/min.").wait_for()
     page.get_by_label("Rate").fill("2/day")
     page.get_by_role("button", name="Save and continue editing").click()
-    page.get_by_text("“articles_search” was changed").wait_for()
+    page.get_by_text("“articles_search” is enabled").wait_for()
     check(page, "admin-rate")
     assert ToolSetting.objects.get(name="articles_search").rate == "2/day"
     results = [editor.call_tool("articles_search", {"query": "harbour"}) for _ in range(3)]
