@@ -240,7 +240,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
         response = super().changelist_view(request, extra_context)
         context = getattr(response, "context_data", None) or {}
         if "cl" in context:
-            context |= usage(context["cl"])
+            context["usage"] = usage(context["cl"])
             context["filters"] = request.GET.urlencode()
             context["is_recorded"] = conf.AUDIT is not None
             context["arguments_setting"] = "" if _keeps_arguments() else ARGUMENTS_SETTING

@@ -9,16 +9,17 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from django.contrib.admin import AdminSite
-from django.db.models import Count, Max, Model, Q, QuerySet, Sum
+from django.db.models import Max, Model, Q, QuerySet, Sum
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
 from mcp_bridge.admin.base import PagesAdmin
-from mcp_bridge.admin.chart import Chart
+from mcp_bridge.admin.call_filters import local_now
 from mcp_bridge.admin.entries import Entry, entries
-from mcp_bridge.admin.records import FAILED, RAN, THROTTLED, error_of, percent_failed
+from mcp_bridge.admin.records import FAILED, THROTTLED, error_of
+from mcp_bridge.admin.usage import ToolUse, Usage
 from mcp_bridge.admin.waiting import calls_for, calls_set_aside, count
 from mcp_bridge.conf import conf
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
@@ -45,23 +46,6 @@ class Held(NamedTuple):
     def is_short(self) -> bool:
         """Whether all that a person has to read stands here."""
         return len(self.description) + len(self.call.arguments) <= _SHORT
-
-
-class Failing(NamedTuple):
-    """A tool some of whose calls have failed, and the last of those, where it is still there."""
-
-    tool: str
-    calls: int
-    failures: int
-    last: ToolCallRecord | None
-
-    @property
-    def percent(self) -> int:
-        return percent_failed(self.calls, self.failures)
-
-    @property
-    def error(self) -> str:
-        return "" if self.last is None else error_of(self.last)
 
 
 class FrontPage:
@@ -163,8 +147,11 @@ class FrontPage:
         }
 
     @cached_property
-    def chart(self) -> Chart | None:
-        return Chart.of_hours(HOURS, self._calls) if self.sees_calls and self.has_records else None
+    def usage(self) -> Usage | None:
+        if not self.sees_calls or not self.has_records:
+            return None
+        begin = local_now() - timedelta(hours=HOURS - 1)
+        return Usage(ToolCallRecord.objects.all(), begin, None, self._calls)
 
     def _calls(self, parameters: dict[str, Any]) -> str:
         """Return the address of the list of calls with some filters."""
@@ -173,20 +160,18 @@ class FrontPage:
         return f"{address}?{urlencode(wanted)}"
 
     @cached_property
-    def failing(self) -> list[Failing]:
-        """The tools of the last day that fail most often in a hundred calls."""
-        counted = self._day().filter(RAN).values("tool")
-        counted = counted.annotate(
-            calls=Count("pk"), failures=Count("pk", filter=FAILED), last=Max("pk", filter=FAILED)
-        )
-        rows = sorted(
-            counted.filter(failures__gt=0),
-            key=lambda row: (-row["failures"] / row["calls"], -row["failures"], row["tool"]),
-        )[:MOST]
-        last = ToolCallRecord.objects.in_bulk([row["last"] for row in rows])
+    def failing(self) -> list[tuple[ToolUse, ToolCallRecord | None, str]]:
+        """The tools of the last day with the highest rates of failure, each with its last error."""
+        failing = [use for use in (self.usage.tools if self.usage else ()) if use.failures]
+        failing.sort(key=lambda use: (-use.failures / use.calls, -use.failures, use.tool))
+        # Found by their times: the error of one that was deleted meanwhile is not shown.
+        last = {use.tool: use.last_failure for use in failing[:MOST] if use.last_failure}
+        rows = ToolCallRecord.objects.filter(FAILED, tool__in=last, started_at__in=last.values())
+        records = {row.tool: row for row in rows if row.started_at == last[row.tool]}
         return [
-            Failing(row["tool"], row["calls"], row["failures"], last.get(row["last"]))
-            for row in rows
+            (use, record, error_of(record) if record else "")
+            for use in failing[:MOST]
+            for record in [records.get(use.tool)]
         ]
 
     @cached_property

@@ -174,9 +174,8 @@ def photograph(page: Page, name: str) -> None:
 
 
 # The admin hides what takes a column out of the sorting until the pointer is over it.
-# The bars of a chart lead where the numbers of its table do.
 FOCUSABLE = (
-    "#content :is(a[href]:not(.sortremove, svg a), button, input:not([type=hidden]), select, "
+    "#content :is(a[href]:not(.sortremove), button, input:not([type=hidden]), select, "
     "textarea, summary)"
 )
 

@@ -68,7 +68,7 @@ DATA = (
     *("shout", "look", "wipe", "gone_tool", "Shout", "Look", "Wipe"),
     *("Shout a word.", "Look at a word.", "Wipe a word.", "A word."),
     *("ada", "bob", "administrator", "Editors", "Laptop", "Laptop (mcp_", "No.", "articles:write"),
-    *("MCP", "OAuth", "CSV", "JSON", "p50", "p95", "ms", "UTC", "en", "20/min", "curl"),
+    *("MCP", "OAuth", "CSV", "JSON", "ms", "UTC", "en", "20/min", "curl"),
     *("Claude Code", "Claude Desktop", "Cursor", "VS Code", "Codex CLI", "Gemini CLI"),
     *("MCP Inspector", "Claude", "claude.ai", "Tests"),
     *("auth.delete_user", "Other.", "Newsroom", "mcp_bridge.testing", "a", "b", "c"),
