@@ -59,8 +59,8 @@ def check_form(schema: JSONSchema) -> None:
 
 
 def _check_secret(document: SchemaDocument, schema: JSONSchema, name: str, field: str) -> None:
-    flat = _flat(document, schema)
-    is_marked = flat.get("writeOnly") is True or flat.get("format") == "password"
+    found = flat(document, schema)
+    is_marked = found.get("writeOnly") is True or found.get("format") == "password"
     if is_marked or names_secret(name):
         raise TypeError(
             f"{field} is a secret, which no form may ask for: raise InputRequired with a "
@@ -71,31 +71,38 @@ def _check_secret(document: SchemaDocument, schema: JSONSchema, name: str, field
 
 def _field(document: SchemaDocument, schema: JSONSchema) -> JSONSchema | None:
     """Return a field as a form shows it, without keywords that forms lack; None if none can."""
-    flat = _flat(document, schema)
-    kind = flat.get("type", "")
-    if kind not in _KEYWORDS or (kind != "string" and "enum" in flat):
+    found = flat(document, schema)
+    kind = found.get("type", "")
+    if kind not in _KEYWORDS or (kind != "string" and "enum" in found):
         return None
     names = (*_TEXTS, *_KEYWORDS[kind])
-    kept = {name: flat[name] for name in names if flat.get(name) is not None}
+    kept = {name: found[name] for name in names if found.get(name) is not None}
     if kept.get("format", "uri") not in _FORMATS:
         del kept["format"]
     if not all(isinstance(each, str) for each in kept.get("enum", ())):
         return None
     if kind == "array":
-        items = _flat(document, kept.get("items", {}))
+        items = flat(document, kept.get("items", {}))
         if items.get("type") != "string" or "enum" not in items:
             return None
         kept["items"] = {"type": "string", "enum": items["enum"]}
     return {"type": kind, **kept}
 
 
-def _flat(document: SchemaDocument, schema: JSONSchema) -> JSONSchema:
-    """Return a schema with its references followed, and without the branch for null."""
-    found = dict(document.merged(schema)[0])
-    branches = [each for each in found.get("anyOf", ()) if each.get("type") != "null"]
+def flat(
+    document: SchemaDocument, schema: object, seen: frozenset[int] = frozenset()
+) -> JSONSchema:
+    """Return a schema with references followed, ``const`` as ``enum``, and no branch of null."""
+    known, seen = document.merged(schema, seen)
+    found = dict(known)
+    branches = [
+        each
+        for each in found.get("anyOf", ())
+        if not isinstance(each, Mapping) or each.get("type") != "null"
+    ]
     if len(branches) == 1:
         del found["anyOf"]
-        found = {**_flat(document, branches[0]), **found}
+        found = {**flat(document, branches[0], seen), **found}
     if "const" in found:
         found["enum"] = [found["const"]]
     return found

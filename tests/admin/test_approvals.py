@@ -70,7 +70,7 @@ def test_new_tools_are_read_and_approved_on_one_page(administrator: Administrato
     assert page.count('">Put away</h2>') == 2
     text = re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", page))
     assert "Nobody reads it." in text
-    assert "text required string, at most 20 characters Its &lt;b&gt;text&lt;/b&gt;." in text
+    assert "text required string, maximum length 20 Its &lt;b&gt;text&lt;/b&gt;." in text
     assert "signed boolean default: false" in text
     assert "Who can use it every user (1 person)" in text
     # All that an approval is of.

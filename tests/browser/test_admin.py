@@ -101,7 +101,7 @@ def test_a_tool_with_a_nested_form_gives_a_picture(visit: Visit) -> None:
     page = visit(tool("statistics_chart"))
     page.get_by_role("link", name="Try it").click()
     page.get_by_label("by", exact=False).first.select_option("month")
-    page.get_by_label("start").fill("2020-01-01")
+    page.get_by_label("period").fill('{"start": "2020-01-01", "end": "2030-01-01"}')
     check(page, "admin-try")
     page.get_by_role("button", name="Call").click()
     picture = page.get_by_role("img", name="Picture in block 1 of the result, image/png")
