@@ -73,6 +73,18 @@ _LOOKUPS: Final = frozenset(
 )
 
 
+# The fields of a record's page.
+_CALL: Final = (
+    *("shown_time", "tool", "shown_outcome", "error_code", "error_text", "shown_pointers"),
+    *("times", "reference"),
+)
+_CALLER: Final = (
+    *("user_name", "credential", "client_name", "client_version", "revision"),
+    "remote_address",
+)
+_SENT: Final = ("duration_ms", "arguments_bytes", "result_bytes", "shown_arguments")
+
+
 class _OneText(Func):
     """Join texts of a record with line breaks: each word is looked for once, and not in each."""
 
@@ -102,21 +114,11 @@ class ToolCallRecordAdmin(BridgeAdmin):
 
     pages = {"csv": "export/csv/", "json": "export/json/"}
     list_display = [
-        "shown_time",
-        "tool",
-        "caller",
-        "shown_outcome",
-        "arguments_in_a_line",
-        "shown_error",
+        *("shown_time", "tool", "caller", "shown_outcome", "arguments_in_a_line", "shown_error"),
         "shown_duration",
     ]
     list_filter = [
-        TimeFilter,
-        OutcomeFilter,
-        ToolFilter,
-        UserFilter,
-        "error_code",
-        VersionFilter,
+        *(TimeFilter, OutcomeFilter, ToolFilter, UserFilter, "error_code", VersionFilter),
     ]
     list_per_page = 50
     paginator = KeysFirst
@@ -132,41 +134,6 @@ class ToolCallRecordAdmin(BridgeAdmin):
     # As would counting those of each tool and user.
     show_facets = admin.ShowFacets.NEVER
     actions = None
-    fieldsets = [
-        (
-            None,
-            {
-                "fields": [
-                    "shown_time",
-                    "tool",
-                    "shown_outcome",
-                    "error_code",
-                    "error_text",
-                    "shown_pointers",
-                    "times",
-                    "reference",
-                ]
-            },
-        ),
-        (
-            _("Who called"),
-            {
-                "fields": [
-                    "user",
-                    "user_name",
-                    "credential",
-                    "client_name",
-                    "client_version",
-                    "revision",
-                    "remote_address",
-                ]
-            },
-        ),
-        (
-            _("What was sent"),
-            {"fields": ["duration_ms", "arguments_bytes", "result_bytes", "shown_arguments"]},
-        ),
-    ]
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
@@ -175,10 +142,10 @@ class ToolCallRecordAdmin(BridgeAdmin):
         return False
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        shown: dict[Any, str] = {"user": self.user_field(request)}
         return [
-            (title, {"fields": [shown.get(name, name) for name in options["fields"]]})
-            for title, options in super().get_fieldsets(request, obj)
+            (None, {"fields": _CALL}),
+            (_("Who called"), {"fields": (self.user_field(request), *_CALLER)}),
+            (_("What was sent"), {"fields": _SENT}),
         ]
 
     def get_queryset(self, request: HttpRequest) -> Records:
@@ -239,20 +206,21 @@ class ToolCallRecordAdmin(BridgeAdmin):
             request.GET = query
         response = super().changelist_view(request, extra_context)
         context = getattr(response, "context_data", None) or {}
-        if "cl" in context:
-            context["usage"] = usage(context["cl"])
-            context["filters"] = request.GET.urlencode()
-            context["is_recorded"] = conf.AUDIT is not None
-            context["arguments_setting"] = "" if _keeps_arguments() else ARGUMENTS_SETTING
-            changelist = context["cl"]
+        if changelist := context.get("cl"):
             is_cut = changelist.query and changelist.result_count >= MOST_FOUND
-            context["found_at_most"] = MOST_FOUND if is_cut else None
+            context |= {
+                "usage": usage(changelist),
+                "filters": request.GET.urlencode(),
+                "is_recorded": conf.AUDIT is not None,
+                "arguments_setting": "" if _keeps_arguments() else ARGUMENTS_SETTING,
+                "found_at_most": MOST_FOUND if is_cut else None,
+            }
         return response
 
     def render_change_form(
         self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        context["links"] = links_of(self, request, context["original"])
+        context["links"] = [*links_of(self, request, context["original"])]
         return super().render_change_form(request, context, *args, **kwargs)
 
     def export(self, request: HttpRequest, kind: str) -> HttpResponseBase:

@@ -218,9 +218,17 @@ class Entry:
         """How it acts, whether it asks first, and whether everybody may use it."""
         if self.shown is None:
             return []
-        badges = [_acting(self.shown)]
-        badges += [Badge("asks", _CONFIRM[0])] if self.shown.options.confirm else []
-        return badges + ([Badge("public", _("public"))] if self.shown.access.public else [])
+        # As far as its hints say (MCP schema, ToolAnnotations).
+        reads, deletes = map(self.shown.annotations.get, ("readOnlyHint", "destructiveHint"))
+        acting = Badge("writes", _("writes"))
+        if reads:
+            acting = Badge("reads", _("reads"))
+        elif deletes:
+            acting = Badge("deletes", _("deletes"))
+        elif reads is None and deletes is None:
+            acting = Badge("unknown", NOTHING_SAID)
+        asks = [Badge("asks", _CONFIRM[0])] if self.shown.options.confirm else []
+        return [acting, *asks, *([Badge("public", _("public"))] * self.shown.access.public)]
 
     @property
     def limits(self) -> list[str]:
@@ -267,18 +275,6 @@ class Entry:
     def canonical_definition(self) -> str:
         """The text that an approval is of; empty where the tool is gone."""
         return "" if self.tool is None else canonical_definition(self.tool)
-
-
-def _acting(tool: Tool) -> Badge:
-    """Return whether a tool reads, writes or deletes, as far as its hints say (MCP schema)."""
-    reads, deletes = (tool.annotations.get(name) for name in ("readOnlyHint", "destructiveHint"))
-    if reads:
-        return Badge("reads", _("reads"))
-    if deletes:
-        return Badge("deletes", _("deletes"))
-    if reads is None and deletes is None:
-        return Badge("unknown", NOTHING_SAID)
-    return Badge("writes", _("writes"))
 
 
 def hints(tool: Tool) -> list[tuple[Promise, Promise]]:

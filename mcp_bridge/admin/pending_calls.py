@@ -58,17 +58,14 @@ class StatusFilter(SimpleListFilter):
         return super().value() or Status.WAITING
 
     def queryset(self, request: HttpRequest, queryset: Calls) -> Calls:
-        match self.value():
-            case "all":
-                return queryset
-            case Status.WAITING:
-                return queryset.filter(approvable())
-            case "aside":
-                return queryset.filter(set_aside())
-            case Status.APPROVED:
-                return queryset.filter(~PendingCall.over(), status=Status.APPROVED)
-            case wanted:
-                return queryset.filter(status=wanted)
+        wanted = self.value()
+        conditions = {
+            "all": Q(),
+            "aside": set_aside(),
+            Status.WAITING: approvable(),
+            Status.APPROVED: ~PendingCall.over() & Q(status=Status.APPROVED),
+        }
+        return queryset.filter(conditions.get(wanted, Q(status=wanted)))
 
     def choices(self, changelist: ChangeList) -> Iterator[Any]:
         # Without Django's first choice, which means that there is no filter.
@@ -228,24 +225,22 @@ class PendingCallAdmin(BridgeAdmin):
         rows = self.get_queryset(request).filter(pk__in=_keys(ticked)).order_by("asked_at", "pk")
         calls = {ShownCall(row, user).proof: row for row in rows}
         chosen = [row for proof, row in calls.items() if proof in ticked]
-        is_written = False
+        text = ""
         if not ticked:
             text = gettext("Nothing was decided: tick the calls to approve or to refuse.")
-            self.message_user(request, text, messages.ERROR)
         elif not ticked <= calls.keys():
             text = gettext(
                 "Nothing was decided: some of the ticked calls were not shown to you, or are gone. "
                 "Read what waits now."
             )
-            self.message_user(request, text, messages.ERROR)
         elif not all(self.has_change_permission(request, row) for row in chosen):
             raise PermissionDenied
-        else:
-            is_written = self.decide(request, chosen)
-        if not is_written:
-            return HttpResponseRedirect(request.get_full_path())
-        is_left = self.following(request) is not None
-        return HttpResponseRedirect(self.address("decide" if is_left else "changelist"))
+        elif self.decide(request, chosen):
+            page = "changelist" if self.following(request) is None else "decide"
+            return HttpResponseRedirect(self.address(page))
+        if text:
+            self.message_user(request, text, messages.ERROR)
+        return HttpResponseRedirect(request.get_full_path())
 
     def decide(self, request: HttpRequest, calls: Iterable[PendingCall]) -> bool:
         """Write the posted decision on calls, and say so; return whether any was written."""

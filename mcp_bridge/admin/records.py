@@ -78,14 +78,19 @@ def time_of(record: ToolCallRecord) -> str:
 
 def outcome_of(record: ToolCallRecord) -> SafeString:
     """Return the outcome of a call as a word with an icon and a colour, and how often it was so."""
-    kind, word = _kind_of(record)
+    kind, word = record.outcome, record.get_outcome_display()
+    if record.outcome == Outcome.REFUSED and record.error_code == ErrorCode.UNCONFIRMED:
+        status = record.pending_call and record.pending_call.status
+        if status == PendingCall.Status.REFUSED:
+            word = gettext("refused by a person")
+        else:
+            is_waiting = status == PendingCall.Status.WAITING
+            kind, word = "waits", gettext("waits") if is_waiting else gettext("waited")
     if record.times > 1:
         word = f"{word} × {record.times}"
     return format_html(
         '<span class="mcp-outcome-{}"><span aria-hidden="true">{}</span> {}</span>',
-        kind,
-        _ICONS.get(kind, ""),
-        word,
+        *(kind, _ICONS.get(kind, ""), word),
     )
 
 
@@ -102,13 +107,3 @@ def percent_failed(calls: int, failures: int) -> int:
 def one_line(text: str, most: int) -> str:
     """Return a text in one line of at most some characters, all of which can be seen."""
     return Truncator(without_unprintable(" ".join(text.split()))).chars(most)
-
-
-def _kind_of(record: ToolCallRecord) -> tuple[str, str]:
-    """Return the kind of an outcome and the word for it: of a call that waits, that it does."""
-    if record.outcome != Outcome.REFUSED or record.error_code != ErrorCode.UNCONFIRMED:
-        return record.outcome, record.get_outcome_display()
-    status = record.pending_call and record.pending_call.status
-    if status == PendingCall.Status.REFUSED:
-        return record.outcome, gettext("refused by a person")
-    return "waits", gettext("waits") if status == PendingCall.Status.WAITING else gettext("waited")

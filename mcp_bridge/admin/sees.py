@@ -106,22 +106,21 @@ class Chosen:
         words = Words(caller, [tool.access for tool in served])
         answers = []
         for entry in found:
-            name, reason = entry.setting.name, ""
+            name = entry.setting.name
             tool = served.tools.get(name)
             if tool is None:
                 reason = str(_NOT_SERVED[statuses.get(name, entry.status)])
+                answers.append(Answer(entry, False, reason))
             elif (refusal := refused[name]) is not None:
-                reason = words.of(refusal, tool.access)
-            is_seen = not reason
-            if is_seen and self.group and tool:
-                reason = self._caveats(tool)
-            answers.append(Answer(entry, is_seen, reason))
+                answers.append(Answer(entry, False, words.of(refusal, tool.access)))
+            else:
+                answers.append(Answer(entry, True, self._caveats(tool)))
         return sorted(answers, key=lambda answer: not answer.sees)
 
     def _caveats(self, tool: Tool) -> str:
         """Return the sentences on the code that decides further about each member of a group."""
         found = []
-        if tool.access.predicate is not None:
+        if self.group is not None and tool.access.predicate is not None:
             found.append(gettext("The tool's own rule, in the site's program, may refuse some."))
         if self.is_asked_further:
             text = gettext("The site's own rule for all tools (ACCESS_POLICY) may refuse some.")

@@ -27,8 +27,6 @@ from mcp_bridge.features import Tool
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.registry.registry import registry
 
-_SEPARATOR: Final = re.compile(r"[._/-]")
-
 
 def app_of(tool: Tool) -> str:
     """Return the name of the app in which a tool is defined, or else of its source."""
@@ -36,13 +34,11 @@ def app_of(tool: Tool) -> str:
     return str(config.verbose_name) if config else tool.source_alias
 
 
-def prefix_of(tool: Tool) -> str:
-    """Return the beginning of a tool's name, such as "articles" of articles_delete."""
-    return _SEPARATOR.split(tool.name, maxsplit=1)[0]
-
-
-# What the list is grouped by: the name that each tool's group has.
-_GROUPINGS: Final[Mapping[str, Callable[[Tool], str]]] = {"app": app_of, "prefix": prefix_of}
+# What the list is grouped by: the name of each tool's group, such as "articles" of articles_delete.
+_GROUPINGS: Final[Mapping[str, Callable[[Tool], str]]] = {
+    "app": app_of,
+    "prefix": lambda tool: re.split("[._/-]", tool.name, maxsplit=1)[0],
+}
 
 
 class ToolSettingListForm(forms.ModelForm):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
@@ -138,17 +138,18 @@ class Usage:
         )
 
     @property
-    def bars(self) -> list[tuple[str, list[Bar]]]:
-        """The name of each time, with its numbers."""
-        return [
-            (time.name, [self._bar(time, kind, number) for kind, number in time.counts.items()])
-            for time in self.times
-        ]
-
-    def _bar(self, time: Time, kind: str, number: int) -> Bar:
-        since, until = (f"{each:%Y-%m-%dT%H:%M}" for each in (time.begin, time.end))
-        parameters = {"since": since, "until": until, "when": None, "outcome": OUTCOMES[kind]}
-        return Bar(kind, number, self._link(parameters))
+    def bars(self) -> Iterator[tuple[str, list[Bar]]]:
+        """Yield the name of each time, with its numbers."""
+        for time in self.times:
+            since, until = (f"{each:%Y-%m-%dT%H:%M}" for each in (time.begin, time.end))
+            shown = {"since": since, "until": until, "when": None}
+            yield (
+                time.name,
+                [
+                    Bar(kind, number, self._link({**shown, "outcome": OUTCOMES[kind]}))
+                    for kind, number in time.counts.items()
+                ],
+            )
 
 
 def usage(changelist: ChangeList) -> Usage:
