@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -297,6 +298,19 @@ def entries_for(request: HttpRequest) -> list[Entry]:
         found = entries()
         setattr(request, "_mcp_entries", found)  # noqa: B010
     return found
+
+
+def numbers(found: Sequence[Entry]) -> dict[str, int]:
+    """Return how many of the tools have each status, and how many there are in the code."""
+    counted = Counter(entry.status for entry in found)
+    return {
+        "on": sum(entry.is_served for entry in found),
+        "off": counted[ToolStatus.DISABLED],
+        "waiting": counted[ToolStatus.NEW] + counted[ToolStatus.CHANGED],
+        "broken": counted[ToolStatus.UNBUILT],
+        "gone": counted[ToolStatus.GONE],
+        "total": counted.total() - counted[ToolStatus.GONE],
+    }
 
 
 def entries() -> list[Entry]:

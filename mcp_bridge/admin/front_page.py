@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from django.contrib.admin import AdminSite
-from django.db.models import Max, Model, Q, QuerySet, Sum
+from django.db.models import Max, Model, Q, Sum
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -17,15 +16,15 @@ from django.utils.http import urlencode
 
 from mcp_bridge.admin.base import PagesAdmin
 from mcp_bridge.admin.call_filters import local_now
-from mcp_bridge.admin.entries import Entry, entries
+from mcp_bridge.admin.entries import Entry, entries, numbers
 from mcp_bridge.admin.records import FAILED, THROTTLED, error_of
 from mcp_bridge.admin.usage import ToolUse, Usage
 from mcp_bridge.admin.waiting import calls_for, calls_set_aside, count
 from mcp_bridge.conf import conf
+from mcp_bridge.features import Tool
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.records.rows import flush
 from mcp_bridge.registry.registry import registry
-from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
 
 # The most of each kind that is shown; the lists have all.
@@ -36,16 +35,16 @@ _SHORT: Final = 2_000
 
 
 class Held(NamedTuple):
-    """A call that waits, and what its tool is called and does."""
+    """A call that waits, and its tool."""
 
     call: PendingCall
-    title: str
-    description: str
+    tool: Tool | None
 
     @property
     def is_short(self) -> bool:
         """Whether all that a person has to read stands here."""
-        return len(self.description) + len(self.call.arguments) <= _SHORT
+        description = str(self.tool.description) if self.tool else ""
+        return len(description) + len(self.call.arguments) <= _SHORT
 
 
 class FrontPage:
@@ -102,13 +101,10 @@ class FrontPage:
         """The newest of the calls that wait, those that the user may decide on."""
         if not self._may(PendingCall, "view"):
             return None
-        tools, found = registry.snapshot.tools, []
-        for call in calls_for(self.request).select_related("user")[:MOST]:
-            # Another thread may have read newer settings between the two.
-            tool = tools.get(call.tool)
-            title = str(tool.title or "") if tool else ""
-            found.append(Held(call, title, str(tool.description) if tool else ""))
-        return found
+        # Another thread may have read newer settings between the two.
+        tools = registry.snapshot.tools
+        calls = calls_for(self.request).select_related("user")[:MOST]
+        return [Held(call, tools.get(call.tool)) for call in calls]
 
     @cached_property
     def held_count(self) -> int:
@@ -130,21 +126,10 @@ class FrontPage:
         """The tools that wait for approval."""
         return [entry for entry in self._entries if entry.waits]
 
-    @property
-    def first_waiting(self) -> list[Entry]:
-        return self.waiting[:MOST]
-
     @cached_property
     def tools(self) -> dict[str, int]:
-        """How many tools are on and off, wait, and are no longer in the code."""
-        counted = Counter(entry.status for entry in self._entries)
-        return {
-            "on": sum(entry.is_served for entry in self._entries),
-            "off": counted[ToolStatus.DISABLED],
-            "waiting": len(self.waiting),
-            "broken": counted[ToolStatus.UNBUILT],
-            "total": len(self._entries) - counted[ToolStatus.GONE],
-        }
+        """How many tools have each status."""
+        return numbers(self._entries)
 
     @cached_property
     def usage(self) -> Usage | None:
@@ -185,13 +170,10 @@ class FrontPage:
         return self._counted("user_name", "tool", wanted=THROTTLED)
 
     def _counted(self, *fields: str, wanted: Q) -> list[dict[str, Any]]:
-        rows = self._day().filter(wanted).values(*fields)
-        counted = rows.annotate(calls=Sum("times"), last=Max("started_at"))
-        return [dict(row) for row in counted.order_by("-last")[:MOST]]
-
-    def _day(self) -> QuerySet[ToolCallRecord]:
         since = timezone.now() - timedelta(hours=HOURS)
-        return ToolCallRecord.objects.filter(started_at__gte=since).order_by()
+        rows = ToolCallRecord.objects.filter(wanted, started_at__gte=since).order_by()
+        counted = rows.values(*fields).annotate(calls=Sum("times"), last=Max("started_at"))
+        return [dict(row) for row in counted.order_by("-last")[:MOST]]
 
     @cached_property
     def connection(self) -> Connection:

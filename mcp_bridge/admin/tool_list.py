@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -13,10 +12,11 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.audience import may_view_users
-from mcp_bridge.admin.base import Choices, Context
-from mcp_bridge.admin.entries import Entry, entries_for, where
+from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
+from mcp_bridge.admin.entries import Entry, entries_for, numbers, where
+from mcp_bridge.admin.waiting import count
 from mcp_bridge.conf import DOCUMENTATION, conf
-from mcp_bridge.models import ToolSetting
+from mcp_bridge.models import PendingCall, ToolSetting
 from mcp_bridge.registry.definitions import is_too_long
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
@@ -127,15 +127,13 @@ class Length(NamedTuple):
         return is_too_long(self.tools, self.tokens)
 
 
-def summary(request: HttpRequest) -> Context:
+def summary(model_admin: BridgeAdmin, request: HttpRequest) -> Context:
     """Return what stands above the list: numbers of tools, and the length of each toolset."""
-    counted = Counter(entry.status for entry in entries_for(request))
-    return {
+    sees_calls = model_admin.can_link(request, PendingCall)
+    return numbers(entries_for(request)) | {
+        "may_change": model_admin.has_change_permission(request),
         "may_view_users": may_view_users(request),
-        "waiting": counted[ToolStatus.NEW] + counted[ToolStatus.CHANGED],
-        "total": counted.total() - counted[ToolStatus.GONE],
-        "off": counted[ToolStatus.DISABLED],
-        "gone": counted[ToolStatus.GONE],
+        "pending": count(PendingCall, request) if sees_calls else 0,
         "lengths": [
             Length(name, len(part), part.tokens())
             for name, part in registry.snapshot.lists().items()

@@ -135,8 +135,7 @@ class ToolSettingAdmin(CandidatePages):
         return where(request, queryset, holds_all) if words else queryset, False
 
     def list_context(self, request: HttpRequest) -> Context:
-        may_change = {"may_change": self.has_change_permission(request)}
-        return super().list_context(request) | summary(request) | may_change
+        return super().list_context(request) | summary(self, request)
 
     def has_delete_permission(self, request: HttpRequest, obj: ToolSetting | None = None) -> bool:
         # An approval would be lost with the row of a tool that is still there.

@@ -237,7 +237,7 @@ def test_what_is_chosen_is_shown_and_then_switched_on(many: Any) -> None:
     assert "deletes : It may delete or overwrite." in text
     assert "Permissions that a caller needs Can view user auth.view_user" in text
     assert "Who can use it 1 person" in text
-    assert "number required integer, 1 to 100" in text
+    assert "number required integer, minimum 1, maximum 100" in text
     sizes = [int(size) for size in re.findall(r"about (\d+) tokens", text)]
     assert sizes[-1] == sum(sizes[:-1]) > 80
     assert not ToolSetting.objects.exists()

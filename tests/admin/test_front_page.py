@@ -136,20 +136,22 @@ def test_what_can_no_longer_be_approved_waits_for_nobody(caller: CheckedClient) 
     caller.call_tool("shout", {"word": "a"})
     administrator = Administrator()
     queue = reverse("admin:mcp_bridge_pendingcall_changelist")
+    tools = reverse("admin:mcp_bridge_toolsetting_changelist")
 
     def said() -> list[bool]:
         in_menu = "Pending calls (" in index(administrator)
         badge = "call waits for you" in administrator.browser.get(queue).content.decode()
+        in_list = "call waits for approval" in administrator.browser.get(tools).content.decode()
         in_queue = "No call waits" not in administrator.browser.get(queue).content.decode()
-        return [in_menu, badge, in_queue, "No call waits" not in front(administrator)]
+        return [in_menu, badge, in_list, in_queue, "No call waits" not in front(administrator)]
 
-    assert said() == [True] * 4
+    assert said() == [True] * 5
     administrator.tick(shout=False)
-    assert said() == [False] * 4
+    assert said() == [False] * 5
     administrator.tick(shout=True)
-    assert said() == [True] * 4
+    assert said() == [True] * 5
     PendingCall.objects.update(fingerprint="another")
-    assert said() == [False] * 4
+    assert said() == [False] * 5
 
 
 def test_calls_that_are_set_aside_push_no_other_off_the_page(caller: CheckedClient) -> None:
