@@ -13,7 +13,6 @@ from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.schemas.walk import SchemaDocument
 
 # The keywords that MCP's form schemas have for each type (MCP schema, PrimitiveSchemaDefinition).
-_TEXTS: Final = ("title", "description", "default")
 _KEYWORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "string": ("minLength", "maxLength", "format", "enum", "oneOf"),
     "integer": ("minimum", "maximum"),
@@ -31,8 +30,7 @@ def form_schema(model: type[BaseModel]) -> dict[str, object]:
     fields: dict[str, object] = {}
     for name, schema in document.root.get("properties", {}).items():
         _check_secret(document, schema, name, f"{model.__name__}.{name}")
-        field = _field(document, schema)
-        if field is None:
+        if (field := _field(document, schema)) is None:
             raise TypeError(
                 f"{model.__name__}.{name} cannot stand in a form: its fields are str, int, float, "
                 "bool, dates, choices of strings (Literal, Enum), lists of such choices, and any "
@@ -40,8 +38,7 @@ def form_schema(model: type[BaseModel]) -> dict[str, object]:
             )
         fields[name] = field
     required = document.root.get("required")
-    schema = {"type": "object", "properties": fields}
-    return {**schema, "required": required} if required else schema
+    return {"type": "object", "properties": fields} | ({"required": required} if required else {})
 
 
 def check_form(schema: JSONSchema) -> None:
@@ -75,7 +72,7 @@ def _field(document: SchemaDocument, schema: JSONSchema) -> JSONSchema | None:
     kind = found.get("type", "")
     if kind not in _KEYWORDS or (kind != "string" and "enum" in found):
         return None
-    names = (*_TEXTS, *_KEYWORDS[kind])
+    names = ("title", "description", "default", *_KEYWORDS[kind])
     kept = {name: found[name] for name in names if found.get(name) is not None}
     if kept.get("format", "uri") not in _FORMATS:
         del kept["format"]
@@ -95,11 +92,7 @@ def flat(
     """Return a schema with references followed, ``const`` as ``enum``, and no branch of null."""
     known, seen = document.merged(schema, seen)
     found = dict(known)
-    branches = [
-        each
-        for each in found.get("anyOf", ())
-        if not isinstance(each, Mapping) or each.get("type") != "null"
-    ]
+    branches = [each for each in found.get("anyOf", ()) if each != {"type": "null"}]
     if len(branches) == 1:
         del found["anyOf"]
         found = {**flat(document, branches[0], seen), **found}
