@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Final, Protocol, TypeAlias, cast
 
 from mcp_bridge.protocol import jsonrpc, requests
 from mcp_bridge.protocol.errors import InternalError, ProtocolError
@@ -54,7 +54,6 @@ async def answer(
     *,
     headers: Headers | None = None,
     server_info: JSONObject | None = None,
-    decode: Callable[[bytes], Any] = jsonrpc.decode,
 ) -> Reply:
     """
     Return the reply to what is in ``body``, a message or a batch of them.
@@ -62,10 +61,10 @@ async def answer(
     ``handle`` returns the result of one request or raises ProtocolError; anything else that it
     raises is logged, and the client reads one sentence. ``headers`` is None on a transport
     without headers (MCP, "stdio"). ``server_info`` is the server's Implementation, which each
-    modern result carries in its ``_meta``. ``decode`` reads a body as ``jsonrpc.decode`` does.
+    modern result carries in its ``_meta``.
     """
     try:
-        message = decode(body)
+        message = jsonrpc.decode(body)
         if not isinstance(message, list):
             return await _answer_message(message, None, handle, headers, server_info)
         messages = requests.read_batch(message, headers)
