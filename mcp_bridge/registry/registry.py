@@ -96,11 +96,6 @@ class Snapshot:
         }
         return frozenset(name for name, is_asked in needs.items() if is_asked)
 
-    @property
-    def is_still(self) -> bool:
-        """Whether no code of the site is asked for the list that anybody sees."""
-        return self.by_rule is not None
-
     def __iter__(self) -> Iterator[Tool]:
         return iter(self.tools.values())
 

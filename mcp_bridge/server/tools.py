@@ -57,7 +57,8 @@ async def list_tools(
     # Whoever is nobody has no permissions to be asked for.
     is_nobody = context.auth is None and not getattr(context.user, "is_authenticated", False)
     policy = endpoint.policy
-    if not (is_nobody and endpoint.snapshot.is_still) or may_block(policy.filter, policy.allows):
+    asks_code = endpoint.snapshot.by_rule is None or may_block(policy.filter, policy.allows)
+    if asks_code or not is_nobody:
         await in_thread()
     return page(endpoint, request.params, context, request.revision)
 
