@@ -14,8 +14,11 @@ SUFFICIENT := tests/access tests/protocol tests/records/test_redaction.py tests/
 	tests/apps/test_token_limits.py tests/registry/test_hidden_tools.py \
 	tests/server/test_batch_limits.py tests/server/test_elicitation.py \
 	tests/server/test_param_headers.py tests/server/test_toolsets.py
-# The tests that call by the front door: the gate repeats them on the direct lane and on other databases.
-FRONT_DOOR := tests/server tests/transports tests/calls tests/records
+# The tests of the front door, which hold for every way in, database and pair of Python and Django.
+CONTRACT := $(addprefix tests/,$(addsuffix .py,$(addprefix server/test_,batch eras handshake listing pages rounds) \
+	$(addprefix calls/test_,argument_errors errors nulls results transactions precheck) \
+	$(addprefix records/test_,audit audit_refusals) $(addprefix access/test_,access throttling permission_matrix) \
+	$(addprefix confirmation/test_,confirmation approval_queue)))
 # The extras whose packages are pinned in tests/constraints.txt.
 LOCKED := browser,demo,dist,faults,fuzz,hostile,lint,mutation,services,test
 # The extras that need no library of the system's.
@@ -24,7 +27,7 @@ COMMA := ,
 # Without bytecode each process of the tests would compile them anew, which takes it 7 seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test coverage mutants lane fuzz stress records pages browser faults hostile load services lint conformance sites netbox oldest
+.PHONY: help install demo test contract coverage mutants lane fuzz stress records pages browser faults hostile load services lint conformance sites netbox oldest
 .PHONY: proofs messages clients bench bench-quick bench-page tox audit dist lock clean
 
 help:  ## Show the targets
@@ -84,8 +87,13 @@ records: $(VENV)/.demo $(VENV)/.test  ## The proofs of records with a file of SQ
 browser: $(VENV)/.demo $(VENV)/.test $(VENV)/.browser  ## The admin pages in Chromium, in themes too, with pictures in .screenshots
 	BROWSER=1 $(BIN)/python -m pytest tests/browser $(ARGS)
 
-lane: $(VENV)/.demo $(VENV)/.test  ## Run the tests with every client on the direct lane (SOME=1: those of the front door)
-	LANE=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal $(if $(SOME),$(FRONT_DOOR)))
+contract: $(VENV)/.demo $(VENV)/.test  ## Run the tests of the front door on each way in (WAYS="wsgi asgi lane")
+	for way in $(or $(WAYS),wsgi asgi lane); do \
+		echo "$$way:"; WAY=$$way $(BIN)/python -m pytest -q $(or $(ARGS),-n 2 --dist worksteal $(CONTRACT)) || exit 1; \
+	done
+
+lane: $(VENV)/.demo $(VENV)/.test  ## Run all tests with every client on the direct lane
+	WAY=lane $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal)
 
 pages: $(VENV)/.demo $(VENV)/.test  ## Each page of the admin: every kind of person, hostile input, all links, no text without translation
 	PAGES=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist worksteal tests/pages)
@@ -102,11 +110,11 @@ hostile: $(VENV)/.demo $(VENV)/.test $(VENV)/.hostile  ## Hostile requests to tw
 load: $(VENV)/.demo $(VENV)/.test  ## Many connections, callers, tools and calls (ARGS="--calls 100000")
 	$(BIN)/python -m tests.hostile.load $(ARGS)
 
-services: $(VENV)/.demo $(VENV)/.test $(VENV)/.services  ## The tests on PostgreSQL and Redis, whose URLs are in MCP_BRIDGE_TEST_*_URL (SOME=1: those of the front door)
+services: $(VENV)/.demo $(VENV)/.test $(VENV)/.services  ## The tests on PostgreSQL and Redis, whose URLs are in MCP_BRIDGE_TEST_*_URL
 	@: $${MCP_BRIDGE_TEST_DATABASE_URL:?such as postgres://user@localhost/name} $${MCP_BRIDGE_TEST_CACHE_URL:?such as redis://localhost/0}
-	$(if $(SOME),,RELOADS=$(or $(RELOADS),1000) PAGES=1 STRESS=1) $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile \
-		$(if $(SOME),$(FRONT_DOOR) tests/access tests/oauth,--ignore $(ALONE) $(addprefix --ignore tests/,benchmarks features protocol)))
-	$(if $(ARGS)$(SOME),,STRESS=1 $(BIN)/python -m pytest $(ALONE))
+	RELOADS=$(or $(RELOADS),1000) PAGES=1 STRESS=1 $(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile \
+		--ignore $(ALONE) $(addprefix --ignore tests/,benchmarks features protocol))
+	$(if $(ARGS),,STRESS=1 $(BIN)/python -m pytest $(ALONE))
 
 # The date of a run is left out: the catalogues change only where messages do.
 messages: $(VENV)/.demo $(VENV)/.test  ## Collect the texts to translate, and compile the translations (GNU gettext is needed)

@@ -74,7 +74,7 @@ def pytest_configure() -> None:
 
     On SQLite: elsewhere the tables of users, to which those refer, have to be there before.
     MCP_BRIDGE_TEST_WRITE is another default of AUDIT["WRITE"], with which all holds as well.
-    With LANE, the test clients go the direct lane.
+    With WAY, "asgi" or "lane", the test clients go to the asynchronous view, or the direct lane.
     Passwords and secrets of clients are hashed at once: Django's hasher is slow on purpose.
     The sources of the settings are the newsroom's: all other tests begin with the default ones.
     gRPC's own library is to say errors alone, and not that a server has ended.
@@ -88,11 +88,17 @@ def pytest_configure() -> None:
     Audit.WRITE = os.environ.get("MCP_BRIDGE_TEST_WRITE", Audit.WRITE)  # type: ignore[assignment]
     if settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         settings.MIGRATION_MODULES = {"oauth2_provider": None}
-    if "LANE" in os.environ:
-        # It needs the apps, which are not there yet where this file is imported.
+    # Both need the apps, which are not there yet where this file is imported.
+    if os.environ.get("WAY") == "lane":
         from tests.ext.lane.installed import install
 
         install()
+    if os.environ.get("WAY") == "asgi":
+        from mcp_bridge.testing import serving
+
+        serving.addresses.__kwdefaults__["asynchronous"] = True  # type: ignore[index]
+        serving.route.__kwdefaults__["asynchronous"] = True  # type: ignore[index]
+        serving.serve.__kwdefaults__["asynchronous"] = True  # type: ignore[index]
     if "MCP_BRIDGE_TEST_CACHE_URL" in os.environ:
         worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
         settings.CACHES["default"]["OPTIONS"]["db"] = 1 + int(worker.removeprefix("gw"))
@@ -102,7 +108,7 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is served depends on the owner's settings, so that every request reads the database."""
     for item in items:
-        if "LANE" in os.environ:
+        if os.environ.get("WAY") == "lane":
             from tests.support import lane
 
             if getattr(item, "originalname", item.name) in lane.ELSEWHERE:

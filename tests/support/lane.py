@@ -1,7 +1,7 @@
 """
 The direct lane in the place of Django's handler, for tests that know nothing of it.
 
-With LANE=1 in the environment (``make lane``) each POST of a test client to the endpoint goes this
+With WAY=lane in the environment (``make contract``) each POST of a test client to the endpoint goes this
 way, and so do the ASGI applications of ``tests.support.asgi``.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from django.core.asgi import get_asgi_application
 from django.http import HttpRequest
 
-IS_ON = "LANE" in os.environ
+IS_ON = os.environ.get("WAY") == "lane"
 # Tests of what only WSGI or only Django's handler has.
 ELSEWHERE = {
     # Streams that break off or read no further: test_direct_lane has those of ASGI.
