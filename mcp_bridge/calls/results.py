@@ -44,9 +44,10 @@ def encoder(outputs: Outputs, schema: JSONSchema | None = None) -> Callable[[Any
         validator = SchemaValidator(schema, "output_schema")
     is_promised = validator is not None or outputs.schema is not None
 
-    scalar = outputs.returns if outputs.schema is not None and validator is None else None
     # By identity: a hint may be of any kind.
-    scalar = next((each for each in _SCALARS if each is scalar), None)
+    is_scalar = any(each is outputs.returns for each in _SCALARS)
+    is_scalar = is_scalar and outputs.schema is not None and validator is None
+    scalar = outputs.returns if is_scalar else None
 
     def encode(value: Any) -> CallToolResult:
         # A subclass may be written in another way, and a number may have too many digits.
@@ -133,37 +134,25 @@ def _as_content(value: Any, outputs: Outputs, media_type: str) -> CallToolResult
         _check_numbers(written)
         content = value.content or [TextContent(written.decode())]
         return replace(value, content=content, structured=written)
-    if isinstance(value, ContentBlock):
-        return CallToolResult(content=[value])
     values = value if isinstance(value, list | tuple) else (value,)
     # A type for each kind of value, since lists are long and of few kinds.
-    if outputs.is_content or (
-        outputs.schema is None and any(_is_block(kind) for kind in set(map(type, values)))
-    ):
-        blocks = [
-            _block(each, number, outputs, media_type) for number, each in enumerate(values, 1)
-        ]
-        return CallToolResult(content=blocks)
-    if values is value and value and all(isinstance(each, ContentBlock) for each in value):
-        return CallToolResult(content=list(value))
-    return None
-
-
-def _is_block(kind: Any) -> bool:
-    return issubclass(kind, ContentBlock) or media.reader(kind) is not None
+    kinds: set[Any] = {*map(type, values)}
+    blocks = {kind for kind in kinds if issubclass(kind, ContentBlock)}
+    is_media = outputs.schema is None and bool(blocks or any(map(media.reader, kinds)))
+    if not (outputs.is_content or is_media or blocks and blocks == kinds):
+        return None
+    content = [_block(each, number, outputs, media_type) for number, each in enumerate(values, 1)]
+    return CallToolResult(content=content)
 
 
 def _block(value: Any, number: int, outputs: Outputs, media_type: str) -> ContentBlock:
     """Return one value as a block: as text, where it is no file, picture or bytes."""
     if isinstance(value, ContentBlock):
         return value
-    if isinstance(value, bytes):
-        return media.block((value, media_type, ""), number)
     kind: Any = type(value)
     read = media.reader(kind)
-    if read is not None:
-        return media.block(read(value), number)
-    return TextContent(_text(write(outputs, value)[0]))
+    found = (value, media_type, "") if isinstance(value, bytes) else read and read(value)
+    return media.block(found, number) if found else TextContent(_text(write(outputs, value)[0]))
 
 
 def _check_schema(validator: SchemaValidator, result: CallToolResult) -> None:

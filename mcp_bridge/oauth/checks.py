@@ -120,9 +120,7 @@ def _classes() -> Iterator[checks.CheckMessage]:
 
 
 def _urls() -> Iterator[checks.CheckMessage]:
-    for pattern in urlpatterns:
-        if pattern.name is None:
-            continue
+    for pattern in (each for each in urlpatterns if each.name is not None):
         try:
             address = "/" + reverse(f"{app_name}:{pattern.name}").removeprefix(get_script_prefix())
             if pattern.name == "oauth-server-metadata":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -57,11 +56,16 @@ def connections_of(user: AbstractBaseUser | AnonymousUser) -> list[dict[str, Any
     tokens = tokens.select_related("application__user").order_by("application_id")
     uses = {use.application_id: use for use in ClientUse.objects.filter(user=user.pk)}
     found, texts = [], get_scopes_backend().get_all_scopes()
+    lasting = refresh_token_expire_timedelta()
     for key, group in groupby(tokens, attrgetter("application_id")):
         of_client, use = list(group), uses.get(key)
         application = of_client[0].application
         scopes = dict.fromkeys(scope for token in of_client for scope in token.scope.split())
-        ends = [_end_of(token) for token in of_client]
+        # None for a token that can be refreshed for ever.
+        ends = [
+            lasting and each.expires + lasting if each.is_refreshable else each.expires
+            for each in of_client
+        ]
         since = [token.created for token in of_client]
         found.append(
             {
@@ -75,14 +79,6 @@ def connections_of(user: AbstractBaseUser | AnonymousUser) -> list[dict[str, Any
             }
         )
     return sorted(found, key=itemgetter("since"), reverse=True)
-
-
-def _end_of(token: Any) -> datetime | None:
-    """Return when a token ends that is not refreshed before; None where it can be for ever."""
-    lasting = refresh_token_expire_timedelta()
-    if not token.is_refreshable:
-        return token.expires
-    return None if lasting is None else token.expires + lasting
 
 
 def redirect_hosts(application: AbstractApplication) -> list[str]:

@@ -19,15 +19,10 @@ from mcp_bridge.protocol.text import quoted
 
 @dataclass(frozen=True, slots=True)
 class InputRequest:
-    """A request to the client."""
+    """A request to the client; ``capability`` is what it declares, such as "elicitation.url"."""
 
     method: ClassVar[str]
-    _capability: ClassVar[str]
-
-    @property
-    def capability(self) -> str:
-        """The capability that a client must have declared, such as "elicitation.url"."""
-        return self._capability
+    capability: ClassVar[str]
 
     def params(self) -> dict[str, object]:
         """Return the members of the request's params."""
@@ -45,7 +40,7 @@ class FormElicitRequest(InputRequest):
     """A form for the client's user; ``schema`` is a flat JSON Schema. Never ask for secrets."""
 
     method: ClassVar[str] = "elicitation/create"
-    _capability: ClassVar[str] = "elicitation"
+    capability: ClassVar[str] = "elicitation"
     message: str
     schema: JSONSchema
 
@@ -67,7 +62,7 @@ class URLElicitRequest(InputRequest):
     """
 
     method: ClassVar[str] = "elicitation/create"
-    _capability: ClassVar[str] = "elicitation.url"
+    capability: ClassVar[str] = "elicitation.url"
     message: str
     url: str
 
@@ -90,7 +85,7 @@ class CreateMessageRequest(InputRequest):
     options: JSONObject = field(default_factory=dict)
 
     @property
-    def capability(self) -> str:
+    def capability(self) -> str:  # type: ignore[override]
         return "sampling.tools" if {"tools", "toolChoice"} & self.options.keys() else "sampling"
 
     def params(self) -> dict[str, object]:
@@ -102,7 +97,7 @@ class ListRootsRequest(InputRequest):
     """The directories that the client works in (MCP, "Roots")."""
 
     method: ClassVar[str] = "roots/list"
-    _capability: ClassVar[str] = "roots"
+    capability: ClassVar[str] = "roots"
 
 
 @dataclass(frozen=True, slots=True)

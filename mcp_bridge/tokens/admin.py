@@ -215,15 +215,15 @@ class TokenAdmin(PagesAdmin):
         return field
 
     def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
-        if not change:
-            obj.user = form.cleaned_data.get("user", request.user)
-            obj.issued_by = request.user
-            # For response_add alone: no field, and no message, which would travel in a cookie.
-            obj.secret = obj.make_secret()
-            super().save_model(request, obj, form, change)
-        else:
+        if change:
             # A token that was revoked in between stays so.
             obj.save(update_fields=form.changed_data)
+            return
+        obj.user = form.cleaned_data.get("user", request.user)
+        obj.issued_by = request.user
+        # For response_add alone: no field, and no message, which would travel in a cookie.
+        obj.secret = obj.make_secret()
+        super().save_model(request, obj, form, change)
 
     @sensitive_variables()
     def response_add(
@@ -246,9 +246,8 @@ class TokenAdmin(PagesAdmin):
 
     def connect_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show how clients are connected with a token whose secret is not known any more."""
-        token: Token = self.viewed(request, object_id)
-        connection = Connection(endpoint_url(request), TOKEN)
-        context = {"title": gettext("Connect"), "original": token, "connection": connection}
+        context = {"title": gettext("Connect"), "original": self.viewed(request, object_id)}
+        context["connection"] = Connection(endpoint_url(request), TOKEN)
         return self.page(request, "connect", context)
 
     def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponse:

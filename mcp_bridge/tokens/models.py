@@ -95,10 +95,7 @@ class TokenManager(models.Manager["Token"]):
             if query is not None and query.fields == _columns():
                 return _token(query, digests)
         # Not first(), which sorts as well.
-        try:
-            return self._with_digest(digests).get()
-        except Token.DoesNotExist:
-            return None
+        return next(iter(self._with_digest(digests)), None)
 
     def _with_digest(self, digests: list[str]) -> QuerySet[Token]:
         return self.select_related("user").filter(digest__in=digests).order_by()

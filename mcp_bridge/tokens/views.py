@@ -47,10 +47,7 @@ class TokenForm(forms.Form):
         help_text=Token._meta.get_field("name").help_text,
     )
     days = forms.TypedChoiceField(
-        label=_("Expires in"),
-        coerce=int,
-        initial=PROPOSED,
-        choices=_days,
+        label=_("Expires in"), coerce=int, initial=PROPOSED, choices=_days
     )
 
 
@@ -62,13 +59,10 @@ class OwnTokensView(LoginRequiredMixin, TemplateView):
     http_method_names = ["get", "head", "post"]
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        ended = Token.objects.filter(user=self.request.user.pk, outgrown=True)
         context = {
             "tokens": self.valid_tokens(),
-            "outgrown": Token.objects.filter(
-                user=self.request.user.pk,
-                outgrown=True,
-                revoked_at__gt=timezone.now() - timedelta(days=TOLD),
-            ),
+            "outgrown": ended.filter(revoked_at__gt=timezone.now() - timedelta(days=TOLD)),
             "form": TokenForm(auto_id="mcp-%s"),
             "connection": Connection(endpoint_url(self.request), TOKEN),
             "site_name": conf.server_title,
@@ -94,11 +88,10 @@ class OwnTokensView(LoginRequiredMixin, TemplateView):
             form.add_error(None, text % {"count": MOST})
         if not form.is_valid():
             return self.render_to_response(self.get_context_data(form=form), status=400)
+        user, given = cast("User", self.request.user), form.cleaned_data
+        end = timezone.now() + timedelta(days=given["days"])
         token, secret = Token.objects.issue(
-            user=cast("User", self.request.user),
-            issued_by=cast("User", self.request.user),
-            name=form.cleaned_data["name"],
-            expires_at=timezone.now() + timedelta(days=form.cleaned_data["days"]),
+            user=user, issued_by=user, name=given["name"], expires_at=end
         )
         connection = Connection(endpoint_url(self.request), secret)
         context = self.get_context_data(issued=token, secret=secret, connection=connection)
