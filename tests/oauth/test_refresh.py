@@ -386,3 +386,14 @@ def test_no_lock_waits_for_the_secret_of_a_client(
 @pytest.mark.parametrize("path", ["/oauth/token/", "/oauth/revoke/"])
 def test_an_exchange_is_in_no_transaction_of_the_request(path: str) -> None:
     assert resolve(path).func._non_atomic_requests == {"default"}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("path", ["authorize", "token", "revoke"])
+def test_no_database_is_asked_for_a_nul(oauth: OAuthClient, path: str) -> None:
+    send = oauth.browser.get if path == "authorize" else oauth.http.post
+    sent = {**oauth.authorization(), "grant_type": "authorization_code"}
+    for name in ("client_id", "code", "nonce"):
+        answer = send(f"/oauth/{path}/", {**sent, name: "\0"}, secure=True)
+        assert answer.status_code == 400
+    basic = {"Authorization": f"Basic {b64encode(bytes(1) + b':x').decode()}"}
+    assert send(f"/oauth/{path}/", sent, secure=True, headers=basic).status_code < 500
