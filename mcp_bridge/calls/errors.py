@@ -101,11 +101,9 @@ def is_database_unavailable(exception: BaseException) -> bool:
     """Return whether the database could not be asked: away, not migrated, or read-only."""
     if isinstance(exception, OperationalError | InterfaceError):
         return True
-    if not isinstance(exception, DatabaseError):
-        return False
-    return (
-        getattr(exception.__cause__, "sqlstate", None) in _UNAVAILABLE
-        or exception.args[:1] == _MISSING_TABLE
+    code = getattr(exception.__cause__, "sqlstate", None)
+    return isinstance(exception, DatabaseError) and (
+        code in _UNAVAILABLE or exception.args[:1] == _MISSING_TABLE
     )
 
 

@@ -36,17 +36,13 @@ def shows(character: str) -> bool:
 
 def printable(text: str) -> str:
     """Return the text with characters escaped that do not show, or that turn its direction."""
-    return "".join(each if shows(each) else _escaped(each) for each in text)
+    # Not by repr(), which keeps what Python takes to be printable.
+    return "".join(each if shows(each) else each.encode("unicode_escape").decode() for each in text)
 
 
 def without_unprintable(text: str) -> str:
     """Return the text, as long as it was, with a replacement for what does not show."""
     return "".join(each if shows(each) else "\ufffd" for each in text)
-
-
-def _escaped(character: str) -> str:
-    # repr() keeps what Python takes to be printable.
-    return character.encode("unicode_escape").decode()
 
 
 def harmless(text: str) -> str:
