@@ -34,7 +34,7 @@ def authorization(site: str, bridge: dict[str, Any]) -> dict[str, Any]:
                 "mcp_bridge.oauth.authentication.TokenAuthentication",
             ],
         },
-        "OAUTH2_PROVIDER": oauth.settings(issuer=site, resource=resource, scopes=SCOPES),
+        "OAUTH2_PROVIDER": oauth.settings(issuer=site, resource=resource),
         "ROOT_URLCONF": "testproject.authorization_urls",
         "LOGIN_URL": "login",
     }

@@ -6,28 +6,21 @@ Imports nothing of Django, so that a settings file may call ``settings()``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 
-def settings(
-    *, issuer: str, resource: str, scopes: Mapping[str, Any], **more: Any
-) -> dict[str, Any]:
+def settings(*, issuer: str, resource: str, **more: Any) -> dict[str, Any]:
     """
     Return the setting OAUTH2_PROVIDER of django-oauth-toolkit, as MCP's authorization needs it.
 
-    ``issuer`` is the address of this site, as AUTHORIZATION_SERVERS has it, ``resource`` and
-    ``scopes`` are RESOURCE and SCOPES of MCP_BRIDGE. ``more`` are settings of django-oauth-toolkit
+    ``issuer`` is the address of this site, as AUTHORIZATION_SERVERS has it, and ``resource`` is
+    RESOURCE of MCP_BRIDGE, whose scopes are offered. ``more`` are settings of django-oauth-toolkit
     by their own names; they replace those that are given here.
     """
     return {
         # Never derived from a request: clients compare both letter by letter.
         "OIDC_ISS_ENDPOINT": issuer,
         "OAUTH2_PROTECTED_RESOURCE_IDENTIFIER": resource,
-        "SCOPES": {
-            name: each if isinstance(each, str) else each["description"]
-            for name, each in scopes.items()
-        },
         "SCOPES_BACKEND_CLASS": "mcp_bridge.oauth.scopes.Scopes",
         "OAUTH2_VALIDATOR_CLASS": "mcp_bridge.oauth.validator.Validator",
         # How clients make themselves known: a document of their own, or registration.

@@ -29,7 +29,7 @@ from mcp_bridge.outbound.addresses import is_https_or_loopback
 
 TOKENS: Final = "mcp_bridge.oauth.authentication.TokenAuthentication"
 USE_SETTINGS: Final = (
-    "Let OAUTH2_PROVIDER be what mcp_bridge.oauth.settings(issuer=…, resource=…, scopes=…) returns."
+    "Let OAUTH2_PROVIDER be what mcp_bridge.oauth.settings(issuer=…, resource=…) returns."
 )
 
 

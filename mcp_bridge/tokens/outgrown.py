@@ -49,9 +49,9 @@ def _before_save(
     **kwargs: object,
 ) -> None:
     """End tokens of a user who gains a flag; saving a user without flags costs no query."""
-    fields = {field.name for field in instance._meta.concrete_fields}
-    flags = [name for name in _FLAGS if name in fields and getattr(instance, name)]
-    flags = [name for name in flags if update_fields is None or name in update_fields]
+    names = {field.name for field in instance._meta.concrete_fields}.intersection(_FLAGS)
+    saved = names if update_fields is None else names.intersection(update_fields)
+    flags = [name for name in saved if getattr(instance, name)]
     if flags and not raw and not instance._state.adding:
         rows = get_user_model()._base_manager.using(using).filter(pk=instance.pk)
         gained = [name for row in rows.values(*flags) for name in flags if not row[name]]

@@ -39,9 +39,7 @@ def with_oauth(newsroom: None, settings: Any, live_server: Any) -> str:
         "AUTHORIZATION_SERVERS": [live_server.url],
         "SCOPES": SCOPES,
     }
-    settings.OAUTH2_PROVIDER = oauth.settings(
-        issuer=live_server.url, resource=resource, scopes=SCOPES
-    )
+    settings.OAUTH2_PROVIDER = oauth.settings(issuer=live_server.url, resource=resource)
     settings.LOGIN_URL = "/admin/login/"
     route(
         settings,

@@ -17,7 +17,7 @@ MCP_BRIDGE = {
     "DEFAULT_SCOPES": ["mcp"],
     "AUTHENTICATION_CLASSES": ["mcp_bridge.oauth.authentication.TokenAuthentication"],
 }
-OAUTH2_PROVIDER = oauth.settings(issuer=ISSUER, resource=RESOURCE, scopes=MCP_BRIDGE["SCOPES"])
+OAUTH2_PROVIDER = oauth.settings(issuer=ISSUER, resource=RESOURCE)
 
 
 @pytest.fixture(autouse=True, scope="module")

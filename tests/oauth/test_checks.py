@@ -160,7 +160,7 @@ def test_a_site_on_the_machine_itself_needs_no_tls(host: str) -> None:
 
 def plain_site(host: str) -> dict[str, Any]:
     issuer, resource = f"http://{host}", f"http://{host}/mcp"
-    given = oauth.settings(issuer=issuer, resource=resource, scopes=MCP_BRIDGE["SCOPES"])
+    given = oauth.settings(issuer=issuer, resource=resource)
     return {
         **bridge(RESOURCE=resource, AUTHORIZATION_SERVERS=[issuer]),
         "OAUTH2_PROVIDER": given,

@@ -227,8 +227,7 @@ settings.configure(
                     "django.contrib.messages.context_processors.messages"]}}],
     DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
     MCP_BRIDGE=bridge, **own,
-    OAUTH2_PROVIDER=oauth.settings(
-        issuer=address, resource=bridge["RESOURCE"], scopes=bridge["SCOPES"]),
+    OAUTH2_PROVIDER=oauth.settings(issuer=address, resource=bridge["RESOURCE"]),
 )
 import django
 django.setup()

@@ -37,9 +37,7 @@ def site(transactional_db: None, live_server: Any, settings: Any) -> Any:
         "RESOURCE": resource,
         "AUTHORIZATION_SERVERS": [live_server.url],
     }
-    settings.OAUTH2_PROVIDER = oauth.settings(
-        issuer=live_server.url, resource=resource, scopes=MCP_BRIDGE["SCOPES"]
-    )
+    settings.OAUTH2_PROVIDER = oauth.settings(issuer=live_server.url, resource=resource)
     route(settings, path("rpc", server.view), path("", include("mcp_bridge.oauth.urls")))
     yield
     ToolCallRecord.objects.all().delete()
