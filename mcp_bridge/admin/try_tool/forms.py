@@ -186,10 +186,12 @@ def _member(
     is_sent_empty = field.when_empty is None or isinstance(field.widget, forms.CheckboxInput)
     field.widget.attrs["required"] = required and not is_sent_empty
     field.name, field.title, field.is_needed = name, str(found.get("title", "")), required
-    words = describe_type(schema, document, seen)
-    notes = [] if words in map(str, _SHOWN) else [words]
-    if "default" in found:
-        notes.append(gettext("default: %(value)s") % {"value": as_json(default, 80)})
+    notes = []
+    if not isinstance(field.widget, forms.Select):
+        words = describe_type(schema, document, seen)
+        notes += [] if words in map(str, _SHOWN) else [words]
+        if "default" in found:
+            notes.append(gettext("default: %(value)s") % {"value": as_json(default, 80)})
     note = f"{capfirst('; '.join(notes))}." if notes else ""
     about = " ".join(filter(None, [note, str(field.help_text)]))
     field.help_text = "\n".join(filter(None, [str(found.get("description", "")), about]))
