@@ -1,8 +1,7 @@
 """
-JSON Schemas (2020-12) by themselves, and as strict clients take them.
+Self-contained JSON Schemas (2020-12) that strict clients accept.
 
-Everything is inlined but what refers to itself, and null is a branch of its own, never one of
-several types.
+Definitions are inlined unless they are recursive, and null is a separate branch of ``anyOf``.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from mcp_bridge.schemas.walk import (
 
 DEFINITIONS: Final = "#/$defs/"
 _NULL: Final[JsonSchemaValue] = {"type": "null"}
-# What is said of a value, and does not restrict it.
+# Keywords that describe a value without restricting it.
 _ANNOTATIONS: Final = frozenset(
     {"default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
 )
@@ -35,12 +34,12 @@ _TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"
 
 
 def within_bounds(schema: JSONSchema, definitions: Mapping[str, JSONSchema]) -> JSONSchema:
-    """Return a schema by itself, as a Bundler does. Raises TooLarge."""
+    """Return a self-contained schema; see ``Bundler.within_bounds()``."""
     return Bundler(definitions.__getitem__).within_bounds(schema)
 
 
 def references(schema: object) -> Iterator[str]:
-    """Yield the references of a schema, of all its parts."""
+    """Yield each ``$ref`` in a schema and in its subschemas."""
     if isinstance(schema, Mapping):
         if "$ref" in schema:
             yield schema["$ref"]
@@ -50,10 +49,10 @@ def references(schema: object) -> Iterator[str]:
 
 def strict(schema: JsonSchemaValue) -> JsonSchemaValue:
     """
-    Return a schema that strict clients take, whose parts they take already; it may be changed.
+    Return a schema that strict clients accept if they accept its subschemas; it may be modified.
 
-    Null is the last branch of an ``anyOf``, in place of lists of types and of values, and an enum
-    names no value twice.
+    Null becomes the last branch of an ``anyOf`` instead of one of several types or values, and
+    values of an enum are unique.
     """
     kinds, values = schema.get("type"), schema.get("enum", ())
     if len(values) > 1:
@@ -113,7 +112,7 @@ def _parted(schema: JsonSchemaValue) -> JsonSchemaValue:
 
 
 def _excess(schema: JSONSchema) -> str:
-    """Return how a schema exceeds the bounds, or ""; parts that it shares count each time."""
+    """Return how a schema exceeds the bounds, or ""; shared parts are counted each time."""
     count, pending = 0, list[object]([schema])
     while pending:
         part = pending.pop()
@@ -121,21 +120,21 @@ def _excess(schema: JSONSchema) -> str:
             count += 1
             pending += (each.schema for each in subschemas(part))
             if count > MAX_SUBSCHEMAS:
-                # The other bounds could take very long to find exceeded.
+                # First, since shared parts can make the other bounds slow to compute.
                 return f"has more than {MAX_SUBSCHEMAS} subschemas"
     return excess(schema)
 
 
 class TooLarge(ValueError):
-    """A schema is beyond the bounds; the text is a predicate."""
+    """A schema exceeds the bounds; the text is a predicate."""
 
 
 class Bundler:
     """
-    Puts the definitions that schemas refer to into them, each inlined once.
+    Replaces references by their definitions, each of which is inlined once.
 
-    ``definition`` returns the one of a reference. ``finish`` returns what becomes of a schema whose
-    parts are done, and may change it. What is returned shares parts, so it is not to be changed.
+    ``definition`` looks up a reference. ``finish`` is applied to each schema after its subschemas,
+    and may modify it. Results share parts, so they must not be modified.
     """
 
     def __init__(
@@ -150,7 +149,7 @@ class Bundler:
         self._loops: dict[str, bool] = {}
 
     def inlined(self, schema: JSONSchema) -> JsonSchemaValue:
-        """Return a schema that refers to nothing but what refers to itself, in its ``$defs``."""
+        """Return a schema whose only ``$defs`` are the recursive definitions."""
         loops = {
             self._name(each): each for each in sorted(self.reached(schema)) if self._is_loop(each)
         }
@@ -161,9 +160,9 @@ class Bundler:
 
     def within_bounds(self, schema: JSONSchema) -> JsonSchemaValue:
         """
-        Return the schema inlined, or with all its definitions in ``$defs`` if that is too large.
+        Return the schema inlined or, if that is too large, with all its definitions in ``$defs``.
 
-        Raises TooLarge for what is too large even so.
+        Raises TooLarge if both exceed the bounds.
         """
         found, size = [], 0
         for each in self.reached(schema):
@@ -188,7 +187,7 @@ class Bundler:
         return whole
 
     def reached(self, schema: JSONSchema) -> Iterator[str]:
-        """Yield the references that a schema reaches, over any number of others."""
+        """Yield the references that a schema leads to, directly or through other definitions."""
         found = dict.fromkeys(references(schema))
         waiting = list(found)
         while waiting:
@@ -221,9 +220,9 @@ class Bundler:
         return self._loops[reference]
 
     def _name(self, reference: str) -> str:
-        """Return the name in ``$defs`` of what a reference leads to: one for each."""
+        """Return the unique name of a definition in ``$defs``."""
         if reference not in self._names:
-            # A number is how a SchemaGenerator tells definitions of one name apart.
+            # SchemaGenerator numbers definitions of the same name.
             last = re.sub(r"^[0-9]+__", "", reference.rpartition("/")[2])
             last = re.sub(r"[^A-Za-z0-9_.-]+", "_", last) or "root"
             name, number = last, 1

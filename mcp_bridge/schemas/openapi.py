@@ -54,12 +54,11 @@ class Side(Enum):
 
 class Components:
     """
-    The schemas of a document, converted: each once, however many operations have it.
+    The schemas of a document; each is converted once, however many operations use it.
 
-    With ``has_bare_references`` members beside a reference are ignored, as OpenAPI 3.0 has it
-    ("Reference Object"). What is converted may share parts, so neither it nor the document is to be
-    changed. ``notes`` are sentences on what was taken out of the schemas that were converted since
-    they were last emptied.
+    With ``has_bare_references`` members beside a reference are ignored (OpenAPI 3.0, "Reference
+    Object"). Converted schemas share parts, so neither they nor the document may be modified.
+    ``notes`` collects sentences on keywords that were removed.
     """
 
     def __init__(self, data: JSONObject, *, has_bare_references: bool = False) -> None:
@@ -176,9 +175,9 @@ class Components:
 
     def within_bounds(self, schema: JSONSchema, side: Side, name: str) -> JSONSchema:
         """
-        Return a converted schema by itself: with the targets of its references in their places.
+        Return a converted schema, self-contained. Raises Unmappable if it is too large.
 
-        Raises Unmappable for what is too large; ``name`` says what it is.
+        ``name`` is the subject of the error's sentence.
         """
         bundler = self._bundlers[side]
         try:
@@ -306,7 +305,7 @@ def look_up(value: object, reference: str) -> object:
 
 
 def _merged(schema: Schema) -> Schema:
-    """Return a schema with its ``allOf``, whose references are gone, merged where that can be."""
+    """Return a schema with its ``allOf``, whose references are inlined, merged if possible."""
     parts = schema.pop("allOf", None)
     if isinstance(parts, list):
         add_parts(schema, parts)

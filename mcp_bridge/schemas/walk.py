@@ -96,7 +96,7 @@ class Place(NamedTuple):
     """
     A member of an object or an item of an array, which ``holder[key]`` is.
 
-    ``schemas`` may apply to it; ``is_named`` says whether one of them is a property of that name.
+    ``schemas`` may apply to it; ``is_named`` says whether one of them names the member.
     """
 
     holder: Any
@@ -234,9 +234,9 @@ class SchemaDocument:
 
     def visit(self, value: object) -> Iterator[Place]:
         """
-        Yield the places in a JSON value of the root schema, each before those inside it.
+        Yield each member and item in a JSON value with its schemas, outer ones first.
 
-        What applies in one branch may apply. A value may be replaced where it is.
+        Schemas of all branches count. The caller may replace ``holder[key]``.
         """
         known: dict[tuple[int, ...], list[JSONSchema]] = {}
         pending: list[tuple[Any, Sequence[object]]] = [(value, [self.root])]
@@ -254,7 +254,7 @@ class SchemaDocument:
                 pending.append((holder[key], below))
 
     def _applied(self, schemas: Iterable[object]) -> list[JSONSchema]:
-        """Return all schemas that may apply to a value of these: their branches and references."""
+        """Return these schemas with their branches and the targets of their references."""
         found: dict[int, JSONSchema] = {}
         pending = list(schemas)
         while pending:
