@@ -119,29 +119,17 @@ class Fields:
     def __init__(self, parameters: tuple[Parameter, ...], extra: TypeHint = MISSING) -> None:
         self._parameters = {f"p{index}": each for index, each in enumerate(parameters)}
         self._extra = extra
-        self._definitions: list[CoreNode] = []
-        self._rest: CoreNode | None = None
-        found = {name: _SHARED.get(identity(each.hint)) for name, each in self._parameters.items()}
-        self._shared = {name: each for name, each in found.items() if each is not None}
-        self._own: dict[str, CoreNode] = {}
-        self._read()
-        refs = [ref for each in self._shared.values() for ref in each.refs]
-        refs += [ref for each in (self._own, self._definitions) for ref in _refs(each)]
-        if len(set(refs)) < len(refs):
-            # Of two that hold the same class, pydantic makes one definition.
-            self._shared.clear()
-            self._read()
+        self._shared = self._known()
+        if self._shared is None:
+            core = _read_together(self._parameters, extra)
+            self._shared = self._known()
+            self._core = core if self._shared is None else None
 
     def core(self) -> CoreNode:
         """Return the core schema of a model with these fields."""
-        return _model(
-            {
-                name: self._own[name] if name in self._own else self._shared[name].field(each)
-                for name, each in self._parameters.items()
-            },
-            self._rest,
-            self._definitions,
-        )
+        if self._shared is None:
+            return cast(CoreNode, self._core)
+        return _model({k: self._shared[k].field(each) for k, each in self._parameters.items()})
 
     def schema(self) -> JsonSchemaValue:
         """Return their JSON Schema, whose root is an object."""
@@ -151,9 +139,18 @@ class Fields:
             schema["additionalProperties"] = self._extra is Any
         return schema
 
+    def _known(self) -> dict[str, SharedField] | None:
+        """Return the shared field of each parameter, or None unless there is nothing else."""
+        found = {name: _SHARED.get(identity(each.hint)) for name, each in self._parameters.items()}
+        known = {name: each for name, each in found.items() if each is not None}
+        refs = [ref for each in known.values() for ref in each.refs]
+        # Of two that hold the same class, pydantic makes one definition.
+        is_complete = len(known) == len(found) and len(set(refs)) == len(refs)
+        return known if is_complete and self._extra is MISSING else None
+
     def _composed(self) -> JsonSchemaValue | None:
         """Return it made of the schemas of shared fields, or None if there are others."""
-        if self._own or self._rest is not None:
+        if self._shared is None:
             return None
         properties: dict[str, JsonSchemaValue] = {}
         for name, each in self._parameters.items():
@@ -165,30 +162,10 @@ class Fields:
         composed = {"type": "object", "properties": properties}
         return {**composed, "required": required} if required else composed
 
-    def _read(self) -> None:
-        """Read the parameters that are not shared, and share those that can be."""
-        own = {name: each for name, each in self._parameters.items() if name not in self._shared}
-        if not own and self._extra is MISSING:
-            return
-        core, is_adapted = _read_together(own, self._extra)
-        root, self._definitions = core, []
-        if core["type"] == "definitions":
-            root, self._definitions = core["schema"], core["definitions"]
-        self._own = root["schema"]["fields"]
-        if self._extra is not MISSING:
-            # Not by the config of the model, which those of nested classes follow.
-            self._rest = self._own.pop(_REST)["schema"]["values_schema"]
-        elif not is_adapted and not self._definitions:
-            for name, each in own.items():
-                shared = _shareable(each, self._own[name])
-                if shared is not None:
-                    self._shared[name] = _SHARED[identity(each.hint)] = shared
-                    del self._own[name]
-
 
 @reading_hints()
-def _read_together(parameters: Mapping[str, Parameter], extra: TypeHint) -> tuple[CoreNode, bool]:
-    """Return the core schema of a model of parameters by name, and whether a type is adapted."""
+def _read_together(parameters: Mapping[str, Parameter], extra: TypeHint) -> CoreNode:
+    """Return the core schema of a model of parameters by name; share the fields that can be."""
     fields: dict[str, tuple[TypeHint, FieldInfo]] = {}
     for name, parameter in parameters.items():
         hint = adapt(parameter.hint, "parameter")
@@ -214,7 +191,19 @@ def _read_together(parameters: Mapping[str, Parameter], extra: TypeHint) -> tupl
             "str that names what callers may use, or the content itself as a str or bytes"
         )
     is_adapted |= any(fields[name][0] is not each.hint for name, each in parameters.items())
-    return with_bounds(core), is_adapted
+    core = with_bounds(core)
+    root, definitions = core, []
+    if core["type"] == "definitions":
+        root, definitions = core["schema"], core["definitions"]
+    known = root["schema"]["fields"]
+    # Not by the config of the model, which those of nested classes follow.
+    rest = None if extra is MISSING else known.pop(_REST)["schema"]["values_schema"]
+    if rest is None and not is_adapted and not definitions:
+        for name, each in parameters.items():
+            shared = _shareable(each, known[name])
+            if shared is not None:
+                _SHARED.setdefault(identity(each.hint), shared)
+    return _model(known, rest, definitions)
 
 
 def _shareable(parameter: Parameter, field: CoreNode) -> SharedField | None:
