@@ -10,7 +10,6 @@ from mcp_bridge.schemas.fields import forget_fields
 from mcp_bridge.schemas.headers import McpHeader, header_parameters
 from mcp_bridge.schemas.inputs import Inputs
 from mcp_bridge.schemas.outputs import Outputs, forget_results
-from mcp_bridge.schemas.plain import is_plain, plain_parameters
 from mcp_bridge.schemas.signatures import Signature, UnsupportedSignature
 
 __all__ = [
@@ -21,8 +20,6 @@ __all__ = [
     "UnsupportedSignature",
     "forget_hints",
     "header_parameters",
-    "is_plain",
-    "plain_parameters",
 ]
 
 

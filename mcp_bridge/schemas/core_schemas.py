@@ -9,7 +9,7 @@ core schema is replaced.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import GenericAlias
 from typing import Any, Final, TypeAlias, cast
 
@@ -42,6 +42,15 @@ DESCRIPTION: Final = "mcp_bridge_description"
 # The key in a core schema's metadata for the metadata of the Annotated that held the class.
 BESIDE: Final = "mcp_bridge_beside"
 
+# The core types of plain data, and those that hold it.
+_PLAIN: Final = frozenset(
+    {"any", "bool", "date", "datetime", "decimal", "float", "int", "literal", "none", "str", "time"}
+    | {"timedelta", "uuid", "dict", "frozenset", "list", "set", "tuple", "nullable", "union"}
+    | {"dataclass", "dataclass-args", "dataclass-field", "typed-dict", "typed-dict-field"}
+    | {"default", "definition-ref", "definitions", "model-field"}
+)
+_FACTORIES: Final = (None, dict, frozenset, list, set, tuple)
+
 _Adapt: TypeAlias = Callable[[TypeHint], TypeHint]
 
 
@@ -59,6 +68,23 @@ def parts(schema: object) -> Iterator[CoreNode]:
                     waiting.append(value)
         elif isinstance(each, _HOLDERS):
             waiting.extend(each)
+
+
+def is_plain(schema: object, definitions: Iterable[CoreNode] = ()) -> bool:
+    """Return whether checking values against a core schema runs none of the site's own code."""
+    known = {each["ref"]: each for each in definitions}
+    waiting = [schema]
+    for root in waiting:
+        for each in parts(root):
+            if (
+                each.get("type", "any") not in _PLAIN
+                or each.get("default_factory") not in _FACTORIES
+                or each.get("post_init")
+            ):
+                return False
+            if each.get("schema_ref") in known:
+                waiting.append(known.pop(each["schema_ref"]))
+    return True
 
 
 def with_parts(schema: CoreNode, change: Callable[[CoreNode], CoreNode]) -> CoreNode:

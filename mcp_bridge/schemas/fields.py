@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 
 from mcp_bridge.schemas.adapters import adapt
-from mcp_bridge.schemas.core_schemas import CoreNode, parts, with_adapted
+from mcp_bridge.schemas.core_schemas import CoreNode, is_plain, parts, with_adapted
 from mcp_bridge.schemas.generator import generate, plain_default, reading_hints
 from mcp_bridge.schemas.hashed import with_bounds
 from mcp_bridge.schemas.hints import TypeHint, description_in, identity, split_annotated
@@ -61,6 +61,10 @@ class SharedField:
         self.core = core
         self.updates = updates
         self.refs = _refs(core)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        return is_plain(self.core)
 
     @cached_property
     def schema(self) -> JsonSchemaValue | None:
@@ -139,6 +143,26 @@ class Fields:
             schema["additionalProperties"] = self._extra is Any
         return schema
 
+    def plain(self) -> dict[str, object]:
+        """Return the parameters of plain data (see ``is_plain``), with their defaults."""
+        if self._shared is not None:
+            names = [name for name, each in self._shared.items() if each.is_plain]
+        else:
+            core = self.core()
+            fields, definitions = _root(core)["schema"]["fields"], core.get("definitions", ())
+            names = [name for name, each in fields.items() if is_plain(each, definitions)]
+        return {each.name: each.default for each in map(self._parameters.__getitem__, names)}
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all arguments are of plain data."""
+        if len(self.plain()) < len(self._parameters):
+            return False
+        core = None if self._extra is MISSING else self.core()
+        return core is None or is_plain(
+            _root(core)["schema"]["extras_schema"], core.get("definitions", ())
+        )
+
     def _known(self) -> dict[str, SharedField] | None:
         """Return the shared field of each parameter, or None unless there is nothing else."""
         found = {name: _SHARED.get(identity(each.hint)) for name, each in self._parameters.items()}
@@ -192,10 +216,7 @@ def _read_together(parameters: Mapping[str, Parameter], extra: TypeHint) -> Core
         )
     is_adapted |= any(fields[name][0] is not each.hint for name, each in parameters.items())
     core = with_bounds(core)
-    root, definitions = core, []
-    if core["type"] == "definitions":
-        root, definitions = core["schema"], core["definitions"]
-    known = root["schema"]["fields"]
+    definitions, known = core.get("definitions"), _root(core)["schema"]["fields"]
     # Not by the config of the model, which those of nested classes follow.
     rest = None if extra is MISSING else known.pop(_REST)["schema"]["values_schema"]
     if rest is None and not is_adapted and not definitions:
@@ -229,6 +250,11 @@ def _has_default(parameter: Parameter) -> bool:
     # To pydantic an ellipsis is no default.
     has_own = parameter.default is not MISSING and parameter.default is not ...
     return has_own or parameter.may_be_absent
+
+
+def _root(core: CoreNode) -> CoreNode:
+    root: CoreNode = core["schema"] if core["type"] == "definitions" else core
+    return root
 
 
 def _refs(core: object) -> list[str]:

@@ -27,14 +27,7 @@ from mcp_bridge.features import (
 )
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
-from mcp_bridge.schemas import (
-    Inputs,
-    Outputs,
-    Signature,
-    header_parameters,
-    is_plain,
-    plain_parameters,
-)
+from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters
 from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.sources.base import Operation, OperationSource, first_line
 
@@ -150,7 +143,6 @@ class MarkedFunction:
             if schema is not None and schema.get("type") != "object":
                 raise ValueError(f"its {member} must be of type object at its root")
         function = inspect.unwrap(self.function)
-        plain = plain_parameters(signature)
         described = options.description is not None
         return Tool(
             name=self.name,
@@ -163,8 +155,8 @@ class MarkedFunction:
             meta=options.meta,
             check=typed_checker(inputs, given),
             # A schema given by hand can be work for a while.
-            is_plain=given is None and is_plain(signature, plain),
-            plain=plain,
+            is_plain=given is None and inputs.is_plain,
+            plain=inputs.plain,
             invoke=self.invoker(self.function, signature),
             encode=encoder(outputs, promised),
             convert_error=self.convert_error,
