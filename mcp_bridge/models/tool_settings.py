@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
@@ -51,8 +51,7 @@ class Generation(models.Model):
     A source whose tools are rows renews that of ``SOURCES`` (see ``Source.version``).
     """
 
-    SETTINGS: Final = 1
-    SOURCES: Final = 2
+    SETTINGS, SOURCES = 1, 2
 
     value = models.CharField(max_length=32)
 
@@ -62,8 +61,8 @@ class Generation(models.Model):
     @classmethod
     def current(cls) -> dict[int, str]:
         """Return the present texts by row, from the database that is written to."""
-        rows = cls._default_manager.using(router.db_for_write(cls))
-        return dict(rows.values_list("pk", "value"))
+        using = router.db_for_write(cls)
+        return dict(cls._default_manager.using(using).values_list("pk", "value"))
 
     @classmethod
     def lock(cls, using: str) -> None:

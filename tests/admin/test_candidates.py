@@ -181,7 +181,7 @@ def test_candidates_are_listed_by_page_without_being_built(many: Any) -> None:
     assert "1300 operations of the site are no tools" in page
     assert MARKER not in page
     assert "Do number 7." in page
-    assert "auth.view_user" in page
+    assert "everybody with “Can view user”" in page
     assert "api/views.py:7" in page
     assert 'href="?p=13"' in page
     assert found(administrator.get("candidates", p=13)) == [

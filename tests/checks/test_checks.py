@@ -330,7 +330,8 @@ def test_e006_names_each_hint_that_cannot_be_read(settings: Any) -> None:
         """Find."""
 
     serve(settings, find)
-    assert ["'bad'" in found()[0].msg, "return" in found()[1].msg] == [True, True]
+    (message,) = found()
+    assert ["'bad'" in message.msg, "return" in message.msg] == [True, True]
 
 
 @pytest.mark.parametrize("hint", [Any, object, dict[str, Any], list])

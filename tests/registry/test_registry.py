@@ -1,13 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 from django.core import checks
-from django.db import OperationalError
+from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
 
 from mcp_bridge.features.tools import Tool
+from mcp_bridge.models import Generation
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry import fingerprints
 from mcp_bridge.registry.registry import Snapshot, registry
@@ -15,7 +17,8 @@ from mcp_bridge.sources.base import Source
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from tests.checks.test_checks import OPEN_AT_RPC
-from tests.support.serving import giving, messages, taking
+from tests.sources.offers.own import count, tool
+from tests.support.serving import giving, messages, set_tool, taking
 
 
 def fingerprint_of(snapshot: Snapshot) -> str:
@@ -117,6 +120,41 @@ def test_tools_are_read_once_by_checks_and_requests(settings: Any, modern: Check
         assert message.msg == str(before + number)
     assert modern.list_tools() == []
     assert CountedSource.read == before + 2
+
+
+class MovingSource(CountedSource):
+    """A source whose tools are rows, of which a generation of their own tells."""
+
+    rows = ["one"]
+
+    def tools(self) -> Sequence[Tool]:
+        super().tools()
+        return [tool(name, count, {}, {}, True) for name in self.rows]
+
+    def version(self, generations: Mapping[int, str]) -> object:
+        return generations.get(Generation.SOURCES)
+
+
+def test_a_source_is_read_again_when_its_version_moves(
+    settings: Any, modern: CheckedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(settings, taking(int))
+    backend = {"BACKEND": f"{__name__}.MovingSource"}
+    settings.MCP_BRIDGE = {"SOURCES": {"own": backend}, "STATE_MAX_AGE": 0}
+    assert [each["name"] for each in modern.list_tools()] == ["one", "take"]
+    take, before = registry.discovered.tools["take"], CountedSource.read
+    monkeypatch.setattr(MovingSource, "rows", ["one", "two"])
+    set_tool("one", note="Another generation, of the settings.")
+    assert [each["name"] for each in modern.list_tools()] == ["one", "take"]
+    assert CountedSource.read == before
+    Generation.renew("default", Generation.SOURCES)
+    assert [each["name"] for each in modern.list_tools()] == ["one", "take", "two"]
+    assert CountedSource.read == before + 1
+    # The others are not read with it.
+    assert registry.discovered.tools["take"] is take
+    with CaptureQueriesContext(connection) as queries:
+        assert len(registry.snapshot) == 3
+    assert len(queries) == 1
 
 
 class FailingSource(Source):

@@ -175,7 +175,7 @@ class RESTFrameworkSource(OperationSource[Selected]):
                     f"{self.place}['OPTIONS']['views']: {line.pattern!r} has no action "
                     f"{', '.join(sorted(unused))}.",
                     hint=self.unused[1],
-                    id="mcp_bridge.W070",
+                    id=f"mcp_bridge.{self.unused[0]}",
                 )
         if self._lost:
             yield checks.Warning(
