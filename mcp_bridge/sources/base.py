@@ -118,6 +118,11 @@ class Source(ABC):
         text = f"{self.place}{default} has no tools: {why}."
         return [checks.Warning(text, hint=hint, id="mcp_bridge.W012")]
 
+    def report(self, id: str, text: str, hint: str) -> None:
+        """Add a message of this package: an error where ``id`` begins with E, else a warning."""
+        kind = checks.Error if id.startswith("E") else checks.Warning
+        self.messages.append(kind(text, hint=hint, id=f"mcp_bridge.{id}"))
+
     @property
     def place(self) -> str:
         """The entry of SOURCES, for messages."""
@@ -205,9 +210,21 @@ class OperationSource(Source, Generic[Operation]):
         """Return the tool of an operation that nobody has marked, as ``offer`` does."""
         raise LeftOut("nobody has marked it")
 
-    def findings(self) -> Iterable[checks.CheckMessage]:
-        """Return messages on the tools as a whole, once they are made."""
-        return ()
+    def report_all(self) -> None:
+        """Add messages on the tools as a whole, once they are made."""
+        where = f"{self.place}['OPTIONS'][{self.lines_in!r}]"
+        for line in self.lines:
+            if not (line.used or line.left_out):
+                id, hint = self.unused
+                self.report(id, f"{where}: nothing has the name {line.pattern!r}.", hint)
+            left_out = line.left_out.difference(*(each.used for each in self.lines))
+            if left_out and self.kept_out is not None:
+                id, hint = self.kept_out
+                text = (
+                    f"{where}: {line.pattern!r} leaves out {len(left_out)} operations that handle "
+                    f"credentials, such as {min(left_out)}."
+                )
+                self.report(id, text, hint)
 
     def function_of(self, operation: Operation) -> Any:
         """Return the function or the class in which an operation is written, if it is here."""
@@ -220,8 +237,9 @@ class OperationSource(Source, Generic[Operation]):
     def tools(self) -> Sequence[Tool]:
         found = list(self.found())
         made = [self.tool_of(each) for each in found]
-        # Where nothing could be read, no line can mean something.
-        self.messages += (*self._of_lines(), *self.findings()) if found else ()
+        if found:
+            # Where nothing could be read, no line can mean something.
+            self.report_all()
         return [tool for tool in made if tool is not None]
 
     def tool_of(self, operation: Operation) -> Tool | None:
@@ -247,13 +265,11 @@ class OperationSource(Source, Generic[Operation]):
             self.withhold(self.where(operation), exception, module)
             return None
         if tool.is_marked and not self.is_outside and not str(tool.description).strip():
-            self.messages.append(
-                checks.Warning(
-                    f"{self.where(operation)} has no description.",
-                    hint="Write a docstring that tells a model what the tool does and when to use "
-                    "it, or give mcp_tool(description=...).",
-                    id="mcp_bridge.W002",
-                )
+            self.report(
+                "W002",
+                f"{self.where(operation)} has no description.",
+                "Write a docstring that tells a model what the tool does and when to use it, or "
+                "give mcp_tool(description=...).",
             )
         return tool
 
@@ -278,13 +294,9 @@ class OperationSource(Source, Generic[Operation]):
         except LeftOut:
             raise
         except Exception as exception:
-            self.messages.append(
-                checks.Warning(
-                    f"{self.where(operation)} is no candidate: {first_line(exception)}.",
-                    hint="Mend what raises, or leave it so: the others are candidates.",
-                    id="mcp_bridge.W076",
-                )
-            )
+            text = f"{self.where(operation)} is no candidate: {first_line(exception)}."
+            hint = "Mend what raises, or leave it so: the others are candidates."
+            self.report("W076", text, hint)
             raise LeftOut from exception
 
     def offer(self, build: Callable[[], Tool], members: Iterable[str], **known: Any) -> Tool:
@@ -319,40 +331,17 @@ class OperationSource(Source, Generic[Operation]):
         error, warning, hint = self.not_served
         error = "E005" if isinstance(reason, IllegalName) else error
         text = f"{where} is marked as a tool but not served: {first_line(reason)}."
-        hint = getattr(reason, "hint", hint)
-        if self.is_outside or is_installed(module):
-            self.messages.append(checks.Warning(text, hint=hint, id=f"mcp_bridge.{warning}"))
-        else:
-            self.messages.append(checks.Error(text, hint=hint, id=f"mcp_bridge.{error}"))
+        is_foreign = self.is_outside or is_installed(module)
+        self.report(warning if is_foreign else error, text, getattr(reason, "hint", hint))
 
     def note(self, where: str, sentence: str) -> None:
         """Add the message on something of a tool that no schema describes."""
-        self.messages.append(
-            checks.Warning(
-                f"{where}: {sentence.rstrip('.')}.",
-                hint="The tool works without it. Describe it in another way, as with "
-                "@extend_schema or @extend_schema_field, or give the tool an output_schema.",
-                id="mcp_bridge.W037",
-            )
+        self.report(
+            "W037",
+            f"{where}: {sentence.rstrip('.')}.",
+            "The tool works without it. Describe it in another way, as with @extend_schema or "
+            "@extend_schema_field, or give the tool an output_schema.",
         )
-
-    def _of_lines(self) -> Iterable[checks.CheckMessage]:
-        """Yield the messages on lines that mean nothing, or not all that is called so."""
-        where = f"{self.place}['OPTIONS'][{self.lines_in!r}]"
-        for line in self.lines:
-            if not (line.used or line.left_out):
-                id, hint = self.unused
-                text = f"{where}: nothing has the name {line.pattern!r}."
-                yield checks.Warning(text, hint=hint, id=f"mcp_bridge.{id}")
-            left_out = line.left_out.difference(*(each.used for each in self.lines))
-            if left_out and self.kept_out is not None:
-                id, hint = self.kept_out
-                yield checks.Warning(
-                    f"{where}: {line.pattern!r} leaves out {len(left_out)} operations that handle "
-                    f"credentials, such as {min(left_out)}.",
-                    hint=hint,
-                    id=f"mcp_bridge.{id}",
-                )
 
 
 def is_exposed(function: object, options: ToolOptions) -> bool:

@@ -10,7 +10,6 @@ from types import FunctionType, ModuleType
 from typing import Any, Final
 
 from django.apps import apps
-from django.core import checks
 from django.utils.module_loading import module_has_submodule
 
 from mcp_bridge.conf import conf
@@ -91,14 +90,11 @@ class FunctionSource(MarkedSource[MarkedFunction]):
             try:
                 yield import_module(path)
             except Exception as exception:
-                is_own = not is_installed(path)
-                self.messages.append(
-                    (checks.Error if is_own else checks.Warning)(
-                        f"The module {path} cannot be imported, so none of its functions is a "
-                        f"tool: {first_line(exception)}.",
-                        hint=mend_import(exception) or f"Name modules in {self.place} that exist.",
-                        id="mcp_bridge.E010" if is_own else "mcp_bridge.W026",
-                    )
+                self.report(
+                    "W026" if is_installed(path) else "E010",
+                    f"The module {path} cannot be imported, so none of its functions is a tool: "
+                    f"{first_line(exception)}.",
+                    mend_import(exception) or f"Name modules in {self.place} that exist.",
                 )
 
     def _marked_in(self, module: ModuleType) -> Iterator[MarkedFunction]:
@@ -127,13 +123,11 @@ class FunctionSource(MarkedSource[MarkedFunction]):
             if not issubclass(type(value), type) or any(value in each.__mro__ for each in toolsets):
                 continue
             if any(options_of(getattr(each, "__func__", each)) for each in vars(value).values()):
-                self.messages.append(
-                    checks.Warning(
-                        f"{value.__qualname__} ({value.__module__}) has methods with @mcp_tool, "
-                        "which are no tools: the class has no @mcp_toolset.",
-                        hint="Put @mcp_toolset on the class, or take the marks off.",
-                        id="mcp_bridge.W036",
-                    )
+                self.report(
+                    "W036",
+                    f"{value.__qualname__} ({value.__module__}) has methods with @mcp_tool, which "
+                    "are no tools: the class has no @mcp_toolset.",
+                    "Put @mcp_toolset on the class, or take the marks off.",
                 )
 
     def _methods(self, kind: type, toolset: Toolset, prefix: str) -> Iterator[MarkedFunction]:

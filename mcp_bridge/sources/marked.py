@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
-from django.core import checks
 
 from mcp_bridge.calls.arguments import typed_checker
 from mcp_bridge.calls.results import encoder
@@ -221,15 +220,13 @@ class MarkedSource(OperationSource[Operation]):
     def build_marked(self, marked: MarkedFunction) -> Tool:
         """Return the tool of a marked function; ``messages`` has what is the matter with it."""
         tool = marked.build()
-        self.messages += [
-            checks.Warning(
+        for sentence in marked.unread:
+            self.report(
+                "W001",
                 f"{marked}: {first_line(sentence)}.",
-                hint="The schema given by hand is enforced, and the value is passed as it was "
-                "sent. Change the hint to Any, or to one that can be read.",
-                id="mcp_bridge.W001",
+                "The schema given by hand is enforced, and the value is passed as it was sent. "
+                "Change the hint to Any, or to one that can be read.",
             )
-            for sentence in marked.unread
-        ]
         for sentence in marked.notes:
             self.note(str(marked), sentence)
         return tool

@@ -18,7 +18,6 @@ from contextlib import suppress
 from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
-from django.core import checks
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils.module_loading import import_string
 from modernrpc import Protocol, RpcRequestContext
@@ -127,14 +126,8 @@ class ModernRPCSource(MarkedSource[ProcedureWrapper]):
                 servers.append(server)
             except Exception as exception:
                 hint = "Give the dotted path of a modernrpc.server.RpcServer."
-                self.messages.append(
-                    checks.Error(
-                        f"MCP_BRIDGE['SOURCES'][{self.alias!r}] names the server {path!r}: "
-                        f"{first_line(exception)}.",
-                        hint=mend_import(exception) or hint,
-                        id="mcp_bridge.E004",
-                    )
-                )
+                text = f"{self.place} names the server {path!r}: {first_line(exception)}."
+                self.report("E004", text, mend_import(exception) or hint)
         return servers
 
     def no_tools(self) -> tuple[str, str] | None:

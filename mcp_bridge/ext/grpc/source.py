@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
 from django.conf import settings
-from django.core import checks
 from django.utils.module_loading import import_string
 from google.protobuf.message_factory import GetMessageClass
 
@@ -126,13 +125,11 @@ class GRPCSource(OperationSource[Descriptor]):
         except (OSError, ValueError) as exception:
             why = exception.strerror if isinstance(exception, OSError) else first_line(exception)
             what = "cannot be read: " if isinstance(exception, OSError) else ""
-            self.messages.append(
-                checks.Warning(
-                    f"The descriptor set {self.path} of {self.place} {what}{why}.",
-                    hint="Write it with protoc --include_imports --include_source_info "
-                    f"--descriptor_set_out, or with manage.py mcp_grpc {self.alias} --reflect.",
-                    id="mcp_bridge.W053",
-                )
+            self.report(
+                "W053",
+                f"The descriptor set {self.path} of {self.place} {what}{why}.",
+                "Write it with protoc --include_imports --include_source_info "
+                f"--descriptor_set_out, or with manage.py mcp_grpc {self.alias} --reflect.",
             )
             return []
         return list(self._set.methods())
@@ -262,25 +259,26 @@ class GRPCSource(OperationSource[Descriptor]):
         self.outcomes[path] = tool.name
         return tool
 
-    def findings(self) -> Iterator[checks.CheckMessage]:
+    def report_all(self) -> None:
+        super().report_all()
         if bare := [path for path, tool in self._tools.items() if not tool.description]:
             is_lost = self._set is not None and not self._set.has_comments
-            yield checks.Warning(
+            self.report(
+                "W050",
                 f"{self.path.name} has no descriptions of {len(bare)} methods that are tools"
                 + (", since it was written without comments" if is_lost else "")
                 + f": {', '.join(bare[:10])}{', …' if len(bare) > 10 else ''}.",
-                hint="Write it with protoc --include_source_info, or give the option's description."
+                "Write it with protoc --include_source_info, or give the option's description."
                 if is_lost
-                else "Write a comment above each method that tells a model what it does and "
-                "when to use it, or give (mcp_bridge.tool).description.",
-                id="mcp_bridge.W050",
+                else "Write a comment above each method that tells a model what it does and when "
+                "to use it, or give (mcp_bridge.tool).description.",
             )
         if large := [path for path, tool in self._tools.items() if not tool.output_schema]:
-            yield checks.Warning(
-                f"The answers of {', '.join(large)} are described by more than clients take, "
-                "so that these tools have no output schema.",
-                hint="Models read the answers all the same; divide the message to have one.",
-                id="mcp_bridge.W052",
+            self.report(
+                "W052",
+                f"The answers of {', '.join(large)} are described by more than clients take, so "
+                "that these tools have no output schema.",
+                "Models read the answers all the same; divide the message to have one.",
             )
 
 

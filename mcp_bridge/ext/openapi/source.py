@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from django.core import checks
 from django.db import connections
 from django.utils.module_loading import import_string
 
@@ -100,8 +99,7 @@ class OpenAPISource(OperationSource[Operation]):
         operations = list(self.document.operations())
         for each in self.document.errors:
             hint = "Have the document mended; the other paths are served."
-            text = f"{self.place}: {each}"
-            self.messages.append(checks.Warning(text, hint=hint, id="mcp_bridge.W062"))
+            self.report("W062", f"{self.place}: {each}", hint)
         return operations
 
     def options_of(self, operation: Operation) -> ToolOptions:
@@ -116,7 +114,7 @@ class OpenAPISource(OperationSource[Operation]):
     def chooses(self, operation: Operation) -> bool:
         """Return whether a line means an operation."""
         try:
-            return bool(self.options_of(operation))
+            return self.options_of(operation) is not None
         except LeftOut:
             return False
 
@@ -159,9 +157,7 @@ class OpenAPISource(OperationSource[Operation]):
             text = f"Its document cannot be read: {first_line(why)}."
             hint = f"Write it with manage.py mcp_openapi {self.alias} --from FILE or URL."
             # The document may come with each build: no command stops for it.
-            self.messages.append(
-                checks.Warning(f"{self.place}: {text}", hint=hint, id="mcp_bridge.W063")
-            )
+            self.report("W063", f"{self.place}: {text}", hint)
             return None
 
     def _service(self) -> Service | None:
@@ -170,14 +166,8 @@ class OpenAPISource(OperationSource[Operation]):
             from mcp_bridge.ext.openapi.client import Service
             from mcp_bridge.outbound.client import Outbound
         except ImportError as why:
-            text = f"A package is missing: {first_line(why)}."
-            self.messages.append(
-                checks.Error(
-                    f"{self.place}: {text}",
-                    hint='Run pip install "django-mcp-bridge[openapi]".',
-                    id="mcp_bridge.E060",
-                )
-            )
+            text = f"{self.place}: A package is missing: {first_line(why)}."
+            self.report("E060", text, 'Run pip install "django-mcp-bridge[openapi]".')
             return None
         path, ca_file = self.options.get("headers"), self.options.get("ca_file")
         hint = "Give the dotted path of a function that takes a ToolCall and returns a mapping."
@@ -196,12 +186,9 @@ class OpenAPISource(OperationSource[Operation]):
             # The module of the hook is the site's own, and may raise anything.
             text = f"{self.place}: It cannot reach its service: {first_line(why)}."
             mend = mend_import(why)
-            if isinstance(why, OSError) and mend is None:
-                # The certificate file is not part of the site's code.
-                found: checks.CheckMessage = checks.Warning(text, hint=hint, id="mcp_bridge.W064")
-            else:
-                found = checks.Error(text, hint=mend or hint, id="mcp_bridge.E062")
-            self.messages.append(found)
+            # The certificate file is not part of the site's code.
+            is_file = isinstance(why, OSError) and mend is None
+            self.report("W064" if is_file else "E062", text, mend or hint)
             return None
         return Service(outbound, hook)
 

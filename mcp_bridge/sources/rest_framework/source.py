@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.core import checks
 from django.utils.translation import override
 
 from mcp_bridge.features import Tool, ToolOptions
@@ -100,20 +99,18 @@ class RESTFrameworkSource(OperationSource[Selected]):
             # A module of addresses may raise anything.
             text = f"{self.place}: the URLconf cannot be read: {first_line(exception)}."
             hint = mend_import(exception) or "Name a URLconf that can be imported."
-            self.messages.append(checks.Error(text, hint=hint, id="mcp_bridge.E071"))
+            self.report("E071", text, hint)
             return []
         every = [select(each, self.lines) for route in all_routes for each in endpoints(route)]
         wanted = [each for each in every if each.layers or self.exposes_all]
         pages = {each: None for each in wanted if each.endpoint.renders_only_html}
         if pages:
-            self.messages.append(
-                checks.Warning(
-                    f"{self.place} leaves out {len(pages)} endpoints that render only HTML, such "
-                    f"as {next(iter(pages))}.",
-                    hint="Models read data: add rest_framework.renderers.JSONRenderer to the "
-                    "renderer_classes of a view that is to be a tool.",
-                    id="mcp_bridge.W078",
-                )
+            self.report(
+                "W078",
+                f"{self.place} leaves out {len(pages)} endpoints that render only HTML, such as "
+                f"{next(iter(pages))}.",
+                "Models read data: add rest_framework.renderers.JSONRenderer to the "
+                "renderer_classes of a view that is to be a tool.",
             )
         found = [each for each in wanted if each not in pages]
         marked = [each for each in found if each.layers]
@@ -157,33 +154,27 @@ class RESTFrameworkSource(OperationSource[Selected]):
         for sentence in made.notes:
             self.note(where, sentence)
         if made.lacks_serializer:
-            self.messages.append(
-                checks.Warning(
-                    f"{where} takes no body, since its view does not say which serializer it has.",
-                    hint="Put @extend_schema(request=...) on it, or give the option input_schema.",
-                    id="mcp_bridge.W072",
-                )
-            )
+            text = f"{where} takes no body, since its view does not say which serializer it has."
+            hint = "Put @extend_schema(request=...) on it, or give the option input_schema."
+            self.report("W072", text, hint)
         self._lost += [str(endpoint)] if description.is_lost else []
         return made.tool
 
-    def findings(self) -> Iterator[checks.CheckMessage]:
+    def report_all(self) -> None:
+        super().report_all()
         for line in self.lines:
             unused = {*line.more.get("actions", ())} - line.seen
             if line.used and unused:
-                yield checks.Warning(
-                    f"{self.place}['OPTIONS']['views']: {line.pattern!r} has no action "
-                    f"{', '.join(sorted(unused))}.",
-                    hint=self.unused[1],
-                    id=f"mcp_bridge.{self.unused[0]}",
-                )
+                where, actions = f"{self.place}['OPTIONS']['views']", ", ".join(sorted(unused))
+                id, hint = self.unused
+                self.report(id, f"{where}: {line.pattern!r} has no action {actions}.", hint)
         if self._lost:
-            yield checks.Warning(
+            self.report(
+                "W074",
                 f"An @extend_schema does nothing on {len(self._lost)} endpoints, such as "
                 f"{self._lost[0]}: it builds on the schema class of Django REST framework.",
-                hint='Set REST_FRAMEWORK["DEFAULT_SCHEMA_CLASS"] to '
+                'Set REST_FRAMEWORK["DEFAULT_SCHEMA_CLASS"] to '
                 '"drf_spectacular.openapi.AutoSchema".',
-                id="mcp_bridge.W074",
             )
 
     def function_of(self, operation: Selected) -> object:
