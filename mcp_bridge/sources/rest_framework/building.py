@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from mcp_bridge.features import Tool, ToolOptions
 from mcp_bridge.sources.base import first_line
+from mcp_bridge.sources.in_process.calls import ACCEPT, ViewCaller
 from mcp_bridge.sources.mapped import operation_tool
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import tool_name
-from mcp_bridge.sources.rest_framework.access import access_rule, conditions
-from mcp_bridge.sources.rest_framework.calls import view_caller
+from mcp_bridge.sources.rest_framework.access import access_rule, conditions, log_in
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
-from mcp_bridge.sources.rest_framework.schemas import (
-    Describer,
-    Description,
-    with_arguments,
-)
+from mcp_bridge.sources.rest_framework.schemas import Describer, Description, with_arguments
 from mcp_bridge.sources.rest_framework.selection import hints_of
+from mcp_bridge.sources.rest_framework.versions import Version
 
 
 class Made(NamedTuple):
@@ -63,9 +61,21 @@ class Builder:
     ) -> Made:
         """Return the tool of an endpoint. Raises Unmappable and ValueError."""
         with_answers = self._options.get("output_schemas", False)
-        mapped = self.mapped(description, with_answers)
-        urlconf = self._options.get("urlconf")
-        caller = view_caller(endpoint, mapped, description.version, urlconf, self._callbacks)
+        mapped = _mapped(description, with_answers)
+        version = description.version or Version("")
+        caller = ViewCaller(
+            route=endpoint.route,
+            method=endpoint.method,
+            mapped=mapped,
+            urlconf=self._options.get("urlconf"),
+            prepare=partial(log_in, endpoint, guarded=not options.scopes),
+            fixed={version.in_path: version.value} if version.in_path else {},
+            query=f"{version.in_query}={version.value}" if version.in_query else "",
+            accept=f"application/json; {version.in_accept}={version.value}, */*;q=0.1"
+            if version.in_accept
+            else ACCEPT,
+            callbacks=self._callbacks,
+        )
         tool = operation_tool(
             name,
             mapped,
@@ -94,16 +104,14 @@ class Builder:
         has_body = endpoint.method in ("POST", "PUT", "PATCH")
         return Made(tool, notes, is_unknown and has_body and mapped.body is None)
 
-    def mapped(self, description: Description, output_schema: bool) -> MappedOperation:
-        """Return the mapped operation of a description. Raises Unmappable."""
-        document = description.document
-        operation = document.operation(description.endpoint.method, description.path)
-        mapped = map_operation(document, operation, output_schema=output_schema, is_dotted=True)
-        names = description.names
-        parameters = [
-            replace(each, name=names[each.name])
-            if each.location == "path" and each.name in names
-            else each
-            for each in mapped.parameters
-        ]
-        return replace(mapped, parameters=tuple(parameters))
+
+def _mapped(description: Description, output_schema: bool) -> MappedOperation:
+    """Return the mapped operation of a description. Raises Unmappable."""
+    document, names = description.document, description.names
+    operation = document.operation(description.endpoint.method, description.path)
+    mapped = map_operation(document, operation, output_schema=output_schema, is_dotted=True)
+    parameters = tuple(
+        replace(each, name=names.get(each.name, each.name)) if each.location == "path" else each
+        for each in mapped.parameters
+    )
+    return replace(mapped, parameters=parameters)

@@ -94,15 +94,16 @@ class RESTFrameworkSource(OperationSource[Selected]):
 
     def found(self) -> Sequence[Selected]:
         try:
-            all_routes = list(routes(self.options.get("urlconf")))
+            served = routes(self.options.get("urlconf"))
+            every = [each for route in served for each in endpoints(route)]
         except Exception as exception:
             # A module of addresses may raise anything.
             text = f"{self.place}: the URLconf cannot be read: {first_line(exception)}."
             hint = mend_import(exception) or "Name a URLconf that can be imported."
             self.report("E071", text, hint)
             return []
-        every = [select(each, self.lines) for route in all_routes for each in endpoints(route)]
-        wanted = [each for each in every if each.layers or self.exposes_all]
+        selected = [select(each, self.lines) for each in every]
+        wanted = [each for each in selected if each.layers or self.exposes_all]
         pages = {each: None for each in wanted if each.endpoint.renders_only_html}
         if pages:
             self.report(
