@@ -41,18 +41,16 @@ class ServiceChannel:
         """Return the channel of this process."""
         pid = os.getpid()
         if pid not in self._channels:
+            if self._credentials is None:
+                # A proxy that the environment names would read along.
+                options = [*self._options, ("grpc.enable_http_proxy", 0)]
+                made = grpc.insecure_channel(self._target, options)
+            else:
+                made = grpc.secure_channel(self._target, self._credentials(), self._options)
             # Without a lock, which a fork might leave locked for ever.
-            made = self._made()
             if self._channels.setdefault(pid, made) is not made:
                 made.close()
         return self._channels[pid]
-
-    def _made(self) -> grpc.Channel:
-        if self._credentials is None:
-            # A proxy that the environment names would read along.
-            options = [*self._options, ("grpc.enable_http_proxy", 0)]
-            return grpc.insecure_channel(self._target, options)
-        return grpc.secure_channel(self._target, self._credentials(), self._options)
 
 
 def _close(channels: dict[int, grpc.Channel]) -> None:

@@ -87,7 +87,9 @@ def read_answer(answer: Answer, mapped: MappedOperation) -> CallToolResult:
         not media_type and answer.body.lstrip()[:1] in (b"{", b"[")
     ):
         return _read_json(answer)
-    if media_type == "text/html" and not _promises(mapped, "text/html"):
+    contents = [each.get("content") for each in mapped.operation.responses.values()]
+    is_promised = any(isinstance(each, Mapping) and "text/html" in each for each in contents)
+    if media_type == "text/html" and not is_promised:
         raise ToolError(
             f"The service answered with a page of HTML ({answer.reason}), and not with data."
         )
@@ -138,11 +140,6 @@ def _read_json(answer: Answer) -> CallToolResult:
     text = value if isinstance(value, str) else written.decode()
     structured = written if isinstance(value, dict) else b'{"result":' + written + b"}"
     return CallToolResult.of_json(text, written, structured)
-
-
-def _promises(mapped: MappedOperation, media_type: str) -> bool:
-    contents = (each.get("content") for each in mapped.operation.responses.values())
-    return any(isinstance(each, Mapping) and media_type in each for each in contents)
 
 
 def _said(data: object) -> str | None:

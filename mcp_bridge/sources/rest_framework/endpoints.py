@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -194,18 +194,11 @@ def endpoints(route: Route) -> list[Endpoint]:
         return []
     if "drf_spectacular" in {base.__module__.split(".")[0] for base in route.kind.__mro__}:
         return []
-    found: list[Endpoint] = []
-    for method, action in _methods(route):
-        if callable(getattr(route.kind, action, None)):
-            found.append(Endpoint(route=route, method=method.upper(), action=action, others=found))
-    return found
-
-
-def _methods(route: Route) -> Iterator[tuple[str, str]]:
-    """Yield the methods of a view in lower case, each with what answers."""
     allowed = route.initkwargs.get("http_method_names", route.kind.http_method_names)
     names = {name.lower() for name in allowed} - _OTHERS
-    if route.actions is not None:
-        yield from ((name, action) for name, action in route.actions.items() if name in names)
-    else:
-        yield from ((name, name) for name in sorted(names))
+    actions = {name: name for name in sorted(names)} if route.actions is None else route.actions
+    found: list[Endpoint] = []
+    for method, action in actions.items():
+        if method in names and callable(getattr(route.kind, action, None)):
+            found.append(Endpoint(route=route, method=method.upper(), action=action, others=found))
+    return found

@@ -115,14 +115,24 @@ class Describer(SchemaGenerator):
             )
             if operation is None:
                 raise LeftOut("its @extend_schema excludes it from schemas")
-            if _may_inherit(endpoint, view.schema) and not _has_own_serializer(view):
-                # What it inherits describes an object of the set.
+            own = getattr(endpoint.function, "kwargs", {})
+            is_given = "serializer_class" in own or _given(view.schema, "request") is not None
+            if endpoint.is_extra_action and not (is_given or _has_own_serializer(view)):
+                # What an extra action inherits describes an object of the set.
                 operation.pop("requestBody", None)
-            _use_aliases(operation, path, aliases)
+            # An @extend_schema may describe a parameter of the path under its other name.
+            parameters = operation.get("parameters", [])
+            found = {each["name"]: each for each in parameters if each["in"] == "path"}
+            for alias, name in aliases.items():
+                if alias in found and name in found and f"{{{alias}}}" not in path:
+                    found[name].update({**found[alias], "name": name})
+                    parameters.remove(found[alias])
             tell_json(operation, view.schema)
             add_filters(operation, view)
             add_parameters(operation, view)
-            _add_action(operation, endpoint)
+            if "summary" not in operation and not endpoint.function.__doc__:
+                # Actions of the framework's own share the text of their class.
+                operation["description"] = endpoint.about(operation.get("description", ""))
             return Description(
                 endpoint=endpoint,
                 path=path,
@@ -217,24 +227,6 @@ def with_arguments(description: Description, schema: Mapping[str, Any]) -> None:
     )
 
 
-def _use_aliases(operation: dict[str, Any], path: str, aliases: Mapping[str, str]) -> None:
-    """Describe a parameter of the path as ``@extend_schema`` does under its other name."""
-    parameters = operation.get("parameters", [])
-    found = {each["name"]: each for each in parameters if each["in"] == "path"}
-    for alias, name in aliases.items():
-        if alias in found and name in found and f"{{{alias}}}" not in path:
-            found[name].update({**found[alias], "name": name})
-            parameters.remove(found[alias])
-
-
-def _may_inherit(endpoint: Endpoint, schema: Any) -> bool:
-    """Return whether an action has no serializer of its own, and so that of its view set."""
-    if not endpoint.is_extra_action:
-        return False
-    given = getattr(endpoint.function, "kwargs", {})
-    return "serializer_class" not in given and _given(schema, "request") is None
-
-
 def _has_own_serializer(view: Any) -> bool:
     """Return whether a view set chooses another serializer for its action than to create with."""
     # Not with a copy: its class would keep the names of its slots.
@@ -268,9 +260,3 @@ def _has_extension(schema: Any) -> bool:
 
 def _is_extension(kind: type) -> bool:
     return kind.__qualname__.startswith("extend_schema.")
-
-
-def _add_action(operation: dict[str, Any], endpoint: Endpoint) -> None:
-    """Say what an action does that DRF gives a view: its class has one text for all of them."""
-    if "summary" not in operation and not endpoint.function.__doc__:
-        operation["description"] = endpoint.about(operation.get("description", ""))

@@ -53,9 +53,14 @@ class Command(BaseCommand):
         )
 
     def handle(self, *, alias: str, address: str | None, check: bool, **options: object) -> None:
-        source = _source(alias)
+        source = named_source(alias)
+        if not isinstance(source, OpenAPISource):
+            raise CommandError(f"MCP_BRIDGE['SOURCES'][{alias!r}] is no OpenAPISource.")
         file = Path(source.options["document"])
-        before = _read(file) if file.exists() else None
+        try:
+            before = read_document(file) if file.exists() else None
+        except ValueError as why:
+            raise CommandError(f"{first_line(why)}.") from why
         if address is None:
             if before is None:
                 raise CommandError(f"There is no file {file}: write it with --from FILE or URL.")
@@ -74,7 +79,8 @@ class Command(BaseCommand):
             if not check and not is_same:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text, "utf-8")
-            self.stdout.write(f"{file}: {'unchanged' if is_same else _outcome(check)}.")
+            outcome = "would be written anew" if check else "written"
+            self.stdout.write(f"{file}: {'unchanged' if is_same else outcome}.")
         if check and not (is_same and not source.messages and tools):
             raise CommandError("The pinned document is not as it has to be: see above.")
 
@@ -117,21 +123,6 @@ class Command(BaseCommand):
                 if lines:
                     self.stdout.write(self.style.WARNING(f"~ {name}"))
                 self.stdout.writelines(f"    {line}" for line in lines)
-
-
-def _source(alias: str) -> OpenAPISource:
-    """Return the source of an alias. Raises CommandError where there is no such one."""
-    source = named_source(alias)
-    if not isinstance(source, OpenAPISource):
-        raise CommandError(f"MCP_BRIDGE['SOURCES'][{alias!r}] is no OpenAPISource.")
-    return source
-
-
-def _read(file: Path) -> Document:
-    try:
-        return read_document(file)
-    except ValueError as why:
-        raise CommandError(f"{first_line(why)}.") from why
 
 
 def _cut(address: str, source: OpenAPISource) -> Cut:
@@ -237,7 +228,3 @@ def _lines(mapped: MappedOperation) -> list[str]:
     schema = json.dumps(mapped.input_schema, indent=1, ensure_ascii=False)
     lines = (str(mapped.operation), *mapped.description.splitlines(), *schema.splitlines())
     return [f"{line}\n" for line in lines]
-
-
-def _outcome(check: bool) -> str:
-    return "would be written anew" if check else "written"
