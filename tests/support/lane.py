@@ -1,8 +1,8 @@
 """
 The direct lane in the place of Django's handler, for tests that know nothing of it.
 
-With WAY=lane in the environment (``make contract``) each POST of a test client to the endpoint goes this
-way, and so do the ASGI applications of ``tests.support.asgi``.
+With WAY=lane in the environment (``make contract``) each POST of a test client to the endpoint goes
+this way, and so do the ASGI applications of ``tests.support.asgi``.
 """
 
 from __future__ import annotations
