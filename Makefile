@@ -62,7 +62,7 @@ proofs:  ## Everything that takes long, before a release: all tests in each surr
 coverage: $(VENV)/.demo $(VENV)/.test  ## Every branch of protocol/, access/ and what hides secrets, by the tests that suffice
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal --cov-fail-under=100 \
 		--cov=mcp_bridge.protocol --cov=mcp_bridge.access \
-		--cov=mcp_bridge.records.redaction --cov=mcp_bridge.records.texts \
+		--cov=mcp_bridge.records.redaction \
 		$(SUFFICIENT)
 
 mutants: $(VENV)/.demo $(VENV)/.test $(VENV)/.mutation  ## Change the same code in every small way, and see whether one of these tests fails (ARGS="mcp_bridge.protocol.text.*" for some)

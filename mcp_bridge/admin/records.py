@@ -15,14 +15,13 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext
 
-from mcp_bridge.admin.base import Context
+from mcp_bridge.admin.base import Context, is_key
 from mcp_bridge.conf import conf
 from mcp_bridge.models import PendingCall, ToolCallRecord
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import JSONObject
 from mcp_bridge.protocol.text import without_unprintable
-from mcp_bridge.records.redaction import CUT
-from mcp_bridge.records.texts import HIDDEN
+from mcp_bridge.records.redaction import CUT, HIDDEN
 
 WEEK: Final = timedelta(days=7)
 RAN: Final = ~Q(outcome=Outcome.REFUSED)
@@ -58,8 +57,8 @@ def recent_calls(tool: str) -> Context:
 def recorded_arguments(key: str, tool: str) -> JSONObject:
     """Return the arguments on record of a call of a tool, but for those that are hidden or cut."""
     record = None
-    if key.isascii() and key.isdigit() and len(key) < 19:
-        record = ToolCallRecord.objects.filter(pk=int(key), tool=tool).first()
+    if is_key(key, ToolCallRecord):
+        record = ToolCallRecord.objects.filter(pk=key, tool=tool).first()
     arguments = json.loads(record.arguments) if record and record.arguments else None
     if not isinstance(arguments, dict):
         return {}

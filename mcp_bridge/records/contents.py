@@ -18,8 +18,12 @@ from mcp_bridge.features import Tool
 from mcp_bridge.models.outcomes import ERRORS_KEY
 from mcp_bridge.protocol import CallToolResult, ProtocolError, TextContent
 from mcp_bridge.protocol.text import cut
-from mcp_bridge.records.redaction import SensitiveFields, redact_to_json, sensitive_fields
-from mcp_bridge.records.texts import HIDDEN, hide_secrets
+from mcp_bridge.records.redaction import (
+    HIDDEN,
+    SensitiveFields,
+    redact_to_json,
+    sensitive_fields,
+)
 
 # The characters of an error that are kept, and the pointers, none of which is longer than 100.
 _MOST_ERROR: Final = 499
@@ -87,7 +91,7 @@ def _without_quotations(
 
     looked_at = [text[:_MOST_TEXT] for text in texts]
     quoted = [_WORD.sub(without, text) for text in looked_at] if hidden else looked_at
-    return [hide_secrets(text, secrets.hides) for text in quoted]
+    return [secrets.without_credentials(text) for text in quoted]
 
 
 def _words(text: str) -> set[str]:

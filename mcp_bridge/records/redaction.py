@@ -3,7 +3,8 @@ The secrets in the arguments of a call, and the one walker that hides them.
 
 Secret are the values that a tool's schema marks (``writeOnly`` or ``format: password``, as
 SecretStr has them) and, unless all is wanted, those with the name of a secret, at any depth. A
-record is bounded text that any database takes. What people read who confirm a call is for
+record is bounded text that any database takes. In other texts than JSON, only what has the form of
+a credential is found. What people read who confirm a call is for
 ``mcp_bridge.confirmation.rendering``.
 """
 
@@ -20,12 +21,12 @@ from typing import Final
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
-from mcp_bridge.features.secrets import SENSITIVE, names_secret, plain
+from mcp_bridge.features.secrets import SENSITIVE, names_secret
 from mcp_bridge.protocol import ProtocolError, jsonrpc
 from mcp_bridge.protocol.text import storable
-from mcp_bridge.records.texts import HIDDEN, NAMING, VALUES, hide_secrets, unescaped
 from mcp_bridge.schemas.walk import DEFINITIONS, SchemaDocument, subschemas
 
+HIDDEN: Final = "[redacted]"
 CUT: Final = "…"
 MAX_DEPTH: Final = 8
 # A file in an argument (RFC 2397, section 3): the media type with its parameters, and the data.
@@ -35,8 +36,14 @@ _DATA_URI: Final = re.compile(
 )
 # What may stand before JSON; Python does not take a byte order mark for white space.
 _BLANK: Final = re.compile(r"[\s\ufeff]*")
-# An item of a list that can be the name of the one after it: of a header, or an option.
-_NAME: Final = re.compile(r"[^\s=]{1,64}")
+# A private key or certificate, to its end or that of the text; a JSON Web Token; a token of
+# mcp_bridge.tokens; what follows a scheme (RFC 9110, section 11.4); and the user of an address.
+_CREDENTIALS: Final = re.compile(
+    r"-----BEGIN [A-Z0-9 ]+-----[\s\S]*?(?:-----END [A-Z0-9 ]+-----|\Z)"
+    r"|\beyJ[\w+/=.-]{8,}|\bmcp_[\w-]{40,}"
+    r"|(?<!\w)(?i:bearer|basic) +(?=\S*\d|\S{20})[\w.~+/=-]{8,}"
+    r"|(?<=://)[^\s/?#@]+(?=@)"
+)
 # The bytes that JSON puts around and between values; and those of the cuts, one at every depth.
 _BETWEEN: Final = 6
 _RESERVED: Final = (MAX_DEPTH + 1) * 16
@@ -77,6 +84,10 @@ class SensitiveFields:
             return jsonrpc.decode(inner.encode())
         is_marked = self.allowed is not None or any(name in text for name in self.marked)
         return None if is_marked or self._is_named(text) else text
+
+    def without_credentials(self, text: str) -> str:
+        """Return a text without what has the form of a credential, unless all is wanted."""
+        return text if self.name_parts is None else _CREDENTIALS.sub(HIDDEN, text)
 
     def _is_named(self, text: str) -> bool:
         return self.name_parts is not None and names_secret(text, self.name_parts)
@@ -140,8 +151,7 @@ class Redactor:
     Replaces the secrets in a value by HIDDEN, and cuts the value to ``left`` bytes of JSON.
 
     Objects and arrays stand inside each other MAX_DEPTH times at most; the data of a ``data:`` URI
-    is replaced by its size. Unless ``secrets`` go by no name, they are also looked for in texts,
-    and beside their names.
+    is replaced by its size.
     """
 
     secrets: SensitiveFields
@@ -157,53 +167,24 @@ class Redactor:
             return self._members(value, depth)
         if isinstance(value, list | tuple):
             items: list[object] = []
-            is_secret = False
             for each in value:
                 if self.left <= 0:
                     items.append(CUT)
                     break
-                items.append(self._hide() if is_secret else self.value(each, depth + 1))
-                is_secret = not is_secret and self._is_name(each)
+                items.append(self.value(each, depth + 1))
             return items
         return self._text(value, depth) if isinstance(value, str) else self._scalar(value)
 
     def _members(self, value: Mapping[object, object], depth: int) -> object:
         members: dict[str, object] = {}
-        is_named = any(
-            plain(str(key)) in NAMING and self._is_name(each) for key, each in value.items()
-        )
         for key, each in value.items():
             if self.left <= 0:
                 members[CUT] = CUT
                 break
-            name = str(key)
-            is_secret = self._hides(name) or is_named and plain(name) in VALUES
-            name = self._cut(self._shown(name))
+            is_secret = self.secrets.hides(str(key))
+            name = self._cut(self.secrets.without_credentials(str(key)))
             members[name] = self._hide() if is_secret else self.value(each, depth + 1)
         return members
-
-    def _hides(self, name: str) -> bool:
-        """Return whether a member is secret, by its name or by what that is an escape of."""
-        hides = self.secrets.hides
-        return hides(name) or self._reads_texts() and hides(unescaped(name))
-
-    def _is_name(self, value: object) -> bool:
-        """Return whether a value is itself the name of a secret, that of another value."""
-        return (
-            self._reads_texts()
-            and isinstance(value, str)
-            and _NAME.fullmatch(value) is not None
-            and self._hides(value)
-        )
-
-    def _reads_texts(self) -> bool:
-        return self.secrets.name_parts is not None
-
-    def _shown(self, text: str) -> str:
-        """Return a text without the secrets in it, as much of it as there is room for."""
-        if not self._reads_texts():
-            return text
-        return hide_secrets(text[: max(self.left, 0) + 1], self.secrets.hides)
 
     def _text(self, text: str, depth: int) -> str:
         file = _DATA_URI.match(text)
@@ -221,7 +202,7 @@ class Redactor:
             shown = self.value(inner, depth + 1)
             self.left = left
             return self._cut(text if shown == inner else _dumped(shown))
-        return self._cut(self._shown(text))
+        return self._cut(self.secrets.without_credentials(text))
 
     def _scalar(self, value: object) -> object:
         is_finite = isinstance(value, float) and math.isfinite(value)
