@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import partialmethod
 from typing import Any, Final
+from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -13,7 +14,7 @@ from django.core.exceptions import PermissionDenied
 from django.core.paginator import Page, Paginator
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Func, Max, Model, TextField
+from django.db.models import Func, Model, TextField
 from django.db.models.expressions import RawSQL
 from django.db.models.sql.compiler import SQLCompiler
 from django.http import (
@@ -61,8 +62,10 @@ _LOOKED_AT_FIRST: Final = 4
 # The keys of many records as one parameter: thousands would take longer than the search, and are
 # more than SQLite takes.
 _KEYS_IN_ONE: Final = {
-    "postgresql": lambda keys: RawSQL("SELECT unnest(%s::bigint[])", [keys]),
-    "sqlite": lambda keys: RawSQL("SELECT value FROM json_each(%s)", [json.dumps(keys)]),
+    "postgresql": lambda keys: RawSQL("SELECT unnest(%s::uuid[])", [keys]),
+    "sqlite": lambda keys: RawSQL(
+        "SELECT value FROM json_each(%s)", [json.dumps([key.hex for key in keys])]
+    ),
 }
 # The parameters of an address that are filters, but for those of list_filter.
 _LOOKUPS: Final = frozenset(
@@ -298,16 +301,16 @@ class ToolCallRecordAdmin(BridgeAdmin):
         return not_kept if (record.arguments_bytes or 0) > 2 else "—"
 
 
-def _latest(found: Records, vendor: str) -> list[int]:
+def _latest(found: Records, vendor: str) -> list[UUID]:
     """Return the keys of the latest records that a search finds, of which at most MOST_FOUND."""
     # In the order of the rows, which are searched from their end.
     keys = found.order_by("-pk").values_list("pk", flat=True)
     if vendor == "postgresql":
         # It takes each word for a rare one, and would search all rows before it sorts them.
-        newest = ToolCallRecord.objects.aggregate(newest=Max("pk"))["newest"] or 0
-        first = newest - _LOOKED_AT_FIRST * MOST_FOUND
-        among = list(keys.filter(pk__gt=first)[:MOST_FOUND])
-        return among + list(keys.filter(pk__lte=first)[: MOST_FOUND - len(among)])
+        all_keys = ToolCallRecord.objects.order_by("-pk").values_list("pk", flat=True)
+        for before in all_keys[_LOOKED_AT_FIRST * MOST_FOUND :][:1]:
+            among = list(keys.filter(pk__gt=before)[:MOST_FOUND])
+            return among + list(keys.filter(pk__lte=before)[: MOST_FOUND - len(among)])
     return list(keys[:MOST_FOUND])
 
 

@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.conf import conf
+from mcp_bridge.models.keys import uuid7
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.models.users import optional_user
 
@@ -23,14 +24,17 @@ class ToolCallRecord(models.Model):
     and prove nothing. ``user_name`` stays when the user is deleted. ``arguments`` is JSON text,
     empty where they are not kept. ``error_text`` is what the model read of an error, and
     ``invalid_arguments`` are the JSON pointers of refused arguments, one a line; both without
-    secrets. ``times`` is more than 1 for refusals that one row stands for.
+    secrets. ``times`` is more than 1 for refusals that one row stands for. The key has the time in
+    it: later calls have greater keys.
     """
 
+    id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     started_at = models.DateTimeField(_("time"), default=timezone.now)
     tool = models.CharField(_("tool"), max_length=128, blank=True)
-    # Without a constraint: no record may make deleting a user fail or wait, nor may a user who was
-    # deleted during the call make the record fail.
-    user = optional_user(_("user"), db_constraint=False)
+    # Without a constraint: no record may make deleting a user fail, nor may a user who was deleted
+    # during the call make the record fail. Without an index, which costs every call: records are
+    # looked for by the user's name.
+    user = optional_user(_("user"), db_constraint=False, db_index=False)
     user_name = models.CharField(_("user's name"), max_length=150, blank=True)
     credential = models.CharField(_("signed in with"), max_length=100, blank=True)
     client_name = models.CharField(_("client"), max_length=100, blank=True)
@@ -67,13 +71,11 @@ class ToolCallRecord(models.Model):
         ordering = ["-started_at", "-pk"]
         # Rows come from calls, and go with "manage.py mcp_audit prune".
         default_permissions = ("view",)
+        # Each is for a page of the admin, and costs every call.
         indexes = [
             models.Index(fields=["started_at"], name="mcp_record_time"),
             models.Index(fields=["tool", "started_at"], name="mcp_record_tool"),
             models.Index(fields=["user_name", "started_at"], name="mcp_record_user"),
-            models.Index(
-                fields=["started_at"], condition=Q(outcome=Outcome.STARTED), name="mcp_record_open"
-            ),
         ]
 
     def __str__(self) -> str:

@@ -14,28 +14,24 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from time import perf_counter
-from typing import Any, Final
+from random import getrandbits
+from time import perf_counter, time_ns
+from typing import Final
 
-from django.contrib.auth import get_user_model
 from django.http import HttpRequest
-from django.utils import timezone
 from pydantic_core import to_json
 
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused
 from mcp_bridge.features import Context, Tool, ToolCall
+from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.models.keys import TAIL_BITS
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
-from mcp_bridge.protocol import (
-    CallToolResult,
-    HeaderMismatchError,
-    ProtocolError,
-    without_unprintable,
-)
+from mcp_bridge.protocol import CallToolResult, HeaderMismatchError, ProtocolError
 from mcp_bridge.protocol.headers import decoded
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.records import rows
+from mcp_bridge.records.record import Began, Caller, Record, printable
 from mcp_bridge.registry.registry import has_database, registry
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.signals import tool_call_finished, tool_call_refused, tool_call_started
@@ -51,19 +47,23 @@ _UNSEEN: Final = {
 }
 # Refusals that a caller gets again and again: those of a minute are one row.
 _REPEATED: Final = frozenset({ErrorCode.THROTTLED, *_UNSEEN.values(), ErrorCode.FORBIDDEN})
+_USER: Final = ToolCallRecord._meta.get_field("user")
 # The most characters of an error's text on record.
 MAX_ERROR: Final = 500
 
 
 @dataclass(slots=True, kw_only=True)
 class StartedCall:
-    """A call that runs; ``record`` is None where the site keeps none."""
+    """
+    A call that runs.
+
+    ``began`` is None if the site keeps no records; ``is_begun`` says that its row may be there.
+    """
 
     call: ToolCall
     started: float
-    record: dict[str, Any] | None
-    # Of its row, where that is written already.
-    key: object
+    began: Began | None
+    is_begun: bool
     # Whether its success is recorded in the tool's transaction.
     is_in_transaction: bool = False
 
@@ -74,15 +74,11 @@ class StartedCall:
         Where that cannot be, ``finish`` records it afterwards: it must follow in any case.
         """
         # What was not on record before it ran is so at the latest with what it has done.
-        if self.key is not None or self.record is not None and not self.call.tool.is_read_only:
-            values = {
-                "outcome": Outcome.SUCCEEDED,
-                "duration_ms": round((perf_counter() - self.started) * 1000, 3),
-                "result_bytes": len(result.to_json(self.call.context.revision)),
-            }
-            if self.key is None:
-                values = {**(self.record or {}), **values}
-            self.is_in_transaction = rows.write_in(databases, self.key, values)
+        if self.began is not None and self.is_begun:
+            duration = _milliseconds(perf_counter() - self.started)
+            size = len(result.to_json(self.call.context.revision))
+            record = Record(self.began, Outcome.SUCCEEDED, "", duration, size, is_begun=True)
+            self.is_in_transaction = rows.write_in(databases, record)
 
 
 def start(call: ToolCall) -> StartedCall:
@@ -92,12 +88,12 @@ def start(call: ToolCall) -> StartedCall:
     Raises CallRefused where no record could be written and AUDIT["REQUIRED"] forbids the call.
     """
     tool, audit = call.tool, conf.audit
-    record, key = _record(Outcome.STARTED, tool.name, call.sent, call.context, tool), None
-    if record is not None and call.approval is not None:
-        record["pending_call_id"] = call.approval
-    if record is not None and _is_written_ahead(tool):
-        key = rows.insert(record, unsynced=not audit.REQUIRED)
-    if key is None and audit.REQUIRED and not tool.is_read_only:
+    began = _began(tool.name, call.sent, call.context, tool, call.approval)
+    is_begun, is_written = _is_written_ahead(tool), False
+    if began is not None and is_begun:
+        record = Record(began, Outcome.STARTED)
+        is_written = rows.insert_now(record, unsynced=not audit.REQUIRED)
+    if audit.REQUIRED and not is_written and not tool.is_read_only:
         text = (
             f"The tool {tool.name} was not run: this site keeps a record of what is done and could "
             "not write one just now. The same call may succeed later."
@@ -105,7 +101,7 @@ def start(call: ToolCall) -> StartedCall:
         raise CallRefused(CallToolResult.error(text), ErrorCode.UNRECORDED)
     if tool_call_started.receivers:
         tool_call_started.send_robust(Tool, call=call)
-    return StartedCall(call=call, started=perf_counter(), record=record, key=key)
+    return StartedCall(call=call, started=perf_counter(), began=began, is_begun=is_begun)
 
 
 def _is_written_ahead(tool: Tool) -> bool:
@@ -120,7 +116,7 @@ def start_blocks(tool: Tool) -> bool:
 
 def finish_blocks(started: StartedCall) -> bool:
     """Return whether it may block to record and signal how a call has ended."""
-    if started.record is not None and not (started.key is None and rows.can_wait()):
+    if started.began is not None and (started.is_begun or not rows.can_wait()):
         return True
     return bool(tool_call_finished.receivers)
 
@@ -136,27 +132,25 @@ def finish(
 ) -> None:
     """Record and signal how a call has ended; ``error`` is what the client has received of one."""
     duration = perf_counter() - started.started
-    ended: dict[str, Any] = {
-        "outcome": outcome,
-        "error_code": error_code,
-        "reference": reference,
-        "result_bytes": result_bytes,
-    }
-    record, key = started.record, started.key
     # A commit that failed has made another outcome of it.
     is_recorded = started.is_in_transaction and outcome == Outcome.SUCCEEDED
-    if record is not None and not is_recorded:
-        values = {"duration_ms": round(duration * 1000, 3), **ended}
+    if started.began is not None and not is_recorded:
+        call, texts = started.call, ("", "")
         if error is not None:
-            call = started.call
-            values |= _error(error, call.sent, call.tool.name, call.tool)
-        if key is None:
-            record |= values
-            rows.insert_later(record)
-        else:
-            rows.amend(record["tool"], key, values)
+            texts = _error(error, call.sent, call.tool.name, call.tool)
+        ended = (outcome, error_code, _milliseconds(duration), result_bytes, reference, *texts)
+        record = Record(started.began, *ended, 1, started.is_begun)
+        (rows.write_now if started.is_begun else rows.write_later)(record)
     if tool_call_finished.receivers:
-        tool_call_finished.send_robust(Tool, call=started.call, duration=duration, **ended)
+        tool_call_finished.send_robust(
+            Tool,
+            call=started.call,
+            duration=duration,
+            outcome=outcome,
+            error_code=error_code,
+            reference=reference,
+            result_bytes=result_bytes,
+        )
 
 
 def refuse(
@@ -174,34 +168,33 @@ def refuse(
     ``name`` and ``arguments`` are as the client sent them; ``tool`` is None where the caller may
     not know of it. ``error`` is what refused it.
     """
-    name = _text(name)
+    name = name if isinstance(name, str) else ""
     if error_code == ErrorCode.UNKNOWN_TOOL:
         # The same work for every name, so that time does not give a hidden tool away.
         error_code = _UNSEEN.get(registry.statuses.get(name), ErrorCode.FORBIDDEN)
     # A database that has just failed is not asked again: its client waits for an answer.
     if error_code != ErrorCode.UNAVAILABLE and _is_wanted(error_code, context):
-        # What nobody has logged in for, and is no tool of theirs, may be anything.
+        # Callers that have not logged in can send anything as the name of a tool.
         is_made_up = tool is None and _is_stranger(context)
-        kept = None if is_made_up else arguments
-        record = _record(Outcome.REFUSED, name, kept, context, tool)
-        if record is not None:
-            record["error_code"] = error_code
-            if isinstance(error, CallRefused):
-                record |= {"reference": error.reference, "pending_call_id": error.pending_call}
+        refused = error if isinstance(error, CallRefused) else None
+        pending = refused.pending_call if refused else None
+        began = _began(name, None if is_made_up else arguments, context, tool, pending)
+        if began is not None:
+            reference, texts = refused.reference if refused else "", ("", "")
             if not is_made_up:
-                said = error.result if isinstance(error, CallRefused) else error
                 # What says this says nothing of arguments, and may be said again and again.
                 quotable = None if error_code in _REPEATED else arguments
-                record |= _error(said, quotable, name, tool)
+                texts = _error(refused.result if refused else error, quotable, name, tool)
+            record = Record(began, Outcome.REFUSED, error_code, None, None, reference, *texts)
             if error_code in _REPEATED or getattr(error, "repeated", False):
                 # A stranger can make up a new name for each call.
                 named = "" if is_made_up else name
                 is_bounded = error_code == ErrorCode.THROTTLED or _is_stranger(context)
-                told = "" if is_bounded else record.get("arguments", "")
+                told = "" if is_bounded else began.arguments
                 digest = hashlib.sha256(told.encode()).digest()
-                rows.insert_or_count(record, (named, record.get("pending_call_id"), digest))
+                rows.write_or_count(record, (named, pending, digest))
             else:
-                rows.insert_later(record)
+                rows.write_later(record)
     if tool_call_refused.receivers:
         known = {"tool": tool, "context": context, "request": context.request}
         tool_call_refused.send_robust(Tool, error_code=error_code, name=name, **known)
@@ -219,10 +212,11 @@ def request_refused(error: ProtocolError, request: HttpRequest) -> None:
         user_agent=request.META.get("HTTP_USER_AGENT", ""),
     )
     if _is_wanted(error.refusal, context):
-        record = _record(Outcome.REFUSED, name, None, context, None)
-        if record is not None:
+        began = _began(name, None, context, None)
+        if began is not None:
             # Which revision is spoken is in the message, and the name may be made up.
-            rows.insert_or_count({**record, "error_code": error.refusal, "revision": ""})
+            began = began._replace(caller=began.caller._replace(revision=""))
+            rows.write_or_count(Record(began, Outcome.REFUSED, error.refusal))
     if tool_call_refused.receivers:
         known = {"tool": None, "context": None, "request": request}
         tool_call_refused.send_robust(Tool, error_code=error.refusal, name=name, **known)
@@ -241,73 +235,67 @@ def _is_wanted(error_code: str, context: Context) -> bool:
     return not (is_of_strangers and _is_stranger(context))
 
 
-def _record(
-    outcome: Outcome, name: str, arguments: object, context: Context, tool: Tool | None
-) -> dict[str, Any] | None:
-    """Return what a record says, by column; None where the site keeps none."""
+def _began(
+    name: str, arguments: object, context: Context, tool: Tool | None, pending: object = None
+) -> Began | None:
+    """Return what is on record of a call that begins; None if the site keeps no records."""
     if conf.AUDIT is None or not has_database():
         return None
-    info = context.client.info
-    values: dict[str, Any] = {
-        "started_at": timezone.now(),
-        "tool": _printable(name, 128),
-        "outcome": outcome,
-        "revision": context.revision.version,
-        "remote_address": _printable(context.remote_address),
-        # A legacy client names itself in a header alone.
-        "client_name": _printable(info.get("name") or context.user_agent),
-        "client_version": _printable(info.get("version")),
-    }
-    for part in (_user, _credential, partial(_arguments, arguments, name, tool)):
-        try:
-            values |= part(context)
-        except Exception:
-            # A user or credential of the site's own may raise when it is looked at.
-            logger.exception("The record of a call of %r is not complete", name)
-    return values
+    size, kept = None, ""
+    if arguments is not None:
+        with suppress(ValueError, TypeError):
+            size = len(to_json(arguments))
+        if conf.audit.ARGUMENTS != "none":
+            kept = _arguments(arguments, name, tool)
+    moment, tail = time_ns() // 1000, getrandbits(TAIL_BITS)
+    return Began(moment, tail, name[:128], _caller(name, context), size, kept, pending)
 
 
-def _user(context: Context) -> dict[str, object]:
-    user = context.user
-    if user is None or not user.is_authenticated:
-        return {}
-    key = {"user_id": user.pk} if isinstance(user, get_user_model()) else {}
-    return {"user_name": _printable(user.get_username(), 150), **key}
-
-
-def _credential(context: Context) -> dict[str, object]:
-    """Return the credential's name: never the credential itself, which some are as a text."""
-    auth = context.auth
-    if auth is None:
-        return {}
-    return {"credential": _printable(getattr(auth, "name", None)) or type(auth).__name__}
-
-
-def _arguments(
-    arguments: object, name: str, tool: Tool | None, context: Context
-) -> dict[str, object]:
-    if arguments is None:
-        return {}
+def _caller(name: str, context: Context) -> Caller:
+    """Return who calls; of a credential its name, and never itself, which some are as a text."""
+    user_id, user_name, credential = None, "", ""
+    # A user or credential of the site's own may raise when it is looked at.
     try:
-        size = len(to_json(arguments))
-    except (ValueError, TypeError):
-        size = None
-    kept = conf.audit.ARGUMENTS
-    if kept == "none":
-        return {"arguments_bytes": size}
+        user, auth = context.user, context.auth
+        if user is not None and user.is_authenticated:
+            user_name = _cut(user.get_username(), 150)
+            user_id = user.pk if isinstance(user, _USER.related_model) else None
+        if auth is not None:
+            credential = _cut(getattr(auth, "name", None)) or type(auth).__name__
+    except Exception:
+        logger.exception("The record of a call of %r is not complete", name)
+    info = context.client.info
+    return Caller(
+        user_id,
+        user_name,
+        credential,
+        # A legacy client names itself in a header alone.
+        _cut(info.get("name") or context.user_agent),
+        _cut(info.get("version")),
+        context.revision.version,
+        _cut(context.remote_address),
+    )
+
+
+def _arguments(arguments: object, name: str, tool: Tool | None) -> str:
     # Imported here, since by default no record has arguments.
     from mcp_bridge.records.contents import redacted_arguments
 
-    return {
-        "arguments_bytes": size,
-        "arguments": redacted_arguments(arguments, _known(name, tool)),
-    }
+    try:
+        return redacted_arguments(arguments, _known(name, tool))
+    except Exception:
+        logger.exception("The record of a call of %r has no arguments", name)
+        return ""
 
 
-def _error(error: object, arguments: object, name: str, tool: Tool | None) -> dict[str, object]:
-    """Return what the client reads of a CallToolResult or a ProtocolError, without secrets."""
+def _error(error: object, arguments: object, name: str, tool: Tool | None) -> tuple[str, str]:
+    """
+    Return what the client reads of a CallToolResult or a ProtocolError, without secrets.
+
+    That is its text, and the pointers of the arguments that it refuses, one a line.
+    """
     if not conf.audit.ERRORS:
-        return {}
+        return "", ""
     # Imported here, since few calls end in an error.
     from mcp_bridge.records.contents import redacted_error
 
@@ -315,11 +303,8 @@ def _error(error: object, arguments: object, name: str, tool: Tool | None) -> di
         text, pointers = redacted_error(error, arguments, _known(name, tool))
     except Exception:
         logger.exception("The record of a call of %r has no error's text", name)
-        return {}
-    return {
-        "error_text": _printable(text, MAX_ERROR),
-        "invalid_arguments": "\n".join(map(_printable, pointers)),
-    }
+        return "", ""
+    return printable(text[:MAX_ERROR]), "\n".join(printable(each[:100]) for each in pointers)
 
 
 def _known(name: str, tool: Tool | None) -> Tool | None:
@@ -327,12 +312,9 @@ def _known(name: str, tool: Tool | None) -> Tool | None:
     return registry.known.tools.get(name) if tool is None and registry.known is not None else tool
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+def _cut(value: object, length: int = 100) -> str:
+    return value[:length] if isinstance(value, str) else ""
 
 
-def _printable(value: object, length: int = 100) -> str:
-    """Return a text in one line, without characters that hide or turn round what follows."""
-    text = _text(value)[:length]
-    # Most are plain, which needs no call.
-    return text if text.isascii() and text.isprintable() else without_unprintable(text)
+def _milliseconds(seconds: float) -> float:
+    return round(seconds * 1000, 3)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Hashable
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Final
+from typing import Final
+
+from mcp_bridge.records.record import Record
 
 # Seconds from a first refusal in which others are counted as its repetitions.
 WINDOW: Final = 60.0
@@ -22,15 +23,18 @@ MOST: Final = 10_000
 
 @dataclass(slots=True, eq=False)
 class Repeats:
-    """The refusals that repeat a first one, whose record is ``first``."""
+    """A refusal, and how many there were with its repetitions."""
 
-    first: Mapping[str, Any]
+    first: Record
     until: float
-    # The last record, the number not written yet, and the number being written.
-    last: Mapping[str, Any]
-    times: int = 0
-    taken: int = 0
+    times: int = 1
     is_queued: bool = False
+
+    def take(self) -> Record:
+        """Return the record of all of them so far; the next one is queued again."""
+        # First, since another may be counted in between.
+        self.is_queued = False
+        return self.first._replace(times=self.times, is_begun=True)
 
 
 class Refusals:
@@ -41,7 +45,7 @@ class Refusals:
         # In the order in which they began, which is that in which they are over.
         self._known: OrderedDict[Hashable, Repeats] = OrderedDict()
 
-    def repeated(self, key: Hashable, record: Mapping[str, Any]) -> tuple[Repeats | None, bool]:
+    def repeated(self, key: Hashable, record: Record) -> tuple[Repeats | None, bool]:
         """
         Count a refusal; return what it repeats, and whether that is now to be written.
 
@@ -56,26 +60,11 @@ class Refusals:
                 del self._known[oldest]
             known = self._known.get(key)
             if known is None:
-                self._known[key] = Repeats(first=record, until=now + WINDOW, last=record)
+                self._known[key] = Repeats(first=record, until=now + WINDOW)
                 return None, False
+            known.times += 1
             is_due, known.is_queued = not known.is_queued, True
-            known.last, known.times = record, known.times + 1
             return known, is_due
-
-    @contextmanager
-    def written(self, repeats: Repeats) -> Iterator[int]:
-        """Yield how many are to be written; those of a block that raises are written later."""
-        with self._lock:
-            times, repeats.times, repeats.is_queued = repeats.times, 0, False
-            repeats.taken += times
-        is_written = False
-        try:
-            yield times
-            is_written = True
-        finally:
-            with self._lock:
-                repeats.taken -= times
-                repeats.times += 0 if is_written else times
 
     def clear(self) -> None:
         """Forget all; who is refused next is the first."""

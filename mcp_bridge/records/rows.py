@@ -4,11 +4,10 @@ Writing of records: at once on the caller's connection, or by the thread of ``wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext, suppress
 from functools import lru_cache, partial
-from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from django.db import (
     InterfaceError,
@@ -18,27 +17,15 @@ from django.db import (
     router,
     transaction,
 )
-from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_bridge.calls.running import is_in_transaction
 from mcp_bridge.conf import conf
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.outbound.addresses import network_of
 from mcp_bridge.protocol.logs import get_logger
-from mcp_bridge.records.repeats import refusals
-from mcp_bridge.records.statements import (
-    IN_DOUBT,
-    Change,
-    Ending,
-    LostSession,
-    Repetition,
-    Row,
-    as_json,
-    from_json,
-    insert_all,
-    insert_one,
-    update,
-)
+from mcp_bridge.records.record import Record, as_json, from_json, printable
+from mcp_bridge.records.repeats import Repeats, refusals
+from mcp_bridge.records.statements import insert, settle
 from mcp_bridge.records.writer import KEPT, LIMIT, Writer
 
 logger = get_logger("mcp_bridge.records")
@@ -48,63 +35,70 @@ lost = get_logger("mcp_bridge.records.lost")
 # The SQLSTATE of what is refused in a read-only transaction.
 READ_ONLY: Final = "25006"
 
-# What is written: a record by column, or a change.
-Item: TypeAlias = Row | Change
+# What is written: a record, or the number of a refusal's repetitions.
+Item: TypeAlias = Record | Repeats
 
 
-def insert(record: Row, *, unsynced: bool) -> object:
-    """Write a record, and return its key; None where that fails: it is inserted after the call."""
+def insert_now(record: Record, *, unsynced: bool) -> bool:
+    """Insert a record; return False if that fails: it is inserted after the call."""
     try:
-        return _in_no_transaction_of_tools(partial(insert_one, record, unsynced=unsynced), record)
+        _on_live_connection(partial(insert, [record], unsynced=unsynced))
     except Exception as error:
         text = "A call of %r is on record once it has ended: it could not be written before (%s)"
-        logger.warning(text, record["tool"], error)
-        return None
+        logger.warning(text, printable(record.began.tool), error)
+        return False
+    return True
 
 
-def insert_later(item: Item) -> None:
-    """Write a record or a change, with others where it may wait."""
+def write_later(item: Item) -> None:
+    """Write a record, or a number of repetitions, with others where it may wait."""
     try:
         if conf.audit.WRITE == "together" and _queue(item):
             return
     except Exception:
         logger.debug("A record could not be left to the thread", exc_info=True)
-    _write(item)
+    write_now(item)
 
 
-def insert_or_count(record: Row, about: Hashable = None) -> None:
+def write_or_count(record: Record, about: Hashable = None) -> None:
     """
     Write the record of a refusal, or count it on the row of the first of this minute.
 
     The first is one of the same user, credential or address, with the same error code and the same
     ``about``.
     """
-    who = [record.get(name) for name in ("user_id", "user_name", "credential")]
-    caller = tuple(who) if any(who) else network_of(record["remote_address"])
-    repeats, is_due = refusals.repeated((record["error_code"], about, caller), record)
+    who = record.began.caller[:3]
+    caller = who if any(who) else network_of(record.began.caller.remote_address)
+    repeats, is_due = refusals.repeated((record.error_code, about, caller), record)
     if repeats is None:
-        insert_later(record)
+        write_later(record)
     elif is_due:
-        insert_later(Repetition(repeats))
+        write_later(repeats)
 
 
 def can_wait() -> bool:
-    """Return whether ``insert_later`` leaves a record to the thread, and asks no database."""
+    """Return whether ``write_later`` leaves a record to the thread, and asks no database."""
     using = router.db_for_write(ToolCallRecord)
     return conf.audit.WRITE == "together" and _may_wait(using) and writer.has_room()
 
 
-def amend(tool: str, key: object, values: Mapping[str, Any]) -> None:
-    """Update the record with a key."""
-    _write(Ending(tool, key, values))
+def write_now(item: Item) -> None:
+    """Write an item, in no transaction of the tool's own; or leave it to the thread."""
+    try:
+        _on_live_connection(partial(_write, [item]))
+    except Exception as error:
+        with suppress(Exception):
+            may_pass = _may_pass(error) and _may_wait(router.db_for_write(ToolCallRecord))
+            if may_pass and _queue(item):
+                return
+        _log_loss(item, error)
 
 
-def write_in(databases: Sequence[str], key: object, values: Mapping[str, Any]) -> bool:
+def write_in(databases: Sequence[str], record: Record) -> bool:
     """
-    Update the record with a key, or insert one for no key, before a transaction is committed.
+    Write how a call has ended before a transaction is committed; return whether that was done.
 
-    ``databases`` are those that have one. Returns whether that was done; a statement that fails
-    changes nothing of the rest.
+    ``databases`` are those that have one. A statement that fails changes nothing of the rest.
     """
     using = router.db_for_write(ToolCallRecord)
     if using not in databases:
@@ -118,10 +112,7 @@ def write_in(databases: Sequence[str], key: object, values: Mapping[str, Any]) -
             return False
         # Elsewhere a statement that fails takes the transaction with it.
         with nullcontext() if is_sqlite else transaction.atomic(using=using):
-            if key is None:
-                insert_all([dict(values)], using)
-            else:
-                update(key, values, using)
+            settle(record, using)
     except Exception:
         is_undone = is_sqlite and not connection.connection.in_transaction
         if is_undone or connection.needs_rollback:
@@ -138,9 +129,9 @@ def restore(line: str) -> None:
 
     Raises ValueError for another line, and DatabaseError where it cannot be written.
     """
-    using = router.db_for_write(ToolCallRecord)
+    using, record = router.db_for_write(ToolCallRecord), from_json(line)
     with transaction.atomic(using=using):
-        _write_all([from_json(line)], using)
+        settle(record, using)
 
 
 def flush() -> None:
@@ -157,29 +148,35 @@ def close() -> None:
     writer.close()
 
 
+class _Place(NamedTuple):
+    """
+    A database of records.
+
+    ``is_shared`` says whether another connection finds there what this one does; ``has_one_writer``
+    that callers who write only wait for each other.
+    """
+
+    is_shared: bool
+    has_one_writer: bool
+
+
+@lru_cache(maxsize=8)
+def _place(using: str, name: object) -> _Place:
+    # Kept, since each task on an event loop would make a connection to ask it.
+    connection = connections[using]
+    is_sqlite = connection.vendor == "sqlite"
+    # In a schema of this request (django-tenants); a database in memory is another one for each
+    # connection, or locked by any that reads.
+    is_own = hasattr(connection, "set_schema") or is_sqlite and connection.is_in_memory_db()  # type: ignore[attr-defined]
+    return _Place(not is_own, is_sqlite)
+
+
 def _may_wait(using: str) -> bool:
     """Return whether another connection can write to the database what this one would write now."""
     # Not where that would be in somebody else's transaction.
     if is_in_transaction(using):
         return False
-    return _is_for_all(using, str(connections.settings[using]["NAME"]))
-
-
-@lru_cache(maxsize=8)
-def _has_one_writer(using: str) -> bool:
-    # Kept, since each task on an event loop would make a connection to ask it.
-    return connections[using].vendor == "sqlite"
-
-
-@lru_cache(maxsize=8)
-def _is_for_all(using: str, name: str) -> bool:
-    """Return whether each connection to a database finds the same there."""
-    connection = connections[using]
-    if hasattr(connection, "set_schema"):
-        # In a schema of this request (django-tenants).
-        return False
-    # A database in memory is another one for each connection, or locked by any that reads.
-    return connection.vendor != "sqlite" or not connection.is_in_memory_db()  # type: ignore[attr-defined]
+    return _place(using, connections.settings[using]["NAME"]).is_shared
 
 
 def _queue(item: Item) -> bool:
@@ -192,7 +189,7 @@ def _queue(item: Item) -> bool:
     using = router.db_for_write(ToolCallRecord)
     if not _may_wait(using):
         return False
-    waits = writer.is_held_up or _has_one_writer(using)
+    waits = writer.is_held_up or _place(using, connections.settings[using]["NAME"]).has_one_writer
     if writer.put(item, using, KEPT if waits else LIMIT):
         return True
     if waits and writer.is_full():
@@ -214,118 +211,78 @@ def _may_pass(error: Exception | None) -> bool:
     return isinstance(error, OperationalError | InterfaceError)
 
 
-def _is_passing(error: Exception) -> bool:
-    """Return whether what failed so can be written later, by another connection."""
-    return _may_pass(error) and _may_wait(router.db_for_write(ToolCallRecord))
-
-
-def _write(item: Item) -> None:
-    """Write an item now, in no transaction of the tool's own; or leave it to the thread."""
-    try:
-        _in_no_transaction_of_tools(partial(_write_all, [item]), item)
-    except Exception as error:
-        with suppress(Exception):
-            if _is_passing(error) and _queue(item):
-                return
-        _log_loss(item, error)
-
-
-def _in_no_transaction_of_tools(write: Callable[[str], object], item: Item) -> object:
-    """Return what ``write`` returns, given the database: on a fresh connection if it has died."""
+def _on_live_connection(write: Callable[[str], object]) -> None:
+    """Write, given the database: on a fresh connection if this one has died."""
     using = router.db_for_write(ToolCallRecord)
     connection = connections[using]
     if connection.in_atomic_block:
         # In one of somebody else's; a write that fails must leave the rest of it usable.
         with transaction.atomic(using=using):
-            return write(using)
+            write(using)
+        return
     try:
-        return write(using)
+        write(using)
     except (OperationalError, InterfaceError):
         # It may have died while the tool ran.
-        if not _has_died(connection):
+        if connection.connection is None or connection.is_usable():
             raise
-        _doubt([item], connection)
-    connection.close()
-    return write(using)
+        connection.close()
+        write(using)
 
 
-def _has_died(connection: BaseDatabaseWrapper) -> bool:
-    """Return whether the session of a statement that has just failed is over."""
-    return connection.connection is not None and not connection.is_usable()
+def _write(items: Sequence[Item], using: str) -> None:
+    """Write records and numbers of repetitions, all or none of them."""
+    records = [each if isinstance(each, Record) else each.take() for each in items]
+    new = [each for each in records if not each.is_begun]
+    with transaction.atomic(using=using) if len(items) > 1 else nullcontext():
+        if new:
+            insert(new, using)
+        for each in records:
+            if each.is_begun:
+                settle(each, using)
 
 
-def _doubt(items: Sequence[Item], connection: BaseDatabaseWrapper) -> None:
-    """Have records looked for before they are inserted: the database may have them already."""
-    session = LostSession.of(connection)
-    sessions = () if session is None else (session,)
-    for item in items:
-        if isinstance(item, dict):
-            item[IN_DOUBT] = (*item.get(IN_DOUBT, ()), *sessions)
+def _write_batch(items: Sequence[Item], using: str) -> Sequence[Item]:
+    """
+    Write items together; return those that are to wait on.
+
+    What fails is tried again on a fresh connection, and then one by one, so that a bad one takes no
+    other with it; that is lost, and logged. Nothing is tried again at once that waits for a lock.
+    """
+    error: Exception | None = None
+    # A session that has died is another one then; a lock of SQLite has been waited for already.
+    for _ in range(1 if connections[using].vendor == "sqlite" else 2):
+        try:
+            _write(items, using)
+            # No request begins here, at which Django forgets what it keeps for DEBUG.
+            connections[using].queries_log.clear()
+            return ()
+        except Exception as raised:
+            error = raised
+            with suppress(Exception):
+                connections[using].close()
+    if _may_pass(error):
+        return items
+    if len(items) == 1:
+        _log_loss(items[0], error)
+        return ()
+    for place, each in enumerate(items):
+        if _write_batch([each], using):
+            return items[place:]
+    return ()
 
 
-def _log_loss(item: Item, error: Exception) -> None:
-    if not isinstance(item, dict) and not item.as_row():
-        # They have been written meanwhile.
-        return
-    tool = item["tool"] if isinstance(item, dict) else item.tool
-    logger.error("The record of a call of %r is lost: it was not written", tool, exc_info=error)
-    lost.error(as_json(item))
+def _log_loss(item: Item, error: Exception | None) -> None:
+    record = item if isinstance(item, Record) else item.take()
+    text = "The record of a call of %r is lost: it was not written"
+    logger.error(text, printable(record.began.tool), exc_info=error)
+    lost.error(as_json(record))
 
 
 def _lose(items: Sequence[Item]) -> None:
     """Log what waits and cannot be written any more."""
     for item in items:
         _log_loss(item, TimeoutError("The process ends, and the database has not taken it."))
-
-
-def _write_batch(items: Sequence[Item], using: str) -> Sequence[Item]:
-    """
-    Write records in one statement, and then changes; return what is to wait on.
-
-    What fails is tried again on a fresh connection, and then one by one, so that a bad one takes no
-    other with it; that is lost, and logged. Nothing is tried again at once that waits for a lock.
-    """
-    records = [each for each in items if isinstance(each, dict)]
-    parts: list[Sequence[Item]] = [[each] for each in items if not isinstance(each, dict)]
-    error = _attempt(records, using) if records else None
-    if error is not None and not _may_pass(error):
-        parts[:0] = [[each] for each in records]
-    elif error is not None:
-        return [*records, *chain(*parts)]
-    for place, part in enumerate(parts):
-        error = _attempt(part, using)
-        if _may_pass(error):
-            return [*chain(*parts[place:])]
-        if error is not None:
-            _log_loss(part[0], error)
-    return ()
-
-
-def _attempt(items: Sequence[Item], using: str) -> Exception | None:
-    """Write items; return the error of a failure, after which the connection is closed."""
-    error: Exception | None = None
-    # A session that has died is another one then; a lock of SQLite has been waited for already.
-    for _ in range(1 if connections[using].vendor == "sqlite" else 2):
-        try:
-            _write_all(items, using)
-            # No request begins here, at which Django forgets what it keeps for DEBUG.
-            connections[using].queries_log.clear()
-            return None
-        except Exception as raised:
-            error = raised
-            if _has_died(connections[using]):
-                _doubt(items, connections[using])
-            with suppress(Exception):
-                connections[using].close()
-    return error
-
-
-def _write_all(items: Sequence[Item], using: str) -> None:
-    """Write records, or one change."""
-    if isinstance(items[0], dict):
-        insert_all([each for each in items if isinstance(each, dict)], using)
-    else:
-        items[0].write(using)
 
 
 writer: Final = Writer(_write_batch, _lose)

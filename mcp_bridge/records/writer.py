@@ -37,7 +37,8 @@ RETRY: Final = 1.0
 _MOST_ATTEMPTS: Final = 3
 # Seconds without a record after which the thread ends.
 IDLE: Final = 30.0
-# Seconds between two looks at whether the server ends: uvicorn has some 0.1 of them left then.
+# Seconds between two looks at whether the server ends, while records wait: uvicorn has some 0.1 of
+# them left then.
 _LOOK: Final = 0.025
 # Seconds for which ``flush`` waits, and the end of the process.
 PATIENCE: Final = 10.0
@@ -75,8 +76,6 @@ class Writer:
         self._thread: threading.Thread | None = None
         self.is_running = False
         self._is_writing = self._has_ended = False
-        # Whether those that are left when the server ends are in the log.
-        self._is_logged = False
         # How often in a row the database has taken none.
         self._attempts = 0
         # How many calls of ``flush`` there were, and up to which one all is written.
@@ -97,10 +96,8 @@ class Writer:
 
         That is when ``most`` wait, and when the process ends.
         """
-        if self._is_ending():
-            return False
         with self._changed:
-            if len(self._waiting) >= most or not self._has_thread():
+            if len(self._waiting) >= most or self._has_ended or not self._has_thread():
                 return False
             self._waiting.append((using, record))
             self._databases.add(using)
@@ -110,7 +107,7 @@ class Writer:
 
     def has_room(self) -> bool:
         """Return whether the next records can be queued, also where several threads queue one."""
-        return not self._is_ending() and len(self._waiting) < LIMIT // 2
+        return not self._has_ended and len(self._waiting) < LIMIT // 2
 
     def flush(self) -> None:
         """
@@ -137,10 +134,6 @@ class Writer:
                 lambda: self._answered >= mine or self._thread is not thread, PATIENCE
             )
 
-    def _is_ending(self) -> bool:
-        """Return whether the process ends, or its server has been told to."""
-        return self._has_ended or _is_server_ending()
-
     def _has_thread(self) -> bool:
         """Return whether there is a thread; it is started here, with the lock held."""
         if self._thread is not None:
@@ -155,14 +148,12 @@ class Writer:
                     after_in_child=self._begin,
                 )
         thread = threading.Thread(target=self._run, name="mcp_bridge.records", daemon=True)
-        watch = threading.Thread(target=self._watch, name="mcp_bridge.records.end", daemon=True)
         try:
             thread.start()
-            self._thread, self.is_running = thread, True
-            watch.start()
         except RuntimeError:
             # None can be started while the interpreter ends.
-            return self._thread is not None
+            return False
+        self._thread, self.is_running = thread, True
         return True
 
     def _end(self) -> None:
@@ -181,28 +172,6 @@ class Writer:
         with self._changed:
             # The thread may be waiting for a lock, and go on.
             left, self._waiting = self._taken + self._waiting, []
-        if not self._is_logged:
-            self._lose([record for _, record in left])
-
-    def _watch(self) -> None:
-        """
-        Log what is not written when a server ends that leaves no time for it, such as uvicorn.
-
-        The thread that writes cannot: it may be waiting for a lock. What it writes all the same was
-        not lost.
-        """
-        with self._changed:
-            thread = self._thread
-            while self._thread is thread:
-                if not (self._taken or self._waiting):
-                    self._changed.wait()
-                elif not _is_server_ending():
-                    self._changed.wait(_LOOK)
-                elif not self._changed.wait_for(lambda: not (self._taken or self._waiting), _LOOK):
-                    break
-            else:
-                return
-            left, self._is_logged = self._taken + self._waiting, True
         self._lose([record for _, record in left])
 
     def _before_fork(self) -> None:
@@ -287,7 +256,7 @@ class Writer:
                 if len(self._waiting) >= BATCH and not self.is_held_up:
                     break
                 left = due_at - monotonic()
-                if left <= 0 or self._is_ending():
+                if left <= 0 or _is_server_ending():
                     break
                 self._changed.wait(min(left, _LOOK))
             taken, self._waiting = self._waiting, []

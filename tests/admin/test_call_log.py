@@ -20,6 +20,7 @@ from django.utils import timezone, translation
 from mcp_bridge import ToolError
 from mcp_bridge.admin import call_records
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
+from mcp_bridge.models.keys import uuid7
 from mcp_bridge.testing import MCPClient
 from mcp_bridge.tokens.models import Token
 from tests.support.administrator import Administrator, row, serve_tools
@@ -442,7 +443,7 @@ def test_it_is_tried_again_with_the_same_arguments(
     # What was hidden is not sent as if it were the value.
     del sent["note"]
     assert json.loads(ToolCallRecord.objects.latest("pk").arguments) == sent
-    for forged in ("x", "9" * 40, "-1", str(record.pk + 100)):
+    for forged in ("x", "9" * 40, "-1", str(uuid7())):
         page = administrator.get("try", row("order").pk, record=forged)
         assert "the arguments of the earlier call" not in page
     # Nor for whoever may not see records.

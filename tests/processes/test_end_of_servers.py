@@ -184,7 +184,7 @@ def test_what_a_killed_server_loses_is_what_was_read_in_its_last_quarter_of_a_se
     ]
 
 
-@pytest.mark.parametrize("kind", ["gunicorn", "uvicorn", "uvicorn, direct"])
+@pytest.mark.parametrize("kind", ["gunicorn", "uvicorn, direct"])
 def test_what_a_lock_keeps_out_when_its_server_ends_is_in_the_log(
     kind: str, start: Callable[[str], Server], tmp_path: Path
 ) -> None:

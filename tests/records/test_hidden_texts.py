@@ -1,4 +1,4 @@
-"""Secrets are hidden by the names of members, in any spelling and in JSON texts, and by their form."""
+"""Secrets are hidden by the names of members, also in JSON texts, and credentials by form."""
 
 from __future__ import annotations
 

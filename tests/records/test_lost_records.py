@@ -23,9 +23,9 @@ from pydantic import SecretStr
 
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.records import rows
+from mcp_bridge.records.record import signed
 from mcp_bridge.records.repeats import refusals
 from mcp_bridge.records.rows import flush
-from mcp_bridge.records.statements import Repetition, signed
 from mcp_bridge.testing import MCPError
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
@@ -132,9 +132,12 @@ def test_lost_refusals_come_back_with_their_number(
         refused()
     assert record().times == 1
     (line,) = lines(caplog)
-    assert json.loads(line[line.index("{") :])["times"] == 1
-    restore(line, monkeypatch)
-    assert sum(ToolCallRecord.objects.values_list("times", flat=True)) == 2
+    assert json.loads(line[line.index("{") :])["times"] == 2
+    for written in (1, 2, 5):
+        ToolCallRecord.objects.update(times=written)
+        restore(line, monkeypatch)
+        # A later number stays.
+        assert record().times == max(written, 2)
 
 
 WHEN = "2026-07-28T12:00:00.000001+00:00"
@@ -159,7 +162,7 @@ def test_lines_that_strangers_have_logged_restore_nothing(
     serve(settings, look)
     CheckedClient(user=user).call_tool("look")
     before = ToolCallRecord.objects.values().get()
-    forged = {name: before["id"] if each == "ROW" else each for name, each in forged.items()}
+    forged = {name: str(before["id"]) if each == "ROW" else each for name, each in forged.items()}
     if forged.get("signature") == "SIGNED":
         forged["signature"] = Signer().signature(json.dumps({**forged, "signature": None}))
     Client().get("/" + quote(json.dumps(forged)))
@@ -231,21 +234,19 @@ def test_refusals_lost_while_being_written_keep_their_number(
         modern.call_tool("nothing")
     ((key, repeats),) = refusals._known.items()
     for _ in range(number):
-        refusals.repeated(key, repeats.last)
+        refusals.repeated(key, repeats.first)
 
     def end(run: Callable[..., Any], sql: str, *args: Any) -> Any:
         if sql.startswith("UPDATE"):
             # As a process does that ends in the midst of it.
-            rows._lose([Repetition(repeats)])
+            rows._lose([repeats])
         return run(sql, *args)
 
     with connection.execute_wrapper(end):
-        rows.insert_later(Repetition(repeats))
+        rows.write_later(repeats)
     assert record().times == 1 + number
-    # Another one that waits has nothing more to write.
-    rows._lose([Repetition(repeats)])
     told = [json.loads(line[line.index("{") :])["times"] for line in lines(caplog)]
-    assert told == [number]
+    assert told == [1 + number]
 
 
 @pytest.mark.parametrize(
@@ -273,12 +274,14 @@ def test_a_line_without_a_record_is_left_out(
 def test_a_record_that_cannot_be_restored_is_named(
     modern: CheckedClient, settings: Any, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    (tmp_path / "log").write_text(f"\n{lost_line(settings, modern, caplog, 'UPDATE')}")
-    record().delete()
+    (tmp_path / "log").write_text(f"\n{lost_line(settings, modern, caplog, 'INSERT')}")
     errors = io.StringIO()
-    with pytest.raises(CommandError, match="1 records could not be written"):
+    with (
+        connection.execute_wrapper(refuse("INSERT", TABLE)),
+        pytest.raises(CommandError, match="1 records could not be written"),
+    ):
         call_command("mcp_audit", "restore", str(tmp_path / "log"), stderr=errors)
-    assert errors.getvalue() == "Line 2: The record is not there any more.\n"
+    assert errors.getvalue() == "Line 2: no space is left\n"
     with pytest.raises(CommandError, match="The log cannot be read: .*No such file"):
         call_command("mcp_audit", "restore", str(tmp_path / "none"))
 
