@@ -17,7 +17,9 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.models.outcomes import ERRORS_KEY
 from mcp_bridge.protocol import CallToolResult, ProtocolError, TextContent
+from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut
+from mcp_bridge.records.record import printable
 from mcp_bridge.records.redaction import (
     HIDDEN,
     SensitiveFields,
@@ -25,6 +27,10 @@ from mcp_bridge.records.redaction import (
     sensitive_fields,
 )
 
+logger = get_logger("mcp_bridge.records")
+
+# The most characters of an error's text on record.
+MAX_ERROR: Final = 500
 # The characters of an error that are kept, and the pointers, none of which is longer than 100.
 _MOST_ERROR: Final = 499
 _MOST_POINTERS: Final = 4
@@ -36,6 +42,29 @@ _MOST_TEXT: Final = 2048
 # Of fewer characters, only a whole word is taken for a part of a secret.
 _LEAST: Final = 3
 _WORD: Final = re.compile(r"\w+")
+
+
+def kept_arguments(arguments: object, name: str, tool: Tool | None) -> str:
+    """Return arguments of any kind as JSON text, or "" if they cannot be read, which is logged."""
+    try:
+        return redacted_arguments(arguments, tool)
+    except Exception:
+        logger.exception("The record of a call of %r has no arguments", name)
+        return ""
+
+
+def kept_error(error: object, arguments: object, name: str, tool: Tool | None) -> tuple[str, str]:
+    """
+    Return what the client reads of a CallToolResult or a ProtocolError, without secrets.
+
+    That is its text, and the pointers of the arguments that it refuses, one a line.
+    """
+    try:
+        text, pointers = redacted_error(error, arguments, tool)
+    except Exception:
+        logger.exception("The record of a call of %r has no error's text", name)
+        return "", ""
+    return printable(text[:MAX_ERROR]), "\n".join(printable(each[:100]) for each in pointers)
 
 
 def redacted_arguments(arguments: object, tool: Tool | None) -> str:

@@ -14,8 +14,7 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from random import getrandbits
-from time import perf_counter, time_ns
+from time import perf_counter
 from typing import Final
 
 from django.http import HttpRequest
@@ -24,19 +23,14 @@ from pydantic_core import to_json
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused
 from mcp_bridge.features import Context, Tool, ToolCall
-from mcp_bridge.models import ToolCallRecord
-from mcp_bridge.models.keys import TAIL_BITS
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import CallToolResult, HeaderMismatchError, ProtocolError
 from mcp_bridge.protocol.headers import decoded
-from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.records import rows
-from mcp_bridge.records.record import Began, Caller, Record, printable
+from mcp_bridge.records.record import Began, Record
 from mcp_bridge.registry.registry import has_database, registry
 from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.signals import tool_call_finished, tool_call_refused, tool_call_started
-
-logger = get_logger("mcp_bridge.records")
 
 # By the status of a tool that its caller does not see, which is answered as if it were not there.
 _UNSEEN: Final = {
@@ -47,9 +41,6 @@ _UNSEEN: Final = {
 }
 # Refusals that a caller gets again and again: those of a minute are one row.
 _REPEATED: Final = frozenset({ErrorCode.THROTTLED, *_UNSEEN.values(), ErrorCode.FORBIDDEN})
-_USER: Final = ToolCallRecord._meta.get_field("user")
-# The most characters of an error's text on record.
-MAX_ERROR: Final = 500
 
 
 @dataclass(slots=True, kw_only=True)
@@ -246,74 +237,26 @@ def _began(
         with suppress(ValueError, TypeError):
             size = len(to_json(arguments))
         if conf.audit.ARGUMENTS != "none":
-            kept = _arguments(arguments, name, tool)
-    moment, tail = time_ns() // 1000, getrandbits(TAIL_BITS)
-    return Began(moment, tail, name[:128], _caller(name, context), size, kept, pending)
+            # Imported here, since by default no record has arguments.
+            from mcp_bridge.records.contents import kept_arguments
 
-
-def _caller(name: str, context: Context) -> Caller:
-    """Return who calls; of a credential its name, and never itself, which some are as a text."""
-    user_id, user_name, credential = None, "", ""
-    # A user or credential of the site's own may raise when it is looked at.
-    try:
-        user, auth = context.user, context.auth
-        if user is not None and user.is_authenticated:
-            user_name = _cut(user.get_username(), 150)
-            user_id = user.pk if isinstance(user, _USER.related_model) else None
-        if auth is not None:
-            credential = _cut(getattr(auth, "name", None)) or type(auth).__name__
-    except Exception:
-        logger.exception("The record of a call of %r is not complete", name)
-    info = context.client.info
-    return Caller(
-        user_id,
-        user_name,
-        credential,
-        # A legacy client names itself in a header alone.
-        _cut(info.get("name") or context.user_agent),
-        _cut(info.get("version")),
-        context.revision.version,
-        _cut(context.remote_address),
-    )
-
-
-def _arguments(arguments: object, name: str, tool: Tool | None) -> str:
-    # Imported here, since by default no record has arguments.
-    from mcp_bridge.records.contents import redacted_arguments
-
-    try:
-        return redacted_arguments(arguments, _known(name, tool))
-    except Exception:
-        logger.exception("The record of a call of %r has no arguments", name)
-        return ""
+            kept = kept_arguments(arguments, name, _known(name, tool))
+    return Began.now(name, context, size, kept, pending)
 
 
 def _error(error: object, arguments: object, name: str, tool: Tool | None) -> tuple[str, str]:
-    """
-    Return what the client reads of a CallToolResult or a ProtocolError, without secrets.
-
-    That is its text, and the pointers of the arguments that it refuses, one a line.
-    """
+    """Return the text of an error and the arguments that it refuses, as they are on record."""
     if not conf.audit.ERRORS:
         return "", ""
     # Imported here, since few calls end in an error.
-    from mcp_bridge.records.contents import redacted_error
+    from mcp_bridge.records.contents import kept_error
 
-    try:
-        text, pointers = redacted_error(error, arguments, _known(name, tool))
-    except Exception:
-        logger.exception("The record of a call of %r has no error's text", name)
-        return "", ""
-    return printable(text[:MAX_ERROR]), "\n".join(printable(each[:100]) for each in pointers)
+    return kept_error(error, arguments, name, _known(name, tool))
 
 
 def _known(name: str, tool: Tool | None) -> Tool | None:
     """Return the tool: one that the caller may not know of has secret parameters as well."""
     return registry.known.tools.get(name) if tool is None and registry.known is not None else tool
-
-
-def _cut(value: object, length: int = 100) -> str:
-    return value[:length] if isinstance(value, str) else ""
 
 
 def _milliseconds(seconds: float) -> float:
