@@ -228,7 +228,6 @@ def _unsign(text: str, call: ToolCall) -> tuple[RequestState, ToolCall]:
         raise _invalid("it is not as this server has given it out") from None
     if state.confirmed_at is not None and time.time() - state.confirmed_at > age.total_seconds():
         raise _invalid("the yes of a person is too old")
-    # Only now: to find the binding, the arguments are checked once more.
     call = bound(call)
     if state.binding != call.binding:
         raise _invalid(

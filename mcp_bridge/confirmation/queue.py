@@ -1,8 +1,8 @@
 """
 The approval queue: calls that wait for a person whom their client cannot ask.
 
-A row's ``key`` is the binding of its call (access.binding), for as long as it waits or its decision
-counts. A decision is used up by one call.
+A row's ``key`` is the binding of its call, for as long as it waits or its decision counts. A
+decision is used up by one call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
 from mcp_bridge.conf import conf
-from mcp_bridge.confirmation.binding import REFUSED, bound
+from mcp_bridge.confirmation.binding import bound
 from mcp_bridge.confirmation.decisions import approvable
 from mcp_bridge.confirmation.notifying import notify_held
 from mcp_bridge.confirmation.rendering import TooLong, render_arguments
@@ -128,10 +128,11 @@ def approve_own(tool: Tool, arguments: JSONObject, context: Context) -> None:
     if conf.FOUR_EYES:
         return
     try:
-        call = bound(ToolCall(tool=tool, arguments={}, context=context, sent=arguments))
+        tool.check(arguments)
     except InvalidArguments:
         # There is nothing to approve: the call is refused.
         return
+    call = bound(ToolCall(tool=tool, arguments={}, context=context, sent=arguments))
     with suppress(CallRefused):
         # For a row whose time is over: another can be made then.
         _row_of(call)
@@ -156,15 +157,11 @@ def _row_of(call: ToolCall) -> PendingCall | None:
 
     Raises CallRefused where a person has refused the call.
     """
-    rows, start = _rows(), call.binding[:REFUSED]
-    found = list(rows.filter(key__gte=start, key__lt=f"{start}g"))
-    if over := [each.pk for each in found if each.is_over]:
-        rows.filter(pk__in=over).update(key=None)
-        found = [each for each in found if each.pk not in over]
-    for row in found:
-        # A no is to each spelling of the call, whatever was said to another one.
-        if row.status != PendingCall.Status.REFUSED:
-            continue
+    row = _rows().filter(key=call.binding).first()
+    if row is not None and row.is_over:
+        _rows().filter(pk=row.pk).update(key=None)
+        return None
+    if row is not None and row.status == PendingCall.Status.REFUSED:
         end = "" if row.reason.endswith((".", "!", "?", "…")) else "."
         reason = f" The reason: {row.reason}{end}" if row.reason else ""
         text = (
@@ -173,7 +170,7 @@ def _row_of(call: ToolCall) -> PendingCall | None:
         )
         result, code = CallToolResult.error(text), ErrorCode.UNCONFIRMED
         raise CallRefused(result, code, pending_call=row.pk, repeated=True)
-    return next((each for each in found if each.key == call.binding), None)
+    return row
 
 
 def _get_or_create(call: ToolCall, arguments: str) -> tuple[PendingCall, bool]:

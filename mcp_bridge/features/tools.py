@@ -160,8 +160,6 @@ class Tool:
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Whether to check its arguments runs no code of the site's own and asks no database.
     is_plain: bool = False
-    # Those of its parameters of which that holds, with what they are if not sent, by name.
-    plain: Mapping[str, Any] = field(default_factory=dict)
     # Whether it may raise InputRequired, after which nothing that it wrote may stay.
     may_elicit: bool = False
     # The databases in which it has no transaction around it (Django's non_atomic_requests).
@@ -226,8 +224,8 @@ class ToolCall:
     One call of a tool: the checked arguments as Python values, by parameter name.
 
     ``sent`` are the arguments as JSON values, as they came. ``binding`` tells the call from others
-    where a person confirms it (``access.binding``), ``confirmed_at`` is when one has agreed to it,
-    and ``approval`` in which row of the approval queue, if it was there. ``round`` is 1, plus one
+    where a person confirms it, ``confirmed_at`` is when one has agreed to it, and ``approval`` in
+    which row of the approval queue, if it was there. ``round`` is 1, plus one
     for each time that the client has answered.
     """
 

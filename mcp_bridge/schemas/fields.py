@@ -143,25 +143,17 @@ class Fields:
             schema["additionalProperties"] = self._extra is Any
         return schema
 
-    def plain(self) -> dict[str, object]:
-        """Return the parameters of plain data (see ``is_plain``), with their defaults."""
-        if self._shared is not None:
-            names = [name for name, each in self._shared.items() if each.is_plain]
-        else:
-            core = self.core()
-            fields, definitions = _root(core)["schema"]["fields"], core.get("definitions", ())
-            names = [name for name, each in fields.items() if is_plain(each, definitions)]
-        return {each.name: each.default for each in map(self._parameters.__getitem__, names)}
-
     @property
     def is_plain(self) -> bool:
-        """Whether all arguments are of plain data."""
-        if len(self.plain()) < len(self._parameters):
-            return False
-        core = None if self._extra is MISSING else self.core()
-        return core is None or is_plain(
-            _root(core)["schema"]["extras_schema"], core.get("definitions", ())
-        )
+        """Whether all arguments are plain data, whose check runs no code of the site's own."""
+        if self._shared is not None:
+            return all(each.is_plain for each in self._shared.values())
+        core = self.core()
+        model, definitions = _root(core)["schema"], core.get("definitions", ())
+        kinds = list(model["fields"].values())
+        if self._extra is not MISSING:
+            kinds.append(model["extras_schema"])
+        return all(is_plain(each, definitions) for each in kinds)
 
     def _known(self) -> dict[str, SharedField] | None:
         """Return the shared field of each parameter, or None unless there is nothing else."""

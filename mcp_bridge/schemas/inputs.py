@@ -62,10 +62,9 @@ class Inputs:
     ``schema`` is the input schema, whose root is always an object. ``errors`` are sentences on
     hints that pydantic cannot read; as it stands, such a parameter takes any value. ``read()``
     makes an instance of JSON text, whose fields ``names`` maps to parameters; those in ``given``
-    count also where they were not sent. ``plain`` has the defaults of the parameters whose check
-    runs no code of the site's own, and ``is_plain`` says whether that holds for all. ``is_open``
-    says that there is a ``**kwargs``, and ``hidden`` are names that no caller may send, though it
-    takes them. Raises UnsupportedSignature for a parameter that takes a path.
+    count also if they were not sent. ``is_plain`` says that no check of an argument runs code of
+    the site. ``is_open`` says that there is a ``**kwargs``, and ``hidden`` are names that no caller
+    may send, though it takes them. Raises UnsupportedSignature for a parameter that takes a path.
     """
 
     def __init__(self, signature: Signature) -> None:
@@ -84,7 +83,7 @@ class Inputs:
             for index, each in enumerate(parameters)
             if each.default is MISSING and not each.may_be_absent
         }
-        self.plain, self.is_plain = self._fields.plain(), self._fields.is_plain
+        self.is_plain = self._fields.is_plain
         self.is_open = signature.extra is not MISSING
         self.hidden = signature.hidden if self.is_open else frozenset()
         # Made when the first call comes: many of the tools of a process may never be called.

@@ -155,7 +155,6 @@ class MarkedFunction:
             check=typed_checker(inputs, given),
             # A schema given by hand can be work for a while.
             is_plain=given is None and inputs.is_plain,
-            plain=inputs.plain,
             invoke=self.invoker(self.function, signature),
             encode=encoder(outputs, promised),
             convert_error=self.convert_error,
