@@ -31,7 +31,6 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_bridge.admin import waiting
 from mcp_bridge.models import Generation
 
 Context = dict[str, Any]
@@ -101,13 +100,6 @@ class PagesAdmin(admin.ModelAdmin):
             # As Django has it for its own.
             vars(pattern.callback)["model_admin"] = self
         return patterns
-
-    def get_model_perms(self, request: HttpRequest) -> dict[str, bool]:
-        perms = super().get_model_perms(request)
-        name = self.opts.verbose_name_plural
-        if isinstance(name, waiting.CountedName):
-            name.count_next(waiting.count(self.model, request) if perms["change"] else 0)
-        return perms
 
     def render_change_form(
         self, request: HttpRequest, context: Context, *args: Any, **kwargs: Any

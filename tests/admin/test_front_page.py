@@ -1,19 +1,16 @@
-"""The front page of the admin, and how much waits in its menus and on its pages."""
+"""The front page of the admin, and how much waits on its pages."""
 
 from __future__ import annotations
 
-import copy
 import re
 from datetime import timedelta
 from html import unescape
-from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
-from django.core.management import call_command
 from django.db import connection
 from django.test import override_settings
 from django.urls import path, reverse
@@ -139,19 +136,18 @@ def test_what_can_no_longer_be_approved_waits_for_nobody(caller: CheckedClient) 
     tools = reverse("admin:mcp_bridge_toolsetting_changelist")
 
     def said() -> list[bool]:
-        in_menu = "Pending calls (" in index(administrator)
         badge = "call waits for you" in administrator.browser.get(queue).content.decode()
         in_list = "call waits for approval" in administrator.browser.get(tools).content.decode()
         in_queue = "No call waits" not in administrator.browser.get(queue).content.decode()
-        return [in_menu, badge, in_list, in_queue, "No call waits" not in front(administrator)]
+        return [badge, in_list, in_queue, "No call waits" not in front(administrator)]
 
-    assert said() == [True] * 5
+    assert said() == [True] * 4
     administrator.tick(shout=False)
-    assert said() == [False] * 5
+    assert said() == [False] * 4
     administrator.tick(shout=True)
-    assert said() == [True] * 5
+    assert said() == [True] * 4
     PendingCall.objects.update(fingerprint="another")
-    assert said() == [False] * 5
+    assert said() == [False] * 4
 
 
 def test_calls_that_are_set_aside_push_no_other_off_the_page(caller: CheckedClient) -> None:
@@ -181,10 +177,8 @@ def test_own_calls_are_nobodys_to_decide_where_another_has_to(
     administrator = Administrator()
     CheckedClient(user=administrator.user).call_tool("shout", {"word": "a"})
     assert "No call waits for a decision" in front(administrator)
-    assert "Pending calls (" not in index(administrator)
     other = Administrator(SEE, DECIDE, username="other")
     assert "1 call waits for a decision" in front(other)
-    assert "Pending calls (1)" in index(other)
 
 
 def test_tools_are_counted_and_those_that_wait_are_named(caller: CheckedClient) -> None:
@@ -379,55 +373,6 @@ def test_nothing_in_the_page_is_inline(caller: CheckedClient) -> None:
     content = text[text.index('<div id="content-main"') :]
     assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:", content)
     assert "<script" not in content.partition("<!-- END Content -->")[0]
-
-
-def test_menus_say_how_much_waits_for_those_who_decide(
-    caller: CheckedClient, settings: Any
-) -> None:
-    serve_tools(settings, shout, look, confirm=True)
-    administrator = Administrator()
-    assert not re.search(r"(Tools|Pending calls) \(", index(administrator))
-    for word in "ab":
-        caller.call_tool("shout", {"word": word})
-    ToolSetting.objects.filter(name="look").update(fingerprint="another")
-    text = index(administrator)
-    assert ("Tools (1)" in text, "Pending calls (2)" in text) == (True, True)
-    text = index(Administrator(SEE, VIEW, username="viewer"))
-    assert not re.search(r"(Tools|Pending calls) \(", text)
-    text = index(Administrator(SEE, DECIDE, username="decides"))
-    assert ("Tools" in text, "Pending calls (2)" in text) == (False, True)
-
-
-def test_names_outside_of_menus_have_no_count(caller: CheckedClient) -> None:
-    caller.call_tool("shout", {"word": "a"})
-    administrator = Administrator()
-    page = administrator.browser.get(reverse("admin:mcp_bridge_pendingcall_changelist"))
-    text = page.content.decode()
-    assert "Pending calls (1)</a>" in text
-    assert re.search(r"<h1>Pending calls</h1>", text)
-    assert re.search(r"1 pending call\b", text)
-    assert "Delete selected pending calls</option>" in text
-    assert str(PendingCall._meta.verbose_name_plural) == "pending calls"
-
-
-def test_a_count_is_of_the_moment(caller: CheckedClient) -> None:
-    administrator = Administrator()
-    caller.call_tool("shout", {"word": "a"})
-    assert "Pending calls (1)" in index(administrator)
-    PendingCall.objects.all().delete()
-    assert "Pending calls (" not in index(administrator)
-
-
-def test_names_with_a_count_are_texts(caller: CheckedClient) -> None:
-    name: Any = PendingCall._meta.verbose_name_plural
-    assert (f"{name}", "%s" % name, name.title()) == (*["pending calls"] * 2, "Pending Calls")  # noqa: UP031
-    assert copy.copy(name) == copy.deepcopy(name) == "pending calls"
-
-
-def test_counted_names_make_no_migration() -> None:
-    out = StringIO()
-    call_command("makemigrations", "mcp_bridge", check=True, dry_run=True, stdout=out)
-    assert "No changes" in out.getvalue()
 
 
 @pytest.mark.parametrize(
