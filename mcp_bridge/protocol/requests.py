@@ -157,7 +157,11 @@ def _read_modern(
     version = meta[PROTOCOL_VERSION]
     if headers is not None:
         named = params.get(_NAMED_BY.get(method, ""))
-        headers.check(version, method, named if isinstance(named, str) else None)
+        name = named if isinstance(named, str) else None
+        # Most are equal as they came, and need no reading.
+        sent = headers.version, headers.method, None if name is None else headers.name
+        if sent != (version, method, name):
+            headers.check(version, method, name)
     revision = REVISIONS.get(version)
     if revision is None or not revision.modern:
         raise UnsupportedProtocolVersionError(version)
