@@ -25,7 +25,7 @@ from mcp_bridge.protocol.errors import (
     UnsupportedProtocolVersionError,
 )
 from mcp_bridge.protocol.exchange import Reply, Result, answer, internal_error, refuse
-from mcp_bridge.protocol.headers import Headers
+from mcp_bridge.protocol.headers import Headers, decoded_header
 from mcp_bridge.protocol.input_requests import Answers, InputRequiredResult
 from mcp_bridge.protocol.jsonrpc import JSONObject, JSONSchema
 from mcp_bridge.protocol.requests import Request
@@ -75,6 +75,7 @@ __all__ = [
     "UnsupportedMediaTypeError",
     "UnsupportedProtocolVersionError",
     "answer",
+    "decoded_header",
     "internal_error",
     "refuse",
     "without_unprintable",

@@ -43,7 +43,11 @@ class Headers:
         _match("MCP-Protocol-Version", self.version, version)
         _match("Mcp-Method", self.method, method)
         if name is not None:
-            _match("Mcp-Name", None if self.name is None else decoded("Mcp-Name", self.name), name)
+            _match(
+                "Mcp-Name",
+                None if self.name is None else decoded_header("Mcp-Name", self.name),
+                name,
+            )
 
     def check_parameters(
         self, parameters: Mapping[str, Sequence[str]], arguments: JSONObject
@@ -70,7 +74,7 @@ class Headers:
                         f"Header mismatch: {header} holds what a header cannot; send it as "
                         f"{_PREFIX}…{_SUFFIX}."
                     )
-                given = decoded(header, given)
+                given = decoded_header(header, given)
                 # A number in the one spelling that _text gives it.
                 whole = _WHOLE.fullmatch(given) if type(value) in (int, float) else None
                 given = given if whole is None else str(int(whole[1]))
@@ -126,7 +130,7 @@ def _match(header: str, value: str | None, expected: str) -> None:
         )
 
 
-def decoded(header: str, value: str) -> str:
+def decoded_header(header: str, value: str) -> str:
     """Return the value that a header says. Raises HeaderMismatchError for broken Base64."""
     if not (value.startswith(_PREFIX) and value.endswith(_SUFFIX)):
         return value

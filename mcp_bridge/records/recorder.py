@@ -20,12 +20,17 @@ from typing import Final
 from django.http import HttpRequest
 from pydantic_core import to_json
 
+from mcp_bridge.concurrency.places import in_thread
 from mcp_bridge.conf import conf
 from mcp_bridge.exceptions import CallRefused
 from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
-from mcp_bridge.protocol import CallToolResult, HeaderMismatchError, ProtocolError
-from mcp_bridge.protocol.headers import decoded
+from mcp_bridge.protocol import (
+    CallToolResult,
+    HeaderMismatchError,
+    ProtocolError,
+    decoded_header,
+)
 from mcp_bridge.records import rows
 from mcp_bridge.records.record import Began, Record
 from mcp_bridge.registry.registry import has_database, registry
@@ -72,15 +77,18 @@ class StartedCall:
             self.is_in_transaction = rows.write_in(databases, record)
 
 
-def start(call: ToolCall) -> StartedCall:
+async def start(call: ToolCall) -> StartedCall:
     """
-    Record and signal that a call starts; ``finish`` must follow.
+    Record and signal that a call starts, in a thread if that may block; ``finish`` must follow.
 
     Raises CallRefused where no record could be written and AUDIT["REQUIRED"] forbids the call.
     """
     tool, audit = call.tool, conf.audit
+    is_begun = not tool.is_read_only or audit.WRITE == "ahead" or audit.WRITE_AHEAD
+    if is_begun or tool_call_started.receivers:
+        await in_thread()
     began = _began(tool.name, call.sent, call.context, tool, call.approval)
-    is_begun, is_written = _is_written_ahead(tool), False
+    is_written = False
     if began is not None and is_begun:
         record = Record(began, Outcome.STARTED)
         is_written = rows.insert_now(record, unsynced=not audit.REQUIRED)
@@ -95,24 +103,7 @@ def start(call: ToolCall) -> StartedCall:
     return StartedCall(call=call, started=perf_counter(), began=began, is_begun=is_begun)
 
 
-def _is_written_ahead(tool: Tool) -> bool:
-    """Return whether calls of the tool are recorded before it runs."""
-    return not tool.is_read_only or conf.audit.WRITE == "ahead" or conf.audit.WRITE_AHEAD
-
-
-def start_blocks(tool: Tool) -> bool:
-    """Return whether it may block to record and signal that a call starts."""
-    return _is_written_ahead(tool) or bool(tool_call_started.receivers)
-
-
-def finish_blocks(started: StartedCall) -> bool:
-    """Return whether it may block to record and signal how a call has ended."""
-    if started.began is not None and (started.is_begun or not rows.can_wait()):
-        return True
-    return bool(tool_call_finished.receivers)
-
-
-def finish(
+async def finish(
     started: StartedCall,
     outcome: Outcome,
     *,
@@ -121,8 +112,15 @@ def finish(
     result_bytes: int | None = None,
     error: object = None,
 ) -> None:
-    """Record and signal how a call has ended; ``error`` is what the client has received of one."""
+    """
+    Record and signal how a call has ended, in a thread if that may block.
+
+    ``error`` is what the client has received of one.
+    """
     duration = perf_counter() - started.started
+    waits = started.began is None or not started.is_begun and rows.can_wait()
+    if not waits or tool_call_finished.receivers:
+        await in_thread()
     # A commit that failed has made another outcome of it.
     is_recorded = started.is_in_transaction and outcome == Outcome.SUCCEEDED
     if started.began is not None and not is_recorded:
@@ -195,7 +193,7 @@ def request_refused(error: ProtocolError, request: HttpRequest) -> None:
     """Record and signal that a request was refused before its message was read."""
     name = request.META.get("HTTP_MCP_NAME", "")
     with suppress(HeaderMismatchError):
-        name = decoded("Mcp-Name", name.strip(" \t"))
+        name = decoded_header("Mcp-Name", name.strip(" \t"))
     context = Context(
         user=getattr(request, "user", None),
         auth=getattr(request, "auth", None),

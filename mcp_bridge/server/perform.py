@@ -100,14 +100,12 @@ async def perform(call: Call, find: Find | None = None) -> CallResult:
         result = await run(started.call, started.finish_in)
     except asyncio.CancelledError:
         await in_thread()
-        recorder.finish(started, Outcome.CANCELLED)
+        await recorder.finish(started, Outcome.CANCELLED)
         raise
     except (Exception, InputRequired) as raised:
         await in_thread()
-        return _handle_exception(started, raised)
-    if recorder.finish_blocks(started):
-        await in_thread()
-    return _finish(started, result)
+        return await _handle_exception(started, raised)
+    return await _finish(started, result)
 
 
 @lru_cache(maxsize=8192)
@@ -210,20 +208,17 @@ async def confirm(call: Call, tool: Tool) -> None:
 
 async def _start(call: ToolCall) -> recorder.StartedCall:
     """Record that the call starts. Raises CallRefused where it has to be on record and is not."""
-    blocks = recorder.start_blocks(call.tool)
-    if blocks:
-        await in_thread()
     started: recorder.StartedCall | None = None
     try:
-        started = recorder.start(call)
-        if blocks:
+        started = await recorder.start(call)
+        if started.is_begun:
             check_cancelled()
         return started
     except (CallRefused, asyncio.CancelledError):
         from mcp_bridge.confirmation.confirm import give_back
 
         if started is not None:
-            recorder.finish(started, Outcome.CANCELLED)
+            await recorder.finish(started, Outcome.CANCELLED)
         give_back(call)
         raise
 
@@ -242,14 +237,14 @@ def _refused(call: Call, error: Exception) -> CallResult:
     reraise(error)
 
 
-def _finish(
+async def _finish(
     started: recorder.StartedCall,
     result: CallToolResult,
     error_code: str = ErrorCode.TOOL_ERROR,
     reference: str = "",
 ) -> CallToolResult:
     """Record how a call ended that has a result, and return that; the rest is of an error."""
-    recorder.finish(
+    await recorder.finish(
         started,
         Outcome.FAILED if result.is_error else Outcome.SUCCEEDED,
         error_code=error_code if result.is_error else "",
@@ -260,7 +255,7 @@ def _finish(
     return result
 
 
-def _handle_exception(
+async def _handle_exception(
     started: recorder.StartedCall, raised: Exception | InputRequired
 ) -> CallResult:
     """Record how a call ended that raised, and return the result for the model."""
@@ -279,12 +274,12 @@ def _handle_exception(
                 handled = log_error(call, "asked what cannot be sent", cause)
             else:
                 # To ask is no error: what the tool has done is undone, and it runs again.
-                recorder.finish(started, Outcome.REFUSED, error_code=ErrorCode.UNCONFIRMED)
+                await recorder.finish(started, Outcome.REFUSED, error_code=ErrorCode.UNCONFIRMED)
                 return question
     except Exception as error:
         # Even the text of an exception is the site's own code.
         is_sent = isinstance(error, ProtocolError)
         code = ErrorCode.PROTOCOL_ERROR if is_sent else ErrorCode.INTERNAL_ERROR
-        recorder.finish(started, Outcome.FAILED, error_code=code, error=error)
+        await recorder.finish(started, Outcome.FAILED, error_code=code, error=error)
         raise
-    return _finish(started, handled.result, handled.error_code, handled.reference)
+    return await _finish(started, handled.result, handled.error_code, handled.reference)

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_types import JSONRPCError, JSONRPCResponse
 
-from mcp_bridge.protocol.headers import decoded
+from mcp_bridge.protocol.headers import decoded_header
 from mcp_bridge.protocol.requests import PROTOCOL_VERSION
 from tests.fuzz.mutations import Sent
 from tests.fuzz.ways import Answer
@@ -91,4 +91,4 @@ def _check_headers(sent: Sent, value: Any, runs: list[str]) -> None:
     meta = value["params"].get("_meta") if isinstance(value, dict) else None
     if isinstance(meta, dict) and PROTOCOL_VERSION in meta and len(headers) == len(sent.headers):
         name = headers[b"mcp-name"].decode("latin-1").strip(" \t")
-        assert [decoded("Mcp-Name", name)] == runs
+        assert [decoded_header("Mcp-Name", name)] == runs

@@ -26,7 +26,7 @@ from mcp_bridge.outbound.addresses import is_global, is_host, is_https_or_loopba
 from mcp_bridge.protocol import Headers, InvalidParamsError, ProtocolError, exchange, jsonrpc
 from mcp_bridge.protocol.content import CallToolResult
 from mcp_bridge.protocol.errors import HeaderMismatchError
-from mcp_bridge.protocol.headers import decoded, parameter_headers
+from mcp_bridge.protocol.headers import decoded_header, parameter_headers
 from mcp_bridge.protocol.input_requests import check_response, read_answers
 from mcp_bridge.protocol.pagination import after, position
 from mcp_bridge.protocol.requests import Request
@@ -123,7 +123,7 @@ def headers(data: bytes) -> None:
     line, _, rest = data.partition(b"\n")
     text = line.decode("latin-1")
     with suppress(HeaderMismatchError):
-        decoded("Mcp-Name", text)
+        decoded_header("Mcp-Name", text)
     with suppress(ProtocolError):
         value = jsonrpc.decode(rest)
         sent = Headers(text, text, text, {"HTTP_MCP_PARAM_REGION": text})
