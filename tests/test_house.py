@@ -35,29 +35,29 @@ TOP = {
 }
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
-    "access": 915,
-    "admin": 4289,
-    "calls": 975,
-    "checks": 613,
-    "concurrency": 394,
-    "confirmation": 712,
-    "ext": 2642,
-    "features": 474,
-    "management": 1314,
-    "models": 329,
-    "oauth": 1225,
-    "outbound": 245,
-    "protocol": 1081,
-    "records": 1196,
-    "registry": 988,
-    "schemas": 3181,
-    "server": 651,
-    "sources": 4739,
+    "access": 776,
+    "admin": 3547,
+    "calls": 835,
+    "checks": 742,
+    "concurrency": 368,
+    "confirmation": 536,
+    "ext": 2432,
+    "features": 434,
+    "management": 1104,
+    "models": 342,
+    "oauth": 1094,
+    "outbound": 243,
+    "protocol": 978,
+    "records": 995,
+    "registry": 928,
+    "schemas": 3490,
+    "server": 598,
+    "sources": 3748,
     "templatetags": 29,
     "testing": 167,
-    "tokens": 764,
-    "top": 604,
-    "transports": 376,
+    "tokens": 677,
+    "top": 585,
+    "transports": 322,
 }
 # The packages inside each room.
 INSIDE: dict[str, set[str]] = {
@@ -76,8 +76,8 @@ INSIDE: dict[str, set[str]] = {
 MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.
-MOST_MODULES = 22
-MOST_CHANGES = 44
+MOST_MODULES = 25
+MOST_CHANGES = 57
 
 PUBLIC = {
     "mcp_bridge": ["Context", "ToolError", "mcp_namespace", "mcp_tool", "mcp_toolset"],
