@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeGuard
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
-from mcp_bridge.schemas.validation.keywords import FORMATS, matcher
 
 Schema = dict[str, object]
 
@@ -85,6 +84,9 @@ def about_of(schema: JSONSchema) -> Schema:
 
 def translate(schema: JSONObject, result: Schema) -> None:
     """Change keywords that OpenAPI 3.0 has in its own way; drop a format that no value fits."""
+    # Imported here, since it imports jsonschema, and most sites have no such schemas.
+    from mcp_bridge.schemas.validation.keywords import FORMATS
+
     values = result.get("enum", [result["const"]] if "const" in result else [])
     name = result.get("format")
     if (
@@ -110,6 +112,8 @@ def unmatchable(pattern: str) -> str:
 
     Neither is one enforced that Python cannot read, as many clients are written in it.
     """
+    from mcp_bridge.schemas.validation.keywords import matcher
+
     try:
         matcher(pattern)
         with warnings.catch_warnings():
