@@ -72,6 +72,8 @@ DATA = (
     *("Claude Code", "Claude Desktop", "Cursor", "VS Code", "Codex CLI", "Gemini CLI"),
     *("MCP Inspector", "Claude", "claude.ai", "Tests"),
     *("auth.delete_user", "Other.", "Newsroom", "mcp_bridge.testing", "a", "b", "c"),
+    # Formats and types of JSON Schema, and an example of one.
+    *("date", "date-time", "2026-01-31T12:00:00Z", "object"),
     # What models read of errors.
     *("Input should be an object", "Input should be a valid string", "loud", "low", "null"),
     # What Django and the toolkit of OAuth do not translate themselves.
