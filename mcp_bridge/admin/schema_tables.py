@@ -24,9 +24,8 @@ _DEPTH: Final = 2
 _NAMED: Final = 20
 _LONGEST: Final = 300
 _BRANCHES: Final = {"anyOf": _("or"), "oneOf": _("or"), "allOf": _("and")}
-# The words for schemas that take any value, and none.
+# The word for a schema that takes any value.
 ANYTHING: Final = _("anything")
-NOTHING: Final = _("nothing")
 KINDS: Final[Mapping[str, Promise]] = {
     "array": _("list"),
     "boolean": pgettext_lazy("type of a parameter", "boolean"),
@@ -133,8 +132,8 @@ def describe_type(
     comma = "," if any("," in each for each in words) else ""
     text = f"{comma} {joint} ".join(dict.fromkeys(words))
     if not text:
-        nothing = NOTHING if known.get("not") == {} else ANYTHING
-        text = str(KINDS["object"] if "properties" in known else nothing)
+        other = gettext("nothing") if known.get("not") == {} else str(ANYTHING)
+        text = str(KINDS["object"]) if "properties" in known else other
     limits = [
         str(label) if known[name] is True else f"{label} {cut(str(known[name]), 80)}"
         for name, label in LIMITS.items()

@@ -91,14 +91,8 @@ class ToolSettingAdmin(CandidatePages):
         (_("Other words for models"), {"fields": ["title", "description"]}),
     ]
     list_display = [
-        "tool",
-        "enabled",
-        "status",
-        "what_it_does",
-        "who_can_use_it",
-        "calls_in_a_week",
-        "last_called",
-        "tokens",
+        *("tool", "enabled", "status", "what_it_does", "who_can_use_it", "calls_in_a_week"),
+        *("last_called", "tokens"),
     ]
     list_editable = ["enabled"]
     list_filter = FILTERS

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.html import format_html
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 
@@ -66,24 +67,16 @@ class ArgumentField(forms.Field):
     The field of one member, whose cleaned value is a JSON value or ABSENT.
 
     ``read`` returns the value of a text that is not empty, or raises ValidationError.
-    ``when_empty`` is the value of an empty field.
+    ``when_empty`` is the value of an empty field: missing arguments are for the server to refuse.
     """
 
+    name = ""
+
     def __init__(
-        self,
-        read: Read,
-        widget: forms.Widget,
-        hint: str = "",
-        when_empty: object = ABSENT,
-        placeholder: str = "",
+        self, read: Read, widget: forms.Widget, hint: str = "", when_empty: object = ABSENT
     ) -> None:
-        # Missing arguments are for the server to refuse, as for any other caller.
         super().__init__(required=False, widget=widget, help_text=hint)
         self.read, self.when_empty = read, when_empty
-        if placeholder:
-            self.widget.attrs["placeholder"] = cut(placeholder, 80)
-        # The member's name, its name for people, and whether it has to be sent.
-        self.name, self.title, self.is_needed = "", "", False
 
     def clean(self, value: object) -> object:
         if isinstance(value, bool):
@@ -91,10 +84,6 @@ class ArgumentField(forms.Field):
         # Browsers send the lines of a textarea with CRLF.
         text = str(value or "").replace("\r\n", "\n")
         return self.when_empty if text == "" else self.read(text)
-
-    @property
-    def spelled(self) -> str:
-        return spelled(self.name)
 
 
 class ArgumentsForm(forms.Form):
@@ -125,7 +114,7 @@ class ArgumentsForm(forms.Form):
         if others is not False or root.get("patternProperties"):
             example = _example(document, {"type": "object", "additionalProperties": others}, seen)
             field = self.fields[_OTHERS] = _json(example, _read_object)
-            field.title = gettext("Other members") if members else gettext("All members")
+            field.label = gettext("Other members") if members else gettext("All members")
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments to send. Only for a form that is valid."""
@@ -168,24 +157,21 @@ def _member(
     nullable = any("null" in kinds_of(each) for each in (known, *branches))
     kinds = [each for each in kinds_of(found) if each != "null"]
     default = found.get("default")
-    # Left empty it means the default, so that null has to be written.
-    is_json = nullable and not required and default is not None
-    when_empty = None if required and nullable else ABSENT
     if "enum" in found or kinds == ["boolean"]:
         field = _choices(found, nullable=nullable, required=required)
-    elif kinds == ["string"] and not is_json:
-        field = _text(found, when_empty)
-    elif kinds in (["integer"], ["number"]) and not is_json:
-        # Django leaves out an attribute that is False.
-        bounds = {"min": found.get("minimum", False), "max": found.get("maximum", False)}
-        attrs = {"class": "vIntegerField", "step": 1 if kinds == ["integer"] else "any", **bounds}
-        shown = "" if default is None else as_json(default)
-        field = ArgumentField(_read_number, forms.NumberInput(attrs), "", when_empty, shown)
+    elif len(kinds) == 1 and kinds[0] in _TYPED and (required or not nullable or default is None):
+        widget = _input(found, kinds[0])
+        if default not in (None, ""):
+            shown = default if isinstance(default, str) else as_json(default)
+            widget.attrs["placeholder"] = cut(shown, 80)
+        when_empty = None if required and nullable else ABSENT
+        field = ArgumentField(_TYPED[kinds[0]], widget, when_empty=when_empty)
     else:
+        # Also if null has to be written, since an empty field means another default.
         field = _json(_example(document, schema, seen))
     is_sent_empty = field.when_empty is None or isinstance(field.widget, forms.CheckboxInput)
-    field.widget.attrs["required"] = required and not is_sent_empty
-    field.name, field.title, field.is_needed = name, str(found.get("title", "")), required
+    field.name, field.required = name, required and not is_sent_empty
+    field.label = format_html("{} <code>{}</code>", found.get("title", ""), spelled(name))
     notes = []
     if not isinstance(field.widget, forms.Select):
         words = describe_type(schema, document, seen)
@@ -196,6 +182,26 @@ def _member(
     about = " ".join(filter(None, [note, str(field.help_text)]))
     field.help_text = "\n".join(filter(None, [str(found.get("description", "")), about]))
     return field
+
+
+def _input(schema: JSONSchema, kind: str) -> forms.Widget:
+    """Return the input of a text or a number."""
+    given = schema.get("format", "")
+    if kind != "string":
+        # Django leaves out an attribute that is False.
+        bounds = {"min": schema.get("minimum", False), "max": schema.get("maximum", False)}
+        step = 1 if kind == "integer" else "any"
+        return forms.NumberInput({"class": "vIntegerField", "step": step, **bounds})
+    if given == "date":
+        # Not the bare DateInput, which is a text input.
+        return forms.TextInput({"type": "date"})
+    if given == "password":
+        return forms.PasswordInput({"class": "vTextField"})
+    if given in _FORMATS or schema.get("maxLength", _LINE + 1) <= _LINE:
+        shown = _FORMATS.get(given, False)
+        return forms.TextInput({"class": "vTextField", "placeholder": shown})
+    # It may be a word or a page: lines that grow.
+    return forms.Textarea({"rows": 1, "class": "vLargeTextField"})
 
 
 def _example(
@@ -249,10 +255,6 @@ def _read_json(given: str) -> object:
     raise ValidationError(refused)
 
 
-def _read_text(text: str) -> str:
-    return "" if text == '""' else text
-
-
 def _read_object(given: str) -> object:
     value = _read_json(given)
     if value is not ABSENT and not isinstance(value, dict):
@@ -292,24 +294,15 @@ def _choices(schema: JSONSchema, *, nullable: bool, required: bool) -> ArgumentF
     return ArgumentField(read, forms.Select(choices=choices))
 
 
-def _text(schema: JSONSchema, when_empty: object) -> ArgumentField:
-    given, default = schema.get("format", ""), schema.get("default")
-    widget: forms.Widget
-    if given == "date":
-        # Not the bare DateInput, which is a text input.
-        widget = forms.TextInput({"type": "date"})
-    elif given == "password":
-        widget = forms.PasswordInput({"class": "vTextField"})
-    elif given in _FORMATS or schema.get("maxLength", _LINE + 1) <= _LINE:
-        widget = forms.TextInput({"class": "vTextField"})
-    else:
-        # It may be a word or a page: lines that grow.
-        widget = forms.Textarea({"rows": 1, "class": "vLargeTextField"})
-    shown = default if isinstance(default, str) else _FORMATS.get(given, "")
-    return ArgumentField(_read_text, widget, "", when_empty, shown)
-
-
 def _json(example: object, read: Read = _read_json) -> ArgumentField:
     attrs = {"rows": 3, "class": "vLargeTextField mcp-json", "spellcheck": "false"}
     hint = gettext("Write JSON, such as %(example)s.") % {"example": as_json(example, 1_000)}
     return ArgumentField(read, forms.Textarea(attrs), hint)
+
+
+# What reads the texts of each type that has an input of its own.
+_TYPED: Final[Mapping[str, Read]] = {
+    "string": lambda text: "" if text == '""' else text,
+    "integer": _read_number,
+    "number": _read_number,
+}
