@@ -141,15 +141,12 @@ def _of_response(response: Any) -> Media:
 
 
 def _of_picture(picture: Any) -> Media:
-    written = BytesIO()
-    fit = picture if picture.mode in _PNG_MODES else picture.convert("RGB")
-    fit.save(written, "PNG")
-    return written.getvalue(), "image/png", ""
+    return _png((picture if picture.mode in _PNG_MODES else picture.convert("RGB")).save)
 
 
-def _of_figure(figure: Any) -> Media:
+def _png(save: Callable[..., object]) -> Media:
     written = BytesIO()
-    figure.savefig(written, format="png")
+    save(written, format="png")
     return written.getvalue(), "image/png", ""
 
 
@@ -157,7 +154,7 @@ _READERS: Final[dict[str, Callable[[Any], Media]]] = {
     "django.core.files.base.File": _of_file,
     "django.http.response.HttpResponseBase": _of_response,
     "PIL.Image.Image": _of_picture,
-    "matplotlib.figure.Figure": _of_figure,
+    "matplotlib.figure.Figure": lambda figure: _png(figure.savefig),
 }
 
 register_content(

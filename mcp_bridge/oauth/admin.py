@@ -66,15 +66,11 @@ class ClientAdmin(PagesAdmin):
             used_at=Subquery(uses.values("last_used_at")[:1]),
         )
 
-    def has_change_permission(
-        self, request: HttpRequest, obj: AbstractApplication | None = None
-    ) -> bool:
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         allowed = super().has_change_permission(request, obj)
         return allowed and (obj is None or self._is_made_here(obj))
 
-    def get_exclude(
-        self, request: HttpRequest, obj: AbstractApplication | None = None
-    ) -> list[str]:
+    def get_exclude(self, request: HttpRequest, obj: Any = None) -> list[str]:
         # Nobody needs to see the hash of a secret that the client was given.
         return [] if obj is None or self._is_made_here(obj) else ["client_secret"]
 

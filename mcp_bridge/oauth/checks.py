@@ -39,7 +39,7 @@ def check_oauth(**kwargs: object) -> list[checks.CheckMessage]:
         # Nothing of it is in use; check_oauth_deployment() says so.
         return []
     # What cannot be imported raises where it is looked at.
-    return [*_imports()] or [*_settings(), *_classes(), *_urls()]
+    return [*_imports()] or [*_settings(), *_urls()]
 
 
 def check_oauth_deployment(**kwargs: object) -> list[checks.CheckMessage]:
@@ -98,9 +98,6 @@ def _settings() -> Iterator[checks.CheckMessage]:
             " and name it in LOGIN_URL.",
             id="mcp_bridge.W041",
         )
-
-
-def _classes() -> Iterator[checks.CheckMessage]:
     needed = {
         "OAUTH2_VALIDATOR_CLASS": (Validator, "tokens are issued for any resource"),
         "SCOPES_BACKEND_CLASS": (Scopes, "clients are offered other scopes than the tools have"),

@@ -71,27 +71,18 @@ def client_context(application: AbstractApplication) -> dict[str, Any]:
     """
     Return the name of a client, whether an administrator vouches for it, and who publishes it.
 
-    ``published_by`` is the host of its metadata document, empty where it has none.
+    ``published_by`` is the host of its metadata document, empty if it has none.
     """
-    is_cimd = application.registration_source == application.RegistrationSource.CIMD
+    meta, sources = application._meta, application.RegistrationSource
+    source, owner = application.registration_source, application.user
+    # Pages of django-oauth-toolkit let every user make a client, which is then theirs.
+    needed = [f"{meta.app_label}.add_{meta.model_name}"]
+    is_unverified = source != sources.MANUAL or owner is not None and any(lacking(owner, needed))
     return {
         "client_name": shown(application.name) or shown(application.client_id),
-        "is_unverified": not is_vouched_for(application),
-        "published_by": host_of(application.client_id) if is_cimd else "",
+        "is_unverified": is_unverified,
+        "published_by": host_of(application.client_id) if source == sources.CIMD else "",
     }
-
-
-def is_vouched_for(application: AbstractApplication) -> bool:
-    """
-    Return whether an administrator has made a client.
-
-    Pages of django-oauth-toolkit let every user make one, which is then theirs: such a user needs
-    the permission to add clients.
-    """
-    meta, owner = application._meta, application.user
-    is_made_here = application.registration_source == application.RegistrationSource.MANUAL
-    needed = f"{meta.app_label}.add_{meta.model_name}"
-    return is_made_here and (owner is None or not any(lacking(owner, [needed])))
 
 
 def shown(text: str, length: int = MAX_NAME) -> str:

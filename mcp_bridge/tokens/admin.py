@@ -9,14 +9,13 @@ from django.contrib.admin.widgets import AdminTextInputWidget, AutocompleteSelec
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, PermissionsMixin
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.db.models import Field, ForeignKey, QuerySet
-from django.forms import CheckboxSelectMultiple, ModelChoiceField, ModelForm, SplitDateTimeField
+from django.db.models import Field, QuerySet
+from django.forms import CheckboxSelectMultiple, ModelForm, SplitDateTimeField
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import mark_safe
-from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
@@ -163,9 +162,7 @@ class TokenAdmin(PagesAdmin):
         # The user whom a token acts as is part of what was handed out.
         return [] if obj is None else [self.user_field(request), *self.readonly_fields]
 
-    def formfield_for_dbfield(
-        self, db_field: Field[Any, Any], request: HttpRequest, **kwargs: Any
-    ) -> Any:
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         if db_field.name == "scope":
             words = supported_scopes()
         elif db_field.name == "tools":
@@ -181,17 +178,11 @@ class TokenAdmin(PagesAdmin):
                 for widget, part in zip(field.widget.widgets, parts, strict=True):
                     widget.attrs["aria-label"] = f"{field.label}. {part}"
             return field
-        return NamesField(
-            choices=labelled(words),
-            required=False,
-            label=capfirst(db_field.verbose_name),
-            help_text=db_field.help_text,
-            widget=CheckboxSelectMultiple,
-        )
+        shown = {"choices": labelled(words), "widget": CheckboxSelectMultiple}
+        # Not the field's own, which is of texts.
+        return Field.formfield(db_field, NamesField, **shown)
 
-    def formfield_for_foreignkey(
-        self, db_field: ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
-    ) -> ModelChoiceField | None:
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         text = gettext("A token for this user would give rights that you do not have.")
         if not may_view_users(request):
             # Neither Django's search nor its list of users would open.
