@@ -178,9 +178,9 @@ class TokenAdmin(PagesAdmin):
                 for widget, part in zip(field.widget.widgets, parts, strict=True):
                     widget.attrs["aria-label"] = f"{field.label}. {part}"
             return field
-        shown = {"choices": labelled(words), "widget": CheckboxSelectMultiple}
+        shown: Any = {"choices": labelled(words), "widget": CheckboxSelectMultiple}
         # Not the field's own, which is of texts.
-        return Field.formfield(db_field, NamesField, **shown)
+        return Field.formfield(db_field, form_class=NamesField, **shown)
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         text = gettext("A token for this user would give rights that you do not have.")
