@@ -18,7 +18,6 @@ from contextlib import suppress
 from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
-from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils.module_loading import import_string
 from modernrpc import Protocol, RpcRequestContext
 from modernrpc.constants import NOT_SET
@@ -34,6 +33,7 @@ from mcp_bridge.features.marks import options_by_namespace, options_of
 from mcp_bridge.protocol import ProtocolError
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.sources.base import LeftOut, first_line, is_exposed, mend_import
+from mcp_bridge.sources.in_process.routes import routes, wrapped
 from mcp_bridge.sources.marked import MarkedFunction, MarkedSource, location
 from mcp_bridge.sources.secrets import member_names
 
@@ -213,25 +213,11 @@ def _is_open(wrapper: ProcedureWrapper) -> bool:
 
 def _served_servers() -> Iterator[tuple[RpcServer, str]]:
     """Yield the servers whose views are in the URLconf, each with the pattern of its address."""
-    return _servers_in(get_resolver().url_patterns, "")
-
-
-def _servers_in(
-    patterns: Iterable[URLPattern | URLResolver], prefix: str
-) -> Iterator[tuple[RpcServer, str]]:
-    for pattern in patterns:
-        address = prefix + str(pattern.pattern)
-        if isinstance(pattern, URLResolver):
-            yield from _servers_in(pattern.url_patterns, address)
-            continue
-        view: object = pattern.callback
-        # Decorators stand around it.
-        while view is not None:
-            if isinstance(view, functools.partial):
-                for each in view.keywords.values():
-                    if isinstance(each, RpcServer):
-                        yield each, address
-            view = getattr(view, "__wrapped__", None)
+    for route in routes(None):
+        for view in wrapped(route.callback):
+            for each in view.keywords.values() if isinstance(view, functools.partial) else ():
+                if isinstance(each, RpcServer):
+                    yield each, route.pattern
 
 
 class ServedProcedure(NamedTuple):

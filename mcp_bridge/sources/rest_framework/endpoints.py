@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rest_framework.mixins import ListModelMixin
 from rest_framework.routers import APIRootView
 from rest_framework.schemas.views import SchemaView
+from rest_framework.views import APIView
 
 from mcp_bridge.features import ToolOptions
 from mcp_bridge.features.marks import options_of, snake_case
+from mcp_bridge.sources.in_process import routes as in_process
 from mcp_bridge.sources.in_process.routes import wrapped
 from mcp_bridge.sources.marked import location, shown
-from mcp_bridge.sources.rest_framework.routes import Route
 
 # Methods that are no operations.
 _OTHERS: Final = frozenset({"head", "options", "trace", "connect"})
@@ -40,6 +41,37 @@ _ACTIONS: Final = {
     "patch": "partial_update",
     "delete": "destroy",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route(in_process.Route):
+    """An address; ``view`` is what its callback stands around, with DRF's ``cls``."""
+
+    view: Any
+
+    @property
+    def kind(self) -> type[APIView]:
+        kind: type[APIView] = self.view.cls
+        return kind
+
+    @property
+    def initkwargs(self) -> Mapping[str, Any]:
+        return getattr(self.view, "initkwargs", None) or {}
+
+    @property
+    def actions(self) -> Mapping[str, str] | None:
+        """The action of each method in lower case, where it is a view set."""
+        return getattr(self.view, "actions", None)
+
+
+def routes(urlconf: Any) -> Iterator[Route]:
+    """Yield each address of a URLconf at which a view of Django REST framework stands."""
+    for route in in_process.routes(urlconf):
+        for each in wrapped(route.callback):
+            kind = getattr(each, "cls", None)
+            if isinstance(kind, type) and issubclass(kind, APIView):
+                yield Route(view=each, **vars(route))
+                break
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -16,8 +16,7 @@ from mcp_bridge.features import Tool, ToolOptions
 from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.sources.base import LeftOut, OperationSource, first_line, mend_import
 from mcp_bridge.sources.rest_framework.access import access_rule
-from mcp_bridge.sources.rest_framework.endpoints import Endpoint, endpoints
-from mcp_bridge.sources.rest_framework.routes import routes
+from mcp_bridge.sources.rest_framework.endpoints import Endpoint, endpoints, routes
 from mcp_bridge.sources.rest_framework.selection import (
     Selected,
     hints_of,
