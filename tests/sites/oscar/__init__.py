@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from tests.sites.site import STARTPROJECT, UNMARKED, Interface, Site, Write
+from typing import Any
+
+from tests.sites.site import OWN, STARTPROJECT, UNMARKED, Interface, Site, Write
+
+
+def taking(**members: str) -> dict[str, Any]:
+    """The options of a view whose serializer is that of its answer."""
+    properties = {name: {"type": kind} for name, kind in members.items()}
+    schema = {"type": "object", "properties": properties, "required": list(members)}
+    return {"input_schema": {**schema, "additionalProperties": False}}
+
+
+VIEWS = {
+    "api-basket-add-product": taking(url="string", quantity="integer"),
+    "api-basket-add-voucher": taking(vouchercode="string"),
+}
 
 ADDRESS = {
     "first_name": "Ylajali",
@@ -86,7 +101,7 @@ urlpatterns += [
     pages=("/admin/jsi18n/", "/api/products/", "/api/categories/"),
     changing_headers=frozenset({"date", "connection", "set-cookie"}),
     interface=Interface(
-        sources={"drf": UNMARKED},
+        sources={"drf": {**UNMARKED, "OPTIONS": {"prefix": OWN, "views": VIEWS}}},
         operations=108,
         warned=frozenset(),
         values={
