@@ -429,7 +429,7 @@ def test_it_is_tried_again_with_the_same_arguments(
         "spicy": True,
         "toppings": ["a", "b"],
         "door": {"a": 1},
-        "note": "password=hunter2",
+        "note": "Bearer hunter2-hunter2-hunter2",
     }
     MCPClient(user=administrator.user).call_tool("order", sent)
     record = ToolCallRecord.objects.get()

@@ -19,7 +19,7 @@ settings.configure(
     SECRET_KEY="x" * 50,
     ROOT_URLCONF="site_urls",
     INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth", "rest_framework",
-                    "mcp_bridge", "mcp_bridge.tokens", "mcp_bridge.ext.openapi", "shelf"],
+                    "mcp_bridge", "mcp_bridge.tokens", "shelf"],
     DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3",
                            "NAME": os.environ["SITE_DATABASE"],
                            "OPTIONS": {"transaction_mode": "IMMEDIATE", "init_command":

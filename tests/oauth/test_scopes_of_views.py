@@ -31,6 +31,7 @@ from mcp_bridge.registry.registry import registry
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.serving import route
 from mcp_bridge.tokens.models import Token
+from tests.admin.test_scopes import in_one_line
 from tests.oauth.conftest import MCP_BRIDGE, RESOURCE
 from tests.support.administrator import Administrator, row
 
@@ -222,7 +223,8 @@ def test_admin_pages_name_the_scopes_of_a_view(scopes: str | None, settings: Any
     administrator.get("changelist")
     named = [*filter(None, [scopes]), "news:write"]
     page = administrator.get("change", row("groups").pk)
-    assert f"The tool itself asks for: {' '.join(named)}." in page
+    needed = f"Scopes that a client connected by OAuth needs {', '.join(named)}"
+    assert needed in in_one_line(page)
     asked = administrator.post(
         "changelist", action="set_scopes", _selected_action=[row("groups").pk]
     )

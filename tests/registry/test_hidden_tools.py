@@ -54,9 +54,10 @@ def test_a_hidden_tool_takes_the_work_of_an_unknown_name(
         assert response.json()["error"]["message"] == f"Unknown tool: {name}"
         return count, [query["sql"].partition(" ")[0] for query in asked]
 
-    # The least of several: the first ones fill caches, and the garbage collector runs in any.
+    # The least of several: the first round fills caches and inserts the rows that others count on,
+    # and the garbage collector runs in any.
     found = [(work("wipe"), work("nope")) for _ in range(5)]
-    hidden, unknown = map(min, zip(*found, strict=True))
+    hidden, unknown = map(min, zip(*found[1:], strict=True))
     assert hidden == unknown
     # Repeated ones are counted on the first.
     codes = ToolCallRecord.objects.order_by("pk").values_list("error_code", flat=True)

@@ -26,7 +26,7 @@ def test_a_message_with_fields_of_every_type_is_tried(offer: Offer, settings: An
     assert 'name="arguments-i32"' in form
     sent = {
         **{"i32": "7", "text": "seven", "kind": '"SMALL"', "children": '[{"i64": "1"}]'},
-        "moment": "2026-01-02T03:04:05",
+        "moment": "2026-01-02T03:04:05Z",
     }
     answer = administrator.post(
         "try", row("of").pk, **{f"arguments-{name}": each for name, each in sent.items()}
