@@ -257,7 +257,8 @@ def race(
     """
     file = tmp_path / "race.sqlite3"
     if connection.vendor == "sqlite":
-        options = {"transaction_mode": request.param}
+        # So long that a slow machine is no reason to give up.
+        options = {"transaction_mode": request.param, "timeout": 60}
         changed = {**connection.settings_dict, "NAME": str(file), "OPTIONS": options}
         monkeypatch.setitem(connections.settings, "default", changed)
 
