@@ -71,7 +71,9 @@ def may_block(*functions: object) -> bool:
 def drive(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that says where it goes on, in this thread; return what it returns."""
     try:
-        work.send(None)
+        # It asks for a thread if an event loop runs in this one, as in tests with Playwright.
+        while work.send(None) is _THREAD:
+            pass
     except StopIteration as ended:
         result: T = ended.value
         return result

@@ -60,6 +60,19 @@ def test_a_method_may_send_before_it_answers() -> None:
     assert sent == [PROGRESS, PROGRESS]
 
 
+def test_a_request_is_answered_in_a_thread_that_runs_a_loop() -> None:
+    async def stay(*known: Any) -> JSONObject:
+        await in_thread()
+        return {"stayed": True}
+
+    server = type("Staying", (MCPServer,), {"methods": {"ping": stay}})()
+
+    async def main() -> Any:
+        return handled(server, *asked("ping"))
+
+    assert asyncio.run(main()) == {"stayed": True}
+
+
 @pytest.mark.django_db
 def test_a_method_may_wait_and_ask_the_database() -> None:
     assert handled(Waiting(), *asked("ping")) == {"users": 0}

@@ -51,7 +51,7 @@ THEME.add(
     NOT_A_MESSAGE,
     {
         "no message": message([]),
-        "51 calls": message([request(each) for each in range(51)]),
+        "11 calls": message([request(each) for each in range(11)]),
         "5,000 calls": message([request(each) for each in range(5000)]),
         "100,000 numbers": body("[" + "1," * 100_000 + "1]"),
         "an initialize": message([request(1, "initialize", protocolVersion="2025-03-26")]),
@@ -93,9 +93,9 @@ for title, (change, wanted) in {
         (request(None), None, NOT_A_MESSAGE),
         ({**request(6), "jsonrpc": "1.0"}, 6, Refused(-32600)),
     ),
-    "fifty calls": answers(*((request(each), each, ECHOED) for each in range(50))),
-    "fifty calls of the forbidden": answers(
-        *((request(each, name="forbidden"), each, PARAMS) for each in range(50))
+    "ten calls": answers(*((request(each), each, ECHOED) for each in range(10))),
+    "ten calls of the forbidden": answers(
+        *((request(each, name="forbidden"), each, PARAMS) for each in range(10))
     ),
     "a batch in a batch": answers(([request(1)], None, NOT_A_MESSAGE), (request(2), 2, ECHOED)),
 }.items():
@@ -104,7 +104,7 @@ THEME.add(
     Accepted(),
     {
         "notifications alone": message([note(), note("notifications/cancelled", requestId=1)]),
-        "calls without ids": message([note("tools/call", **CALL)] * 50),
+        "calls without ids": message([note("tools/call", **CALL)] * 10),
         "results alone": message([{"jsonrpc": "2.0", "id": 1, "result": {}}]),
     },
     eras=WITH_BATCHES,
