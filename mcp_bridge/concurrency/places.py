@@ -75,8 +75,7 @@ def drive(work: Coroutine[Any, Any, T]) -> T:
         while work.send(None) is _THREAD:
             pass
     except StopIteration as ended:
-        result: T = ended.value
-        return result
+        return cast(T, ended.value)
     # What follows in the thread comes back to this one.
     return async_to_sync(_alternate)(work)
 
