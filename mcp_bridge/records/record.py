@@ -54,6 +54,7 @@ class Began(NamedTuple):
     arguments_bytes: int | None = None
     arguments: str = ""
     pending_call_id: Any = None
+    kind: str = "tool"
 
     @classmethod
     def now(cls, name: str, context: Context, *others: Any) -> Began:

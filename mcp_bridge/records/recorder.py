@@ -160,7 +160,7 @@ def refuse(
     name = name if isinstance(name, str) else ""
     if error_code == ErrorCode.UNKNOWN_TOOL:
         # The same work for every name, so that time does not give a hidden tool away.
-        error_code = _UNSEEN.get(registry.statuses.get(name), ErrorCode.FORBIDDEN)
+        error_code = _UNSEEN.get(registry.statuses.get((Tool.kind, name)), ErrorCode.FORBIDDEN)
     # A database that has just failed is not asked again: its client waits for an answer.
     if error_code != ErrorCode.UNAVAILABLE and _is_wanted(error_code, context):
         # Callers that have not logged in can send anything as the name of a tool.
@@ -239,7 +239,8 @@ def _began(
             from mcp_bridge.records.contents import kept_arguments
 
             kept = kept_arguments(arguments, name, _known(name, tool))
-    return Began.now(name, context, size, kept, pending)
+    kind = Tool.kind if tool is None else tool.kind
+    return Began.now(name, context, size, kept, pending, kind)
 
 
 def _error(error: object, arguments: object, name: str, tool: Tool | None) -> tuple[str, str]:

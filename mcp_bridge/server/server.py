@@ -119,8 +119,8 @@ class MCPServer(Endpoint):
 
     def usable_toolsets(self, context: Context) -> list[str]:
         """Return the names of the toolsets of which the caller may use a tool."""
-        tools = opened_by(context.auth, self.snapshot)
-        allowed = frozenset(self.policy.filter(tools, context))
+        opened = opened_by(context.auth, self.snapshot)
+        allowed = frozenset(self.policy.filter(opened, context))
         return [
             name
             for name in conf.toolsets

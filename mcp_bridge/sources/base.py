@@ -17,7 +17,7 @@ from django.core import checks
 
 import mcp_bridge
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Tool, ToolOptions
+from mcp_bridge.features import Feature, Tool, ToolOptions
 from mcp_bridge.features.marks import options_in
 from mcp_bridge.protocol import JSONObject
 from mcp_bridge.schemas.adapters import TRANSIENT
@@ -79,9 +79,11 @@ class Source(ABC):
             _ = self.exposes_all
 
     @abstractmethod
-    def tools(self) -> Sequence[Tool]:
+    def tools(self) -> Sequence[Feature]:
         """
         Return the tools, in any order. Must not raise for a broken tool, but leave it out.
+
+        Other features may be among them: a ``Feature`` of any kind has its settings and its record.
 
         With those that nobody has marked if it ``exposes_all``: ``Tool(is_marked=False)`` is off
         until an administrator switches it on, and need not be more than its name and a ``build``.

@@ -18,7 +18,7 @@ from modernrpc.server import RpcServer
 
 from mcp_bridge import Context, ToolError, mcp_tool
 from mcp_bridge.access.policy import AccessPolicy, context_for, unmet
-from mcp_bridge.features.tools import Client
+from mcp_bridge.features import Client
 from mcp_bridge.protocol import LATEST, REVISIONS
 from mcp_bridge.testing import MCPError
 from mcp_bridge.testing.checked import CheckedClient

@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group, Permission
 
 from mcp_bridge.access.policy import visible
 from mcp_bridge.admin.audience import Audiences
-from mcp_bridge.features.tools import AccessRule
+from mcp_bridge.features import AccessRule
 from mcp_bridge.models import ToolSetting
 from tests.support.administrator import Administrator, row, serve_tools
 

@@ -23,8 +23,8 @@ from django.db import connections
 from django.test.utils import setup_test_environment
 
 from mcp_bridge.calls.results import encoder
+from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.features.marks import ToolOptions
-from mcp_bridge.features.tools import AccessRule, Tool
 from mcp_bridge.schemas import Outputs
 from mcp_bridge.sources.base import Source
 
