@@ -6,7 +6,7 @@ ARGS ?=
 # What counts all connections to the database, those of other tests too.
 ALONE := tests/processes/test_crowded.py
 # The tests of what decides who may do what, and of what is written of it.
-SUFFICIENT := tests/access tests/protocol tests/records/test_redaction.py tests/records/test_hidden_texts.py \
+SUFFICIENT := tests/access $(addprefix tests/contract/test_,access.py throttling.py permission_matrix.py) tests/protocol tests/records/test_redaction.py tests/records/test_hidden_texts.py \
 	tests/records/test_errors_on_record.py \
 	tests/admin/test_pending_calls.py tests/admin/test_approval_queue.py tests/admin/test_call_log.py \
 	tests/admin/test_scopes.py tests/admin/test_sees.py tests/management/test_pending.py \
@@ -14,11 +14,6 @@ SUFFICIENT := tests/access tests/protocol tests/records/test_redaction.py tests/
 	tests/apps/test_token_limits.py tests/registry/test_hidden_tools.py \
 	tests/server/test_batch_limits.py tests/server/test_elicitation.py \
 	tests/server/test_param_headers.py tests/server/test_toolsets.py
-# The tests of the front door, which hold for every way in, database and pair of Python and Django.
-CONTRACT := $(addprefix tests/,$(addsuffix .py,$(addprefix server/test_,batch eras handshake listing pages rounds) \
-	$(addprefix calls/test_,argument_errors errors nulls results transactions precheck) \
-	$(addprefix records/test_,audit audit_refusals) $(addprefix access/test_,access throttling permission_matrix) \
-	$(addprefix confirmation/test_,confirmation approval_queue)))
 # The extras whose packages are pinned in tests/constraints.txt.
 LOCKED := browser,demo,dist,faults,fuzz,hostile,lint,mutation,services,test
 # The extras that need no library of the system's.
@@ -89,7 +84,7 @@ browser: $(VENV)/.demo $(VENV)/.test $(VENV)/.browser  ## The admin pages in Chr
 
 contract: $(VENV)/.demo $(VENV)/.test  ## Run the tests of the front door on each way in (WAYS="wsgi asgi lane")
 	for way in $(or $(WAYS),wsgi asgi lane); do \
-		echo "$$way:"; WAY=$$way $(BIN)/python -m pytest -q $(or $(ARGS),-n 2 --dist worksteal $(CONTRACT)) || exit 1; \
+		echo "$$way:"; WAY=$$way $(BIN)/python -m pytest -q $(or $(ARGS),-n 2 --dist worksteal tests/contract) || exit 1; \
 	done
 
 lane: $(VENV)/.demo $(VENV)/.test  ## Run all tests with every client on the direct lane
