@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from mcp_bridge.access.policy import AccessPolicy, context_for, opened_by
-from mcp_bridge.conf import conf
+from mcp_bridge.conf import DEFAULT_SOURCES
 from mcp_bridge.features import AccessRule, Feature
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol import LATEST, Revision
@@ -46,7 +46,7 @@ class Notes(Source):
 
 @pytest.fixture(autouse=True)
 def notes(settings: Any) -> None:
-    others = dict.fromkeys(conf.sources)
+    others = dict.fromkeys(DEFAULT_SOURCES)
     notes = {"BACKEND": f"{__name__}.Notes"}
     settings.MCP_BRIDGE = {"SOURCES": {**others, "notes": notes}}
 
