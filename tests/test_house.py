@@ -48,7 +48,7 @@ ROOMS: dict[str, int] = {
     "oauth": 1087,
     "outbound": 243,
     "protocol": 978,
-    "records": 997,
+    "records": 994,
     "registry": 939,
     "schemas": 3491,
     "server": 598,
@@ -77,7 +77,7 @@ MOST_IMPORTS = 12
 MOST_ANY_IN_100_LINES = 5
 # One tools/call over HTTP, whose record is left to the thread that writes them.
 MOST_MODULES = 25
-MOST_CHANGES = 57
+MOST_CHANGES = 52
 
 PUBLIC = {
     "mcp_bridge": ["Context", "ToolError", "mcp_namespace", "mcp_tool", "mcp_toolset"],

@@ -118,9 +118,6 @@ async def finish(
     ``error`` is what the client has received of one.
     """
     duration = perf_counter() - started.started
-    waits = started.began is None or not started.is_begun and rows.can_wait()
-    if not waits or tool_call_finished.receivers:
-        await in_thread()
     # A commit that failed has made another outcome of it.
     is_recorded = started.is_in_transaction and outcome == Outcome.SUCCEEDED
     if started.began is not None and not is_recorded:
@@ -129,8 +126,11 @@ async def finish(
             texts = _error(error, call.sent, call.tool.name, call.tool)
         ended = (outcome, error_code, _milliseconds(duration), result_bytes, reference, *texts)
         record = Record(started.began, *ended, 1, started.is_begun)
-        (rows.write_now if started.is_begun else rows.write_later)(record)
+        if started.is_begun or not rows.leave(record):
+            await in_thread()
+            rows.write_now(record)
     if tool_call_finished.receivers:
+        await in_thread()
         tool_call_finished.send_robust(
             Tool,
             call=started.call,

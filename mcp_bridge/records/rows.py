@@ -50,14 +50,19 @@ def insert_now(record: Record, *, unsynced: bool) -> bool:
     return True
 
 
-def write_later(item: Item) -> None:
-    """Write a record, or a number of repetitions, with others where it may wait."""
+def leave(item: Item) -> bool:
+    """Leave a record, or a number of repetitions, to the thread; False if it may not wait."""
     try:
-        if conf.audit.WRITE == "together" and _queue(item):
-            return
+        return conf.audit.WRITE == "together" and _queue(item)
     except Exception:
         logger.debug("A record could not be left to the thread", exc_info=True)
-    write_now(item)
+        return False
+
+
+def write_later(item: Item) -> None:
+    """Write an item with others if it may wait, else now."""
+    if not leave(item):
+        write_now(item)
 
 
 def write_or_count(record: Record, about: Hashable = None) -> None:
@@ -74,12 +79,6 @@ def write_or_count(record: Record, about: Hashable = None) -> None:
         write_later(record)
     elif is_due:
         write_later(repeats)
-
-
-def can_wait() -> bool:
-    """Return whether ``write_later`` leaves a record to the thread, and asks no database."""
-    using = router.db_for_write(ToolCallRecord)
-    return conf.audit.WRITE == "together" and _may_wait(using) and writer.has_room()
 
 
 def write_now(item: Item) -> None:
