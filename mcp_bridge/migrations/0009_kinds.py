@@ -7,8 +7,11 @@ from django.db import migrations, models
 
 def delete_others(apps: Any, schema_editor: Any) -> None:
     """Delete the settings of features that are no tools, of which older code does not know."""
-    rows = apps.get_model("mcp_bridge", "ToolSetting").objects.using(schema_editor.connection.alias)
-    rows.exclude(kind="tool").delete()
+    connection = schema_editor.connection
+    rows = apps.get_model("mcp_bridge", "ToolSetting").objects.using(connection.alias)
+    if rows.exclude(kind="tool").delete()[0]:
+        # PostgreSQL changes no table whose constraints are still to be checked.
+        connection.check_constraints()
 
 
 class Migration(migrations.Migration):

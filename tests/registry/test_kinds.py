@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.db import connection
 
 from mcp_bridge.access.policy import AccessPolicy, context_for, opened_by
 from mcp_bridge.conf import DEFAULT_SOURCES
@@ -110,3 +112,16 @@ def test_another_kind_is_checked_for_what_it_has() -> None:
     assert lint(Note(name="fine", description="Fine.")) == []
     found = [message.id for message in lint(Note(name="not fine", description="Fine."))]
     assert found == ["mcp_bridge.W006"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_older_code_finds_the_settings_of_tools_alone() -> None:
+    for kind in ("tool", "note"):
+        ToolSetting.objects.get_or_create(kind=kind, name="both")
+    try:
+        call_command("migrate", "mcp_bridge", "0008", verbosity=0)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT name FROM mcp_bridge_toolsetting WHERE name = 'both'")
+            assert cursor.fetchall() == [("both",)]
+    finally:
+        call_command("migrate", "mcp_bridge", verbosity=0)
