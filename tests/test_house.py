@@ -40,7 +40,7 @@ ROOMS: dict[str, int] = {
     "calls": 832,
     "checks": 742,
     "concurrency": 368,
-    "confirmation": 537,
+    "confirmation": 530,
     "ext": 2432,
     "features": 482,
     "management": 1105,

@@ -22,16 +22,15 @@ from django.db import IntegrityError, router, transaction
 from django.utils.translation import gettext
 
 from mcp_bridge.conf import conf
-from mcp_bridge.confirmation.binding import bound
 from mcp_bridge.confirmation.queue import (
     MAX_ARGUMENTS,
+    bound,
     consume,
     give_back,
     hold,
     shown_arguments,
     too_long,
 )
-from mcp_bridge.confirmation.rendering import is_longer
 from mcp_bridge.exceptions import CallRefused, InputRequired, ToolError
 from mcp_bridge.features import ToolCall
 from mcp_bridge.models import UsedState
@@ -42,6 +41,7 @@ from mcp_bridge.protocol import (
     InputRequiredResult,
     InvalidParamsError,
     JSONObject,
+    jsonrpc,
 )
 from mcp_bridge.protocol.input_requests import FormElicitRequest, InputRequest, check_response
 from mcp_bridge.schemas.forms import check_form
@@ -115,29 +115,26 @@ def resume(
         call = replace(call, context=context, confirmed_at=agreed_at, round=round)
     if call.confirmed or not call.tool.options.confirm:
         return call
-    if is_longer(call.sent, MAX_ARGUMENTS):
+    # They are no shorter as people read them, which takes far longer to find out.
+    if len(jsonrpc.encode(call.sent).decode()) > MAX_ARGUMENTS:
         raise too_long(call)
     is_cancelled = agreed is not None and agreed["action"] == "cancel"
     # The client answers for its own user.
-    call = _confirmed(bound(call), None if conf.FOUR_EYES or is_cancelled else agreed)
-    if is_cancelled and not call.confirmed:
-        # No person need have seen the form: a client without one says so too.
-        raise hold(call, shown_arguments(call))
-    return call
-
-
-def _confirmed(call: ToolCall, agreed: Mapping[str, object] | None) -> ToolCall:
-    """Return the call as its client's user has answered, or as the approval queue has it."""
-    if agreed is not None:
-        content = agreed.get("content")
+    answer = None if conf.FOUR_EYES or is_cancelled else agreed
+    if answer is not None:
+        content = answer.get("content")
         is_yes = isinstance(content, Mapping) and content.get(CONFIRM) is True
-        if agreed["action"] != "accept" or not is_yes:
+        if answer["action"] != "accept" or not is_yes:
             text = (
                 f"Nothing was run: the user was asked whether {call.tool.name} may run with these "
                 "arguments, and did not agree. Do not call it again unless the user wants it."
             )
             raise CallRefused(CallToolResult.error(text), ErrorCode.UNCONFIRMED)
-    return consume(call, agreed=agreed is not None)
+    call = consume(bound(call), agreed=answer is not None)
+    if is_cancelled and not call.confirmed:
+        # No person need have seen the form: a client without one says so too.
+        raise hold(call, shown_arguments(call))
+    return call
 
 
 def ask_person(call: ToolCall) -> InputRequiredResult | CallToolResult:

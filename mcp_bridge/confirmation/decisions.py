@@ -111,7 +111,20 @@ def _written(
     with transaction.atomic(using):
         Generation.lock(using)
         if not pending.decide(using=using, status=status, reason=reason, decided_by=user):
-            return _decided_before(pending), constants.WARNING
+            found = PendingCall.objects.using(using).filter(pk=pending.pk)
+            present = found.select_related("decided_by").first()
+            if present is None:
+                before = gettext(
+                    "Nothing was changed: somebody has deleted the call in the meantime."
+                )
+            else:
+                before = gettext(
+                    "Nothing was changed: %(user)s has decided before (%(status)s)."
+                ) % {
+                    "user": present.decided_by or gettext("somebody"),
+                    "status": present.get_status_display(),
+                }
+            return before, constants.WARNING
         pending.refresh_from_db(using=using)
         if apps.is_installed("django.contrib.admin"):
             from django.contrib.admin.models import CHANGE, LogEntry
@@ -124,15 +137,3 @@ def end_of(pending: PendingCall) -> str:
     """Return until when the decision on a call counts, as people read a time; empty before it."""
     until = pending.counts_until
     return "" if until is None else date_format(to_current_timezone(until), "DATETIME_FORMAT")
-
-
-def _decided_before(pending: PendingCall) -> str:
-    """Return the message that somebody else was faster, and what became of the call."""
-    found = PendingCall.objects.using(router.db_for_write(PendingCall)).filter(pk=pending.pk)
-    present = found.select_related("decided_by").first()
-    if present is None:
-        return gettext("Nothing was changed: somebody has deleted the call in the meantime.")
-    return gettext("Nothing was changed: %(user)s has decided before (%(status)s).") % {
-        "user": present.decided_by or gettext("somebody"),
-        "status": present.get_status_display(),
-    }

@@ -42,8 +42,13 @@ def notify_held(call: ToolCall, pending: PendingCall) -> None:
         # One message for all, so that a mail server is waited for once; nobody reads who else
         # gets it.
         if due := [each for each in _addresses(pending) if _is_due(each)]:
+            site = " ".join(conf.server_title.split())
             with override(settings.LANGUAGE_CODE):
-                subject, body = _subject(pending), _body(call, pending)
+                subject = gettext("%(site)s: a call of %(tool)s waits for a decision") % {
+                    "site": site,
+                    "tool": pending.tool,
+                }
+                body = _body(call, pending)
             EmailMessage(subject, body, bcc=due).send()
     except Exception:
         logger.exception("No mail was sent that the call %s waits", pending.pk)
@@ -83,11 +88,6 @@ def _is_due(address: str) -> bool:
     # Hashed, since an address may hold what no key may.
     key = hashlib.sha256(address.casefold().encode()).hexdigest()
     return cache.add(f"mcp_bridge.notified:{key}", True, timeout=_INTERVAL)
-
-
-def _subject(pending: PendingCall) -> str:
-    values = {"site": " ".join(conf.server_title.split()), "tool": pending.tool}
-    return gettext("%(site)s: a call of %(tool)s waits for a decision") % values
 
 
 def _body(call: ToolCall, pending: PendingCall) -> str:

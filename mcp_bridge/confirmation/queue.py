@@ -7,6 +7,8 @@ decision is used up by one call.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,10 +20,9 @@ from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
 from mcp_bridge.conf import conf
-from mcp_bridge.confirmation.binding import bound
 from mcp_bridge.confirmation.decisions import approvable
 from mcp_bridge.confirmation.notifying import notify_held
-from mcp_bridge.confirmation.rendering import TooLong, render_arguments
+from mcp_bridge.confirmation.rendering import render_arguments
 from mcp_bridge.exceptions import CallRefused, InvalidArguments
 from mcp_bridge.features import Context, Tool, ToolCall
 from mcp_bridge.models import Generation, PendingCall
@@ -33,6 +34,22 @@ from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
 # More than a person reads; a user who has so many waiting has to wait.
 MAX_ARGUMENTS: Final = 64 * 1024
 MOST_WAITING: Final = 100
+
+
+def bound(call: ToolCall) -> ToolCall:
+    """
+    Return the call with its binding: SHA-256 of the user, the tool, its definition and arguments.
+
+    The arguments count as they were sent, but for the order of members: another spelling of them is
+    another call, about which a person is asked again.
+    """
+    if call.binding:
+        return call
+    user, tool = call.context.user, call.tool
+    key = str(user.pk) if user is not None and user.is_authenticated else None
+    parts = [key, tool.name, fingerprint(canonical_definition(tool)), call.sent]
+    text = json.dumps(parts, sort_keys=True)
+    return replace(call, binding=hashlib.sha256(text.encode()).hexdigest())
 
 
 def consume(call: ToolCall, *, agreed: bool) -> ToolCall:
@@ -62,10 +79,10 @@ def consume(call: ToolCall, *, agreed: bool) -> ToolCall:
 
 def shown_arguments(call: ToolCall) -> str:
     """Return the arguments as people read them. Raises CallRefused for too many."""
-    try:
-        return render_arguments(call.tool, call.sent, most=MAX_ARGUMENTS)
-    except TooLong:
-        raise too_long(call) from None
+    text = render_arguments(call.tool, call.sent)
+    if len(text) > MAX_ARGUMENTS:
+        raise too_long(call)
+    return text
 
 
 def too_long(call: ToolCall) -> CallRefused:

@@ -9,13 +9,12 @@ writes hides anything, unlike in a record, where all that may be a secret is hid
 from __future__ import annotations
 
 import json
-import math
 from typing import Final
 
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
 from mcp_bridge.features.secrets import names_secret
-from mcp_bridge.protocol import JSONObject, jsonrpc
+from mcp_bridge.protocol import JSONObject
 from mcp_bridge.protocol.text import shows
 from mcp_bridge.records.redaction import is_marked
 from mcp_bridge.schemas.walk import SchemaDocument
@@ -23,22 +22,8 @@ from mcp_bridge.schemas.walk import SchemaDocument
 HIDDEN: Final = "•••"
 
 
-class TooLong(Exception):
-    """The arguments have more characters than anybody is asked to read."""
-
-
-def is_longer(arguments: JSONObject, most: int) -> bool:
-    """Return whether arguments have more characters as sent, and so as people read them."""
-    # To find how many these are takes far longer.
-    return len(jsonrpc.encode(arguments).decode()) > most
-
-
-def render_arguments(tool: Tool, arguments: JSONObject, *, most: float = math.inf) -> str:
-    """
-    Return the arguments as indented JSON in which every character shows, without secrets.
-
-    Raises TooLong for more than ``most`` characters.
-    """
+def render_arguments(tool: Tool, arguments: JSONObject) -> str:
+    """Return the arguments as indented JSON in which every character shows, without secrets."""
     # Nothing is cut, unlike in a record: nobody can agree to arguments that are not there.
     shown = json.loads(json.dumps({**arguments}))
     try:
@@ -51,10 +36,7 @@ def render_arguments(tool: Tool, arguments: JSONObject, *, most: float = math.in
     except (AttributeError, TypeError, ValueError):
         # The schema is none, of a source of the site's own.
         shown = dict.fromkeys(arguments, HIDDEN)
-    text = visible(json.dumps(shown, indent=2, ensure_ascii=False))
-    if len(text) > most:
-        raise TooLong
-    return text
+    return visible(json.dumps(shown, indent=2, ensure_ascii=False))
 
 
 def visible(text: str) -> str:
