@@ -38,7 +38,7 @@ ROOMS: dict[str, int] = {
     "access": 778,
     "admin": 3533,
     "calls": 832,
-    "checks": 742,
+    "checks": 701,
     "concurrency": 368,
     "confirmation": 530,
     "ext": 2432,

@@ -7,7 +7,7 @@ The procedures that the URLconf serves as well hold to their own ``auth`` there,
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
@@ -34,7 +34,28 @@ NOT_REGISTERED: Final = (
 def check_procedures(**kwargs: object) -> list[checks.CheckMessage]:
     """Return warnings of procedures that are open beside the endpoint, and of lost marks."""
     unread = _unread_marks()
-    return [*_beside_the_endpoint(), *_not_registered(unread), *_not_read(unread)]
+    found: list[checks.CheckMessage] = [*_beside_the_endpoint()]
+    read_elsewhere = [each.function for each in unread]
+    found += (
+        checks.Warning(
+            f"{function.__qualname__} ({location(function)}) {NOT_REGISTERED}. It is no tool.",
+            hint="Put @server.register_procedure over @mcp_tool, or move the function to the "
+            "module mcp_tools of its app; or take the mark off.",
+            id="mcp_bridge.W034",
+        )
+        for function in lost_marks()
+        if function not in read_elsewhere
+    )
+    if unread:
+        where = ", ".join(f"{each.name} ({location(each.function)})" for each in unread)
+        message = checks.Warning(
+            f"Modules {MODULE} of apps have marks that no source reads: {cut(where, 300)}.",
+            hint="Take \"functions\": None out of MCP_BRIDGE['SOURCES']. If they are not to be "
+            "tools, name mcp_bridge.W039 in SILENCED_SYSTEM_CHECKS.",
+            id="mcp_bridge.W039",
+        )
+        found.append(message)
+    return found
 
 
 def lost_marks() -> list[FunctionType]:
@@ -98,19 +119,6 @@ def _context_of(function: Callable[..., Any]) -> str | None:
     return None
 
 
-def _not_registered(unread: Sequence[MarkedFunction]) -> Iterator[checks.CheckMessage]:
-    told = [each.function for each in unread]
-    for function in lost_marks():
-        if function in told:
-            continue
-        yield checks.Warning(
-            f"{function.__qualname__} ({location(function)}) {NOT_REGISTERED}. It is no tool.",
-            hint="Put @server.register_procedure over @mcp_tool, or move the function to the "
-            "module mcp_tools of its app; or take the mark off.",
-            id="mcp_bridge.W034",
-        )
-
-
 def _unread_marks() -> list[MarkedFunction]:
     """Return the marks in modules ``mcp_tools`` of apps, if SOURCES has no source for these."""
     for alias in conf.sources:
@@ -119,14 +127,3 @@ def _unread_marks() -> list[MarkedFunction]:
             if isinstance(make_source(alias), FunctionSource):
                 return []
     return FunctionSource("functions", {}).found()
-
-
-def _not_read(unread: Sequence[MarkedFunction]) -> Iterator[checks.CheckMessage]:
-    if unread:
-        where = ", ".join(f"{each.name} ({location(each.function)})" for each in unread)
-        yield checks.Warning(
-            f"Modules {MODULE} of apps have marks that no source reads: {cut(where, 300)}.",
-            hint="Take \"functions\": None out of MCP_BRIDGE['SOURCES']. If they are not to be "
-            "tools, name mcp_bridge.W039 in SILENCED_SYSTEM_CHECKS.",
-            id="mcp_bridge.W039",
-        )

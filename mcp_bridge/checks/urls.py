@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, suppress
-from typing import Final
+from contextlib import suppress
+from typing import Final, NamedTuple
 
 from django.conf import settings
 from django.conf.urls.i18n import is_language_prefix_patterns_used
@@ -31,43 +31,72 @@ ADD_ADDRESS: Final = (
 )
 
 
+class _Place(NamedTuple):
+    """The view of the endpoint at an address, and what answers there; None for a pattern."""
+
+    view: type[MCPView]
+    match: ResolverMatch | None
+    is_localized: bool
+
+    @property
+    def is_reached(self) -> bool:
+        return self.match is not None and _view_class(self.match.func) is not None
+
+
 def endpoints() -> dict[str, type[MCPView]]:
     """Return the views of the endpoint by address; where that varies, a pattern stands for it."""
-    with _usual_language():
-        return dict(_served(get_resolver(), ""))
+    return {address: place.view for address, place in _places().items()}
 
 
 def reachable() -> dict[str, ResolverMatch]:
     """Return the addresses that do not vary at which the endpoint answers, each with its match."""
-    with _usual_language():
-        matches = {address: _resolved(address) for address in endpoints()}
-    return {
-        address: match for address, match in matches.items() if match and _view_class(match.func)
-    }
+    places = _places().items()
+    return {address: each.match for address, each in places if each.match and each.is_reached}
 
 
-def _usual_language() -> AbstractContextManager[object]:
-    """Return a context with the language of a request that names none, for i18n_patterns()."""
+def _places() -> dict[str, _Place]:
+    """Return what is known of each address of the endpoint, for a request without a language."""
     code = settings.LANGUAGE_CODE
     _, prefixes_default = is_language_prefix_patterns_used(settings.ROOT_URLCONF)
     if prefixes_default and "django.middleware.locale.LocaleMiddleware" in settings.MIDDLEWARE:
         # It activates one of LANGUAGES, such as "en" for "en-us".
         with suppress(LookupError):
             code = translation.get_supported_language_variant(code)
-    return translation.override(code)
+    with translation.override(code):
+        return dict(_served(get_resolver(), ""))
+
+
+def _served(
+    resolver: URLResolver, prefix: str, *, is_localized: bool = False
+) -> Iterator[tuple[str, _Place]]:
+    """Yield the addresses of the endpoint, and their places; ``prefix`` is a regular expression."""
+    for each in resolver.url_patterns:
+        # As Django's own resolver joins them.
+        regex = prefix + each.pattern.regex.pattern.removeprefix("^")
+        if isinstance(each, URLResolver):
+            of_language = isinstance(each.pattern, LocalePrefixPattern)
+            has_prefix = is_localized or (of_language and bool(each.pattern.language_prefix))
+            yield from _served(each, regex, is_localized=has_prefix)
+        elif view := _view_class(each.callback):
+            ((template, parameters), *_) = normalize(regex)
+            if "|" in regex and not template:
+                # Of alternatives Django makes no address.
+                template, parameters = f"%({regex})s", [regex]
+            address, match = f"/{template}" if parameters else f"/{template % ()}", None
+            with suppress(Resolver404):
+                match = None if "%(" in address else resolve(address)
+            yield address, _Place(view, match, is_localized)
 
 
 def check_urls(**kwargs: object) -> list[checks.CheckMessage]:
     """Return warnings of an endpoint without an address, or whose address is another view's."""
-    addresses = endpoints()
-    if not addresses:
+    places = _places()
+    if not places:
         return [checks.Warning(f"{NO_ADDRESS}.", hint=ADD_ADDRESS, id="mcp_bridge.W030")]
     taken: dict[str, list[str]] = {}
-    with _usual_language():
-        matches = {address: _resolved(address) for address in addresses}
-    for address, match in matches.items():
-        if match is not None and not _view_class(match.func):
-            answers = f"{match.view_name} (pattern {match.route})"
+    for address, place in places.items():
+        if place.match is not None and not place.is_reached:
+            answers = f"{place.match.view_name} (pattern {place.match.route})"
             taken.setdefault(answers, []).append(address)
     found: list[checks.CheckMessage] = [
         checks.Warning(
@@ -79,41 +108,16 @@ def check_urls(**kwargs: object) -> list[checks.CheckMessage]:
         )
         for answers, those in taken.items()
     ]
-    return [*found, *_languages(addresses), *_origins(addresses)]
-
-
-def _served(resolver: URLResolver, prefix: str) -> Iterator[tuple[str, type[MCPView]]]:
-    """Yield the addresses of the endpoint, and its view; ``prefix`` is a regular expression."""
-    for each in resolver.url_patterns:
-        # As Django's own resolver joins them.
-        regex = prefix + each.pattern.regex.pattern.removeprefix("^")
-        if isinstance(each, URLResolver):
-            yield from _served(each, regex)
-        elif view := _view_class(each.callback):
-            ((template, parameters), *_) = normalize(regex)
-            if "|" in regex and not template:
-                # Of alternatives Django makes no address.
-                template, parameters = f"%({regex})s", [regex]
-            yield f"/{template}" if parameters else f"/{template % ()}", view
-
-
-def _languages(addresses: Iterable[str]) -> Iterator[checks.CheckMessage]:
-    """Warn of an endpoint whose address has the language of the request in it."""
-    with _usual_language():
-        prefixes = {
-            f"/{each.pattern.language_prefix}"
-            for each in get_resolver().url_patterns
-            if isinstance(each.pattern, LocalePrefixPattern) and each.pattern.language_prefix
-        }
-    below = [address for address in addresses if address.startswith(tuple(prefixes))]
-    if below:
-        yield checks.Warning(
+    if below := [address for address, place in places.items() if place.is_localized]:
+        localized = checks.Warning(
             f"The MCP endpoint is below i18n_patterns() ({', '.join(below)}): its address is "
             "another one in each language, and clients keep one.",
             hint='Take include("mcp_bridge.urls") out of i18n_patterns(), and put it into '
             "urlpatterns itself.",
             id="mcp_bridge.W038",
         )
+        found.append(localized)
+    return [*found, *_origins(places)]
 
 
 def _view_class(view: object) -> type[MCPView] | None:
@@ -122,15 +126,7 @@ def _view_class(view: object) -> type[MCPView] | None:
     return found if isinstance(found, type) and issubclass(found, MCPView) else None
 
 
-def _resolved(address: str) -> ResolverMatch | None:
-    """Return what an address leads to; None for nothing, and for a pattern."""
-    try:
-        return None if "%(" in address else resolve(address)
-    except Resolver404:
-        return None
-
-
-def _origins(addresses: dict[str, type[MCPView]]) -> Iterator[checks.CheckMessage]:
+def _origins(addresses: Iterable[str]) -> Iterator[checks.CheckMessage]:
     """Warn of origins of django-cors-headers that the endpoint refuses."""
     applies = getattr(settings, "CORS_URLS_REGEX", "")
     if not any(re.match(applies, address) for address in addresses):
