@@ -35,7 +35,7 @@ TOP = {
 }
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
-    "access": 778,
+    "access": 760,
     "admin": 3533,
     "calls": 832,
     "checks": 701,

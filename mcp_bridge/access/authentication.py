@@ -48,9 +48,9 @@ _read_header = frozenset(
 
 def admission_blocks(request: HttpRequest) -> bool:
     """Return whether ``authenticate`` or ``throttle`` may ask the database or a cache."""
-    if "HTTP_AUTHORIZATION" in request.META:
-        return True
-    return _may_block(tuple(conf.AUTHENTICATION_CLASSES), tuple(conf.THROTTLE_CLASSES))
+    return "HTTP_AUTHORIZATION" in request.META or _may_block(
+        tuple(conf.AUTHENTICATION_CLASSES), tuple(conf.THROTTLE_CLASSES)
+    )
 
 
 @lru_cache(maxsize=64)
@@ -86,17 +86,15 @@ def authenticate(request: HttpRequest, *, anonymous: bool) -> None:
     """
     Find out who calls: sets ``request.user`` and ``request.auth`` as DRF does.
 
-    The classes of AUTHENTICATION_CLASSES are asked in order, until one knows the caller; a user
-    that some middleware put on the request does not count. A class that refuses with 401 may have
-    been shown another one's credential, so that the next is asked as well, unless the exception
-    says ``is_final``: the class is sure that it is its own. ``anonymous`` says whether nobody may
-    call, as AnonymousUser: only who has sent no credential. Whatever the class, the user must be
-    active, and the credential for RESOURCE if it says what it is for (RFC 8707).
+    The classes of AUTHENTICATION_CLASSES are asked in order, until one knows the caller, whomever
+    a middleware has put on the request. A class that refuses with 401 may have been shown another
+    one's credential, so that the next is asked too, unless the exception says ``is_final``.
+    ``anonymous`` admits requests without a credential, as AnonymousUser. The user must be active,
+    and the credential for RESOURCE if it says what it is for (RFC 8707).
 
-    Raises UnauthorizedError (401) for a credential that does not hold, or that no class has taken,
-    and for none where it is needed (MCP, "Authorization"; RFC 6750, section 3); at once, for any
-    other APIException of a class, the error of its status, such as ForbiddenError (403) for a
-    failed CSRF check.
+    Raises UnauthorizedError (401) for a credential that no class accepts, or for none if one is
+    needed (MCP, "Authorization"; RFC 6750, section 3), and for any other APIException of a class
+    the error of its status, such as ForbiddenError (403) for a failed CSRF check.
     """
     # What no class takes does not hold either, whatever the tools are open to.
     header = request.META.get("HTTP_AUTHORIZATION", "")
@@ -211,12 +209,8 @@ def _protocol_error(exception: APIException, request: Request) -> ProtocolError:
 
 
 def _unauthorized(request: Request, *, invalid: bool = False) -> UnauthorizedError:
-    """
-    Return the error for no or an invalid credential.
-
-    Its challenge is that of the first class with the scheme that the client has used, else, as in
-    DRF, of the first.
-    """
+    """Return the error for no or an invalid credential."""
+    # The challenge of the first class with the scheme that was used, else, as in DRF, of the first.
     scheme = request.META.get("HTTP_AUTHORIZATION", "").split(" ")[0].lower()
     headers = [
         str(header)

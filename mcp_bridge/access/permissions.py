@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import cache
-from typing import Any, Final, Literal, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
+from typing import Any, Final, Literal, TypeAlias
 
 from django.contrib import auth
 from django.contrib.auth.backends import BaseBackend, ModelBackend
@@ -17,30 +17,16 @@ from django.contrib.auth.models import (
 )
 from django.core.signals import setting_changed
 from django.db import connections, router
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.db.models.fields.related_descriptors import ManyToManyDescriptor
 
-from mcp_bridge.access.compiled import CompiledQuery, compiled
+from mcp_bridge.access.compiled import compiled
 
 # What a backend says of permissions: all that ModelBackend does to answer has_perm().
 _METHODS: Final = (
     *("has_perm", "get_all_permissions", "get_user_permissions", "get_group_permissions"),
     *("_get_permissions", "_get_user_permissions", "_get_group_permissions"),
 )
-
-
-class Granted(Protocol):
-    """The permissions that a user has."""
-
-    def issuperset(self, names: Iterable[str], /) -> bool:
-        """Return whether the user has all of these permissions."""
-
-
-class _All:
-    """The permissions of an active superuser."""
-
-    def issuperset(self, names: Iterable[str], /) -> bool:
-        return True
 
 
 class _Asked(dict[str, bool]):
@@ -58,8 +44,8 @@ class _Asked(dict[str, bool]):
         return all(map(self.__getitem__, names))
 
 
-_ALL: Final = _All()
-_NONE: Final[frozenset[str]] = frozenset()
+# The permissions that a user has.
+Granted: TypeAlias = set[str] | frozenset[str] | _Asked
 
 
 def permissions_of(user: Any) -> Granted:
@@ -72,7 +58,7 @@ def permissions_of(user: Any) -> Granted:
     # A user model without permissions has no has_perm().
     has_perm = getattr(user, "has_perm", None)
     if has_perm is None:
-        return _NONE
+        return frozenset()
     is_own = getattr(has_perm, "__func__", None) is not PermissionsMixin.has_perm
     backends = "own" if is_own else _backends()
     if backends == "own":
@@ -80,9 +66,9 @@ def permissions_of(user: Any) -> Granted:
     # Not the object that loads the user of a session when it is used.
     user = has_perm.__self__
     if user.is_active and user.is_superuser:
-        return _ALL
+        return _Asked(lambda name: True)
     if backends == "none" or not user.is_active or user.is_anonymous:
-        return _NONE
+        return frozenset()
     return _read(user)
 
 
@@ -109,15 +95,21 @@ def _read(user: Any) -> Granted:
     if (known := getattr(user, "_perm_cache", None)) is not None:
         return known  # type: ignore[no-any-return]
     aliases = router.db_for_read(Permission, instance=user), router.db_for_read(Permission)
-    own, of_groups = _query("user", user, aliases[0]), _query("group", user, aliases[1])
-    if own is None or of_groups is None:
-        return ModelBackend().get_all_permissions(user)
-    for attribute, query in (("_user_perm_cache", own), ("_group_perm_cache", of_groups)):
+    for name, alias in zip(("user", "group"), aliases, strict=True):
+        attribute = f"_{name}_perm_cache"
         if not hasattr(user, attribute):
-            rows = query.run([_prepared(user, query.alias)])
+            rows = _rows(name, user, alias, partial(_permissions, name, user))
+            if rows is None:
+                return ModelBackend().get_all_permissions(user)
             setattr(user, attribute, {f"{app}.{code}" for app, code in rows})
     user._perm_cache = known = {*user._user_perm_cache, *user._group_perm_cache}
     return known
+
+
+def _permissions(name: str, user: Any) -> QuerySet[Any, Any]:
+    """Return the query that ModelBackend makes for a user's own permissions, or those of groups."""
+    found: QuerySet[Any, Any] = getattr(ModelBackend(), f"_get_{name}_permissions")(user)
+    return found.values_list("content_type__app_label", "codename").order_by()
 
 
 def groups_of(user: Any) -> frozenset[Any]:
@@ -125,36 +117,24 @@ def groups_of(user: Any) -> frozenset[Any]:
     groups = getattr(user, "groups", None)
     if groups is None:
         return frozenset()
+    rows = None
     # Not the object that loads the user of a session when it is used.
-    user = getattr(groups, "instance", None)
-    if user is not None and user.pk is not None and _has_tables_of_django(user.__class__):
+    if (user := getattr(groups, "instance", None)) is not None:
         alias = router.db_for_read(Group, instance=user)
-        query = compiled(
-            ("groups", type(user)),
-            alias,
-            [_prepared(user, alias)],
-            lambda: groups.values_list("pk").order_by(),
-        )
-        if query is not None:
-            return frozenset(key for (key,) in query.run([_prepared(user, alias)]))
-    return frozenset(groups.values_list("pk", flat=True))
+        rows = _rows("groups", user, alias, lambda: groups.values_list("pk").order_by())
+    return frozenset(key for (key,) in (groups.values_list("pk") if rows is None else rows))
 
 
-def _query(name: str, user: Any, alias: str) -> CompiledQuery | None:
-    """Return the query that ModelBackend makes for a user's own permissions, or those of groups."""
+def _rows(
+    name: str, user: Model, alias: str, make: Callable[[], QuerySet[Any, Any]]
+) -> Iterable[Sequence[Any]] | None:
+    """Return the rows of a compiled query by a user's key; None if the ORM itself has to run it."""
     if user.pk is None or not _has_tables_of_django(user.__class__):
         return None
-
-    def make() -> Any:
-        found = getattr(ModelBackend(), f"_get_{name}_permissions")(user)
-        return found.values_list("content_type__app_label", "codename").order_by()
-
-    return compiled((name, type(user)), alias, [_prepared(user, alias)], make)
-
-
-def _prepared(user: Model, alias: str) -> object:
-    """Return the user's key as the database takes it."""
-    return user._meta.pk.get_db_prep_value(user.pk, connections[alias])
+    # As the database takes it.
+    values = [user._meta.pk.get_db_prep_value(user.pk, connections[alias])]
+    query = compiled((name, type(user)), alias, values, make)
+    return None if query is None else query.run(values)
 
 
 @cache

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable, Iterator
-from typing import Any, Final, Literal, cast
+from collections.abc import Callable, Container, Iterable, Iterator
+from typing import Any, Final, Literal, TypeVar, cast
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.http.request import split_domain_port
 from django.utils.translation import get_language
 
-from mcp_bridge.access.permissions import Granted, groups_of, permissions_of
+from mcp_bridge.access.permissions import groups_of, permissions_of
 from mcp_bridge.access.scopes import could_be_granted, missing_scopes
 from mcp_bridge.concurrency.places import never_blocks
 from mcp_bridge.conf import conf, imported
@@ -22,12 +22,10 @@ from mcp_bridge.registry.registry import registry
 
 logger = get_logger("mcp_bridge.access")
 
+T = TypeVar("T")
+
 # What ACCESS_POLICY names where it is not set.
 DEFAULT_POLICY: Final = "mcp_bridge.access.AccessPolicy"
-
-# The keys of the user's groups and permissions in a context's scratch space.
-_GROUPS: Final[Hashable] = object()
-_GRANTED: Final[Hashable] = object()
 
 # The parts of a rule, in the order in which they are asked.
 Need = Literal["authenticated", "active", "groups", "permissions", "scopes", "predicate"]
@@ -49,11 +47,7 @@ def unmet(tool: Tool, context: Context) -> Need | None:
 
 
 def _met(features: Iterable[AnyFeature], context: Context) -> Iterator[AnyFeature]:
-    """
-    Yield those of the features whose rule the caller meets.
-
-    Each rule is decided once a request. A predicate that raises is not met, which is logged.
-    """
+    """Yield the features whose rule the caller meets; a rule is decided once a request."""
     user, decided = context.user, context.scratch
     # Looked up for the first rule that asks, since a thousand tools may each have their own.
     is_authenticated = has_all = None
@@ -70,10 +64,10 @@ def _met(features: Iterable[AnyFeature], context: Context) -> Iterator[AnyFeatur
                     need = "authenticated"
                 elif not is_active:
                     need = "active"
-                elif rule.groups is not None and rule.groups.isdisjoint(_groups(context)):
+                elif rule.groups is not None and rule.groups.isdisjoint(_once(context, groups_of)):
                     need = "groups"
                 elif rule.permissions:
-                    has_all = has_all or _granted(context).issuperset
+                    has_all = has_all or _once(context, permissions_of).issuperset
                     need = None if has_all(rule.permissions) else "permissions"
                 # Where its user can grant more, a call says what is missing.
                 if need is None and rule.scopes and not could_be_granted(context.auth):
@@ -90,36 +84,23 @@ def _met(features: Iterable[AnyFeature], context: Context) -> Iterator[AnyFeatur
             yield feature
 
 
-def _groups(context: Context) -> frozenset[Any]:
-    """Return the groups of the caller, which are read once a request."""
+def _once(context: Context, read: Callable[[Any], T]) -> T:
+    """Return what a function reads of the caller, which it does once a request."""
     scratch = context.scratch
-    if _GROUPS not in scratch:
-        scratch[_GROUPS] = groups_of(context.user)
-    groups: frozenset[Any] = scratch[_GROUPS]
-    return groups
-
-
-def _granted(context: Context) -> Granted:
-    """Return the permissions of the caller, likewise."""
-    scratch = context.scratch
-    if _GRANTED not in scratch:
-        scratch[_GRANTED] = permissions_of(context.user)
-    granted: Granted = scratch[_GRANTED]
-    return granted
+    if read not in scratch:
+        scratch[read] = read(context.user)
+    value: T = scratch[read]
+    return value
 
 
 def read_caller(context: Context, needs: Container[str]) -> None:
-    """
-    Read of the caller what rules need ("groups", "permissions"), as far as it is not known yet.
-
-    For refusals, so that no number of queries tells a tool that the caller may not use from none.
-    """
+    """Read "groups" and "permissions" of a caller, so that no refusal takes fewer queries."""
     user = context.user
     if user is not None and user.is_authenticated and getattr(user, "is_active", False):
         if "groups" in needs:
-            _groups(context)
+            _once(context, groups_of)
         if "permissions" in needs:
-            _granted(context)
+            _once(context, permissions_of)
 
 
 class AccessPolicy:
@@ -147,11 +128,8 @@ class AccessPolicy:
 
 
 def opened_by(auth: object, features: Iterable[AnyFeature]) -> Iterable[AnyFeature]:
-    """
-    Return what a credential opens: all, or the tools that its ``allowed_tools`` names.
-
-    Asked beside the policy, so that none of the site's own widens a credential.
-    """
+    """Return what a credential opens: all, or the tools that its ``allowed_tools`` names."""
+    # Asked beside the policy, so that none of the site's own widens a credential.
     named = getattr(auth, "allowed_tools", None)
     if named is None:
         return features
@@ -170,11 +148,8 @@ def has_own_policy() -> bool:
 
 
 def served_host() -> str:
-    """
-    Return a host that a request may have by ALLOWED_HOSTS, or "localhost" if none is named.
-
-    That of Django's test runner comes first, and a domain with its subdomains last.
-    """
+    """Return a host that a request may have by ALLOWED_HOSTS, or "localhost" if none is named."""
+    # That of Django's test runner comes first, and a domain with its subdomains last.
     hosts = sorted(settings.ALLOWED_HOSTS, key=lambda host: (host != "testserver", host[:1] == "."))
     named = (host.removeprefix(".").lower() for host in hosts)
     return next(

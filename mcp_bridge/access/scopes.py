@@ -72,11 +72,8 @@ def resource_of(request: object) -> str | None:
 
 
 def as_configured(resource: str) -> str:
-    """
-    Return a resource as the settings write it, or unchanged if they do not have it.
-
-    Scheme and host are compared in lower case (RFC 3986, section 6.2.2.1), all else as it is.
-    """
+    """Return a resource as the settings write it, or unchanged if they do not have it."""
+    # Scheme and host are compared in lower case (RFC 3986, section 6.2.2.1), all else as it is.
     known = {_in_lower_case(each): each for each in conf.resources.values()}
     return known.get(_in_lower_case(resource), resource)
 
@@ -88,12 +85,9 @@ def _in_lower_case(resource: str) -> str:
 
 
 def metadata_url(request: object) -> str:
-    """
-    Return the address of the metadata (RFC 9728) of what a request asks for; "" for none.
-
-    They have at least one authorization server (MCP, "Authorization Server Discovery").
-    """
+    """Return the address of the metadata (RFC 9728) of what a request asks for; "" for none."""
     resource = resource_of(request)
+    # They have at least one authorization server (MCP, "Authorization Server Discovery").
     if resource is None or not conf.AUTHORIZATION_SERVERS:
         return ""
     url = urlsplit(resource)

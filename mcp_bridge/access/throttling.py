@@ -91,11 +91,7 @@ class ToolRateThrottle(BaseThrottle):
         return "address", self.get_ident(context.request)
 
     def get_ident(self, request: HttpRequest | Request | None) -> str:
-        """
-        Return the network of the caller's address, as ``network_of`` has it.
-
-        X-Forwarded-For counts only if NUM_PROXIES is set.
-        """
+        """Return the caller's network; X-Forwarded-For counts only if NUM_PROXIES is set."""
         if request is None or api_settings.NUM_PROXIES is None:
             return network_of(str(getattr(request, "META", {}).get("REMOTE_ADDR")))
         return network_of(str(super().get_ident(request)))  # type: ignore[arg-type]
@@ -140,9 +136,8 @@ def make_throttle(kind: type[BaseThrottle]) -> BaseThrottle:
     """
     Return a new throttle of a DRF class, with the rates, keys and addresses of this endpoint.
 
-    It looks for its rate in THROTTLE_RATES first, and counts under other keys than in the site's
-    own views, since two rates cannot share one history. Raises what its ``__init__`` raises, as
-    ImproperlyConfigured for a scope without a rate.
+    It counts under other keys than in the site's own views, since two rates cannot share one
+    history. Raises what its ``__init__`` raises, such as ImproperlyConfigured without a rate.
     """
     # Without __init__, which reads what is set here.
     throttle: Any = kind.__new__(kind)
@@ -156,11 +151,7 @@ def make_throttle(kind: type[BaseThrottle]) -> BaseThrottle:
 
 
 def _count(throttle: Any, about: tuple[object, ...], calls: int, seconds: int) -> bool:
-    """
-    Add one to a count, by what it is ``about``; return whether there are no more than ``calls``.
-
-    Sets the throttle's ``_left``: the seconds that are left of the window.
-    """
+    """Count what a call is ``about``, and set ``_left``; return if it is within ``calls``."""
     cache, (window, passed) = throttle.cache, divmod(throttle.timer(), seconds)
     # Hashed: a name or an address may hold what no key may, and a credential is secret.
     digest = hashlib.sha256(repr((*about, seconds, int(window))).encode()).hexdigest()
@@ -257,11 +248,7 @@ setting_changed.connect(lambda **changed: may_throttle.cache_clear(), weak=False
 
 
 def throttled(tool: Tool, context: Context) -> CallToolResult | None:
-    """
-    Count a call of the tool; return the result to send in its place, or None where it may run.
-
-    An error of a throttle, which is not one of its cache, is raised.
-    """
+    """Count a call of the tool; return the result to send in its place, or None if it may run."""
     uncounted = tool.is_irreversible and UNCOUNTED in getattr(context.request, "META", ())
     refusing: list[ToolRateThrottle] = []
     for kind in map(imported, () if uncounted else conf.THROTTLE_CLASSES):
