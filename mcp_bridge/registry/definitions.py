@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import chain
 from typing import Any, Final
@@ -28,11 +28,7 @@ def is_too_long(tools: int, tokens: int) -> bool:
 
 
 def tokens_of(definition: Mapping[str, Any] | bytes) -> int:
-    """
-    Return about how many tokens of a model a definition takes: a quarter of its bytes.
-
-    It may be given as JSON text too, written as short as it can be.
-    """
+    """Return about how many tokens a definition (or its JSON) takes: a quarter of its bytes."""
     size = len(definition) if isinstance(definition, bytes) else size_of(definition)
     return math.ceil(size / 4)
 
@@ -47,16 +43,11 @@ def sent_definition(feature: Feature, revision: Revision) -> dict[str, Any]:
     """Return a feature's definition as clients get it, in the site's SCHEMA_STYLE."""
     definition = feature.definition(revision)
     if conf.SCHEMA_STYLE == "google":
-        change_schemas(definition, _for_google)
+        for name in definition.keys() & {"inputSchema", "outputSchema"}:
+            # A source of the site's own may have anything for a schema.
+            with suppress(AttributeError, TypeError, ValueError):
+                definition[name] = _for_google(definition[name])
     return definition
-
-
-def change_schemas(definition: dict[str, Any], change: Callable[[JSONSchema], JSONSchema]) -> None:
-    """Put what ``change`` returns for them in place of the schemas that a definition has."""
-    for name in definition.keys() & {"inputSchema", "outputSchema"}:
-        # A source of the site's own may have anything for a schema.
-        with suppress(AttributeError, TypeError, ValueError):
-            definition[name] = change(definition[name])
 
 
 def _for_google(schema: JSONSchema) -> JSONSchema:

@@ -78,15 +78,13 @@ def read_source(alias: str, generations: Mapping[int, str] | None) -> Reading:
     # Before the tools: what changes meanwhile is read again.
     version = None if generations is None else source.version(generations)
     try:
-        features = [_of_source(each, alias) for each in source.tools()]
+        features = [replace(each, source_alias=alias) for each in source.tools()]
     except Exception as exception:
         return Reading(source, [], [_unread(alias, exception)], version)
+    features = [
+        each if each.is_marked else replace(each, build=partial(_whole, each)) for each in features
+    ]
     return Reading(source, features, source.messages, version)
-
-
-def _of_source(feature: AnyFeature, alias: str) -> AnyFeature:
-    feature = replace(feature, source_alias=alias)
-    return feature if feature.is_marked else replace(feature, build=partial(_whole, feature))
 
 
 def _whole(feature: AnyFeature) -> AnyFeature:

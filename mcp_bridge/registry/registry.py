@@ -169,11 +169,7 @@ class Snapshot:
         return page
 
     def written(self, feature: Feature, revision: Revision) -> bytes:
-        """
-        Return the definition of a feature at a revision as JSON text (MCP schema, of its kind).
-
-        Lazy texts are in the active language.
-        """
+        """Return a feature's definition as JSON text (MCP schema), in the active language."""
         if feature in self._translated:
             return self._translation(feature, revision, get_language())
         return self._definition(feature, revision)
@@ -213,12 +209,11 @@ class _State(NamedTuple):
 
 class Registry:
     """
-    Holds the current snapshot.
+    The current snapshot.
 
     The administrators' settings are read again when their generation is another one: that is looked
-    up by one thread at half of STATE_MAX_AGE, while the others go on with what they have, and by
-    every thread for itself after STATE_MAX_AGE. No thread waits for another one's query, and no
-    lock is held while the signal ``tools_changed`` is sent.
+    up by one thread at half of STATE_MAX_AGE, and by every thread for itself after STATE_MAX_AGE.
+    No thread waits for another one's query, and no lock is held while signals are sent.
     """
 
     def __init__(self) -> None:
@@ -275,12 +270,8 @@ class Registry:
 
     @property
     def discovered(self) -> Snapshot:
-        """
-        Return the tools of the code, and those that nobody has marked and somebody switched on.
-
-        They are read on first use, served or not. What is switched on is part of the state of the
-        administrators' settings, which is read for a site that has such tools alone.
-        """
+        """Return the tools of the code, served or not, and candidates that are switched on."""
+        # These are among the settings, which are read for a site that has candidates alone.
         of_code = self._read_sources()
         if not of_code.candidates or not has_database():
             return of_code
@@ -380,23 +371,19 @@ class Registry:
                 each.close()
 
     def write_rows(self, *, using: str, plan: object = None, **kwargs: object) -> None:
-        """
-        Write a row for each tool; an error is logged. Receives ``post_migrate``.
-
-        While migrations wait no tool is made, since the types of a tool may read and write tables.
-        """
-        if using != router.db_for_write(ToolSetting):
+        """Write a row for each tool; an error is logged. Receives ``post_migrate``."""
+        # While migrations wait no tool is made, since its types may read and write tables. The
+        # command flush migrates nothing, and has no plan.
+        if using != router.db_for_write(ToolSetting) or not (plan is None or is_migrated(using)):
             return
-        # The command flush migrates nothing, and has no plan.
-        if plan is None or is_migrated(using):
-            try:
-                if self._build_again < math.inf:
-                    self.reload()
-                tool_status.sync_tool_settings(self.discovered)
-            except Exception:
-                tool_status.logger.exception(
-                    "The tools could not be written down; the admin does it when it is opened"
-                )
+        try:
+            if self._build_again < math.inf:
+                self.reload()
+            tool_status.sync_tool_settings(self.discovered)
+        except Exception:
+            tool_status.logger.exception(
+                "The tools could not be written down; the admin does it when it is opened"
+            )
 
     def _read(self, known: _State | None) -> _State:
         """Read the state that holds now, given the one that is known, and keep it."""
@@ -424,6 +411,7 @@ class Registry:
         statuses = {
             each.key: tool_status.status_of(each, found.get(each.key)) for each in discovered
         }
+        new = (each for each in discovered if tool_status.is_first_seen(each, found.get(each.key)))
         self._state = state = _State(
             snapshot=Snapshot(tool_status.served(discovered, found, statuses)),
             statuses=statuses,
@@ -434,7 +422,7 @@ class Registry:
             read_at=now,
             unbuilt=unbuilt,
             again=again,
-            first_seen=tool_status.first_seen(discovered, found),
+            first_seen=() if conf.NEW_TOOLS == "disabled" else tuple(new),
         )
         return state
 
@@ -447,36 +435,31 @@ class Registry:
         for name in sorted(names - of_code.tools.keys()) if of_code.candidates else ():
             tool = of_code.candidates.get(name)
             if tool is None:
-                messages.append(_gone(name))
+                message = checks.Warning(
+                    f"The candidate {name!r} is switched on, and no source offers it any more: "
+                    "nothing is served under this name.",
+                    hint="Delete it in the admin, under Tools, or bring back what it was made of.",
+                    id="mcp_bridge.W090",
+                )
+                messages.append(message)
                 continue
             try:
                 features.append(self.build(tool))
             except ValueError as reason:
                 unbuilt.add(name)
-                messages.append(_unbuilt(tool, reason))
+                place = f" ({tool.source})" if tool.source else ""
+                message = NotYet(
+                    f"The candidate {name!r}{place} is switched on, and not served, since it can "
+                    f"be no tool now: {reason}.",
+                    hint="Run manage.py migrate if tables or rows are missing: a process that runs "
+                    "already tries again by itself. Else change what it is made of, or switch it "
+                    "off in the admin.",
+                    id="mcp_bridge.W092",
+                )
+                messages.append(message)
         if features == list(of_code) and messages == list(of_code.messages):
             return of_code, frozenset()
         return Snapshot(features, messages, of_code.candidates), frozenset(unbuilt)
-
-
-def _gone(name: str) -> checks.CheckMessage:
-    return checks.Warning(
-        f"The candidate {name!r} is switched on, and no source offers it any more: nothing is "
-        "served under this name.",
-        hint="Delete it in the admin, under Tools, or bring back what it was made of.",
-        id="mcp_bridge.W090",
-    )
-
-
-def _unbuilt(tool: Tool, reason: Exception) -> checks.CheckMessage:
-    place = f" ({tool.source})" if tool.source else ""
-    return NotYet(
-        f"The candidate {tool.name!r}{place} is switched on, and not served, since it can be no "
-        f"tool now: {reason}.",
-        hint="Run manage.py migrate if tables or rows are missing: a process that runs already "
-        "tries again by itself. Else change what it is made of, or switch it off in the admin.",
-        id="mcp_bridge.W092",
-    )
 
 
 @cache

@@ -161,22 +161,9 @@ def mark_approved(setting: ToolSetting, feature: Feature, by: Any = None) -> Non
     setting.approved_by = by
 
 
-def first_seen(
-    features: Iterable[Feature], found: Mapping[Key, ToolSetting]
-) -> tuple[Feature, ...]:
-    """Return what needs approval, is seen for the first time, and is approved as new."""
-    if conf.NEW_TOOLS == "disabled":
-        return ()
-    return tuple(each for each in features if is_first_seen(each, found.get(each.key)))
-
-
 def approve_first_seen(features: Iterable[Feature]) -> bool:
-    """
-    Approve features that are seen for the first time; return whether that was possible.
-
-    A later change can only be noticed against a recorded definition: one that cannot be recorded
-    is withheld, and its name is logged.
-    """
+    """Approve features that are seen for the first time; return whether that was possible."""
+    # A later change can only be noticed against a recorded definition.
     try:
         sync_tool_settings(features)
     except DatabaseError:
