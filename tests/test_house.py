@@ -38,7 +38,7 @@ ROOMS: dict[str, int] = {
     "access": 760,
     "admin": 3533,
     "calls": 832,
-    "checks": 701,
+    "checks": 647,
     "concurrency": 368,
     "confirmation": 530,
     "ext": 2432,
