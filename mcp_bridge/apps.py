@@ -57,11 +57,11 @@ def _imported(path: str) -> Callable[..., Sequence[checks.CheckMessage]]:
     """Return a check that is imported when it runs: a process that serves runs none."""
 
     def check(**options: Any) -> Sequence[checks.CheckMessage]:
-        wrong = import_string("mcp_bridge.checks.settings.check_settings")()
-        is_read = all(each.level < checks.ERROR for each in wrong)
-        # A wrong setting can stop the others from reading anything; it is reported by itself.
-        found: Sequence[checks.CheckMessage] = wrong
+        found: Sequence[checks.CheckMessage]
+        found = import_string("mcp_bridge.checks.settings.check_settings")()
         if path != "settings.check_settings":
+            # A wrong setting can stop the others from reading anything; it is reported by itself.
+            is_read = all(each.level < checks.ERROR for each in found)
             found = import_string(f"mcp_bridge.checks.{path}")(**options) if is_read else []
         return found
 

@@ -22,11 +22,7 @@ from django.http import (
 from django.utils.decorators import method_decorator
 from django.views import View
 
-from mcp_bridge.access.authentication import (
-    admission_blocks,
-    authenticate,
-    throttle,
-)
+from mcp_bridge.access.authentication import admission_blocks, authenticate, throttle
 from mcp_bridge.access.scopes import TOOLSET, metadata_url, resource_metadata
 from mcp_bridge.calls.errors import reraise
 from mcp_bridge.concurrency.places import (
@@ -67,23 +63,16 @@ class BridgeView(View):
     """
     The base of the views of this app: origin, authentication, server and context.
 
-    ``toolset`` is the name in TOOLSETS of the part of the tools that is served; where it is None,
-    the client may choose one by the header X-MCP-Toolset.
-
-    Cross-site requests are kept out by the Origin check, by the media type, and by
-    authentication that no browser adds on its own; where session cookies are opted in, DRF's
-    SessionAuthentication checks CSRF itself.
+    ``toolset`` is the name in TOOLSETS of the part of the tools that is served; if it is None, the
+    client may choose one by the header X-MCP-Toolset. Cross-site requests are kept out by Origin,
+    media type and credentials that browsers do not add; DRF checks CSRF itself for sessions.
     """
 
     toolset: str | None = None
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Callable[..., HttpResponseBase]:
-        """
-        Return the view.
-
-        Raises ImproperlyConfigured if TOOLSETS has no ``toolset``.
-        """
+        """Return the view. Raises ImproperlyConfigured if TOOLSETS has no ``toolset``."""
         named = initkwargs.get("toolset")
         if named is not None and named not in conf.toolsets:
             raise ImproperlyConfigured(
@@ -110,11 +99,7 @@ class BridgeView(View):
 
     @never_blocks
     def admit(self, request: HttpRequest, server: MCPServer | None = None) -> MCPServer:
-        """
-        Check host, origin, credential and rate; return the server. Raises ProtocolError.
-
-        ``server`` is the one that answers, where that is known.
-        """
+        """Check host, origin, credential and rate; return the server. Raises ProtocolError."""
         try:
             http.check_origin(request)
             http.check_form(request)
@@ -165,12 +150,11 @@ class BridgeView(View):
 
 class MCPView(BridgeView):
     """
-    The MCP endpoint under WSGI: one POST, one JSON answer.
+    The MCP endpoint under WSGI: one POST, one JSON answer, whatever the bytes.
 
     Every other verb is 405 (MCP, "Streamable HTTP"), with a sentence for people: a client that was
-    refused tries the GET of the old transport, and shows its answer. Every answer to a POST is
-    JSON, whatever the bytes. Override ``get_server()`` or ``get_context()`` to customise the
-    endpoint.
+    refused tries the GET of the old transport, and shows its answer. Override ``get_server()`` or
+    ``get_context()`` to customise the endpoint.
     """
 
     http_method_names = ["post"]
@@ -202,7 +186,6 @@ class MCPView(BridgeView):
     def http_method_not_allowed(
         self, request: HttpRequest, *args: Any, **kwargs: Any
     ) -> HttpResponseNotAllowed:
-        response: Any = super().http_method_not_allowed(request, *args, **kwargs)
         if self.toolset is not None:
             setattr(request, TOOLSET, self.toolset)
         where = metadata_url(request)
@@ -212,15 +195,13 @@ class MCPView(BridgeView):
             else "has to send a credential in the header Authorization, such as: Bearer TOKEN."
         )
         text = f"This MCP endpoint takes POST alone. A client that was refused with 401 {how}\n"
-
-        def told(response: HttpResponseNotAllowed) -> HttpResponseNotAllowed:
-            response["Content-Type"], response.content = "text/plain; charset=utf-8", text.encode()
-            return response
+        methods = [name.upper() for name in self.http_method_names]
+        response = HttpResponseNotAllowed(methods, text, content_type="text/plain; charset=utf-8")
 
         async def later() -> HttpResponseNotAllowed:
-            return told(await response)
+            return response
 
-        return later() if self.view_is_async else told(response)  # type: ignore[return-value]
+        return later() if self.view_is_async else response  # type: ignore[return-value]
 
     @never_blocks
     def open(
@@ -319,8 +300,7 @@ class ResourceMetadataView(View):
 
     It tells clients, before they have a credential, which authorization servers give them one. The
     address of the endpoint is the setting RESOURCE, never what a request says of it, and toolsets
-    are below that; 404 where it is not set, without AUTHORIZATION_SERVERS, and for the path of
-    anything else.
+    are below that; 404 without it or AUTHORIZATION_SERVERS, and for any other path.
     """
 
     http_method_names = ["get", "head", "options"]

@@ -42,14 +42,6 @@ class Reading(NamedTuple):
         return any(isinstance(each, NotYet) for each in self.messages)
 
 
-class Found(NamedTuple):
-    """The features of all sources, messages on the rest, and the tools that nobody has marked."""
-
-    features: Sequence[Feature]
-    messages: Sequence[checks.CheckMessage]
-    candidates: Mapping[str, Tool]
-
-
 def make_source(alias: str) -> Source:
     """Return the source of an entry of SOURCES. Raises what says why there can be none."""
     config = conf.sources[alias]
@@ -100,8 +92,10 @@ def _whole(feature: AnyFeature) -> AnyFeature:
     return replace(made, is_marked=False, source_alias=feature.source_alias)
 
 
-def combine(readings: Mapping[str, Reading]) -> Found:
-    """Return what all sources have together, by their keys in SOURCES."""
+def combine(
+    readings: Mapping[str, Reading],
+) -> tuple[list[Feature], list[checks.CheckMessage], dict[str, Tool]]:
+    """Return the features of all sources, messages on the rest, and tools that are not marked."""
     found: dict[Key, list[Feature]] = {}
     messages: list[checks.CheckMessage] = []
     # The messages of default sources without tools.
@@ -131,7 +125,7 @@ def combine(readings: Mapping[str, Reading]) -> Found:
     forget_hints()
     unmarked = {each.name: each for each in kept if isinstance(each, Tool) and not each.is_marked}
     marked = [each for each in kept if each.is_marked]
-    return Found(marked, messages, dict(sorted(unmarked.items())))
+    return marked, messages, dict(sorted(unmarked.items()))
 
 
 def _shared(features: Sequence[Feature], outside: set[str]) -> checks.CheckMessage:

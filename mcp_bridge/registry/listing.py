@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final, NamedTuple
 
@@ -33,19 +32,16 @@ def cut(features: Iterable[Feature], write: Callable[[Feature], bytes]) -> Page:
     size, limit = conf.PAGE_SIZE, conf.PAGE_BYTES
     taken: list[Feature] = []
     written: list[bytes] = []
-    total = 0
+    total, last = 0, None
     for feature in features:
-        if len(taken) == size:
-            break
         definition = write(feature)
         total += len(definition)
-        if taken and total > limit:
+        if taken and (len(taken) == size or total > limit):
+            last = taken[-1].name
             break
         taken.append(feature)
         written.append(definition)
-    else:
-        return Page(tuple(taken), b"[" + b",".join(written) + b"]", None)
-    return Page(tuple(taken), b"[" + b",".join(written) + b"]", taken[-1].name)
+    return Page(tuple(taken), b"[" + b",".join(written) + b"]", last)
 
 
 class CacheInfo(NamedTuple):
@@ -56,36 +52,28 @@ class CacheInfo(NamedTuple):
 
 
 class PageCache:
-    """Pages by key; the least recently used go where there are more bytes than ``most``."""
+    """Pages by key; the oldest go where there are more bytes than MOST_BYTES."""
 
-    def __init__(self, most: int = MOST_BYTES) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._bytes = 0
-        self._pages: OrderedDict[Hashable, tuple[Page, int]] = OrderedDict()
+        self._pages: dict[Hashable, tuple[Page, int]] = {}
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> Page | None:
         """Return the page of a key, or None."""
         found = self._pages.get(key)
-        if found is None:
-            return None
-        with self._lock:
-            # Another thread may have dropped it meanwhile.
-            if key in self._pages:
-                self._pages.move_to_end(key)
-        return found[0]
+        return None if found is None else found[0]
 
     def put(self, key: Hashable, page: Page, members: int = 0) -> None:
         """Keep a page, unless it alone is more than may be kept; its key has ``members``."""
         size = len(page.array) + _ENTRY + _MEMBER * (len(page.features) + members)
-        if size > self._most:
-            return
         with self._lock:
-            _, known = self._pages.pop(key, (page, 0))
-            self._bytes += size - known
+            if size > MOST_BYTES or key in self._pages:
+                return
             self._pages[key] = page, size
-            while self._bytes > self._most:
-                _, (_, dropped) = self._pages.popitem(last=False)
+            self._bytes += size
+            while self._bytes > MOST_BYTES:
+                _, dropped = self._pages.pop(next(iter(self._pages)))
                 self._bytes -= dropped
 
     def cache_info(self) -> CacheInfo:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
@@ -76,31 +77,22 @@ class MCPClient:
         return self.post("tools/call", name=name, **params)
 
     def post(self, method: str, **params: Any) -> dict[str, Any]:
-        """
-        Return the result of one request.
-
-        Raises MCPError for a JSON-RPC error, AssertionError for an answer of anything else.
-        """
+        """Return the result. Raises MCPError, or AssertionError for what is no JSON-RPC answer."""
         message = self.message(method, **params)
         self.send(json.dumps(message).encode(), self.mirrored(message))
-        answer = self._answer()
+        answer = None
+        with suppress(ValueError):
+            answer = json.loads(self.response.content)
+        if not isinstance(answer, dict) or answer.get("jsonrpc") != "2.0":
+            raise AssertionError(
+                f"POST {self.path} was answered with status {self.response.status_code}, and not "
+                f"by the MCP endpoint: {cut(self.response.content.decode(errors='replace'), 200)}"
+            )
         if "error" in answer:
             raise MCPError(answer["error"])
         assert answer["id"] == message["id"], "the response answers another request"
         result: dict[str, Any] = answer["result"]
         return result
-
-    def _answer(self) -> dict[str, Any]:
-        try:
-            answer = json.loads(self.response.content)
-        except ValueError:
-            answer = None
-        if isinstance(answer, dict) and answer.get("jsonrpc") == "2.0":
-            return answer
-        raise AssertionError(
-            f"POST {self.path} was answered with status {self.response.status_code}, and not by "
-            f"the MCP endpoint: {cut(self.response.content.decode(errors='replace'), 200)}"
-        )
 
     def message(self, method: str, **params: Any) -> dict[str, Any]:
         """Return a request in the client's revision."""
