@@ -49,7 +49,7 @@ ROOMS: dict[str, int] = {
     "outbound": 243,
     "protocol": 976,
     "records": 994,
-    "registry": 917,
+    "registry": 911,
     "schemas": 3491,
     "server": 597,
     "sources": 3731,

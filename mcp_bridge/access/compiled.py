@@ -41,11 +41,7 @@ class CompiledQuery:
     _converters: tuple[_Converter, ...]
 
     def run(self, values: Sequence[Any]) -> Iterable[Sequence[Any]]:
-        """
-        Return the rows as the ORM does, each value by the converters of its field.
-
-        ``values`` are as the database takes them. Raises DatabaseError.
-        """
+        """Return the rows for ``values`` (prepared) as the ORM does. Raises DatabaseError."""
         with connections[self.alias].cursor() as cursor:
             cursor.execute(self.sql, values)
             rows: list[Sequence[Any]] = cursor.fetchall()

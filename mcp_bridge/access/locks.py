@@ -10,11 +10,7 @@ from django.db import connections, transaction
 
 @contextmanager
 def atomic_without_waiting(using: str) -> Iterator[None]:
-    """
-    Begin a transaction in which a lock that another one holds is an OperationalError at once.
-
-    On SQLite and PostgreSQL; other databases wait for their own time.
-    """
+    """Begin a transaction that waits for no lock (SQLite, PostgreSQL): OperationalError at once."""
     connection = connections[using]
     if connection.vendor == "sqlite":
         connection.ensure_connection()

@@ -49,12 +49,7 @@ Granted: TypeAlias = set[str] | frozenset[str] | _Asked
 
 
 def permissions_of(user: Any) -> Granted:
-    """
-    Return the permissions of a user, as ``user.has_perm()`` decides.
-
-    If that is Django's own, and so are the backends that it asks, they are read in two queries;
-    else it is asked for each permission.
-    """
+    """Return a user's permissions, as ``has_perm()`` decides: two queries if all is Django's."""
     # A user model without permissions has no has_perm().
     has_perm = getattr(user, "has_perm", None)
     if has_perm is None:

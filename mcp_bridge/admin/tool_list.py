@@ -18,9 +18,9 @@ from mcp_bridge.admin.waiting import count
 from mcp_bridge.conf import DOCUMENTATION, conf
 from mcp_bridge.models import PendingCall, ToolSetting
 from mcp_bridge.registry.definitions import is_too_long
+from mcp_bridge.registry.listing import members
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
-from mcp_bridge.registry.toolsets import members
 
 Tools = QuerySet[ToolSetting]
 

@@ -26,8 +26,8 @@ from mcp_bridge.checks.urls import endpoints
 from mcp_bridge.conf import DOCUMENTATION, conf
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.registry.linting import lint_list
+from mcp_bridge.registry.listing import title_of
 from mcp_bridge.registry.registry import registry, unapplied
-from mcp_bridge.registry.toolsets import title_of
 from mcp_bridge.sources.base import first_line
 from mcp_bridge.views import AsyncMCPView
 

@@ -84,11 +84,7 @@ def _errors(hint: Any, value: object) -> list[ErrorDetails]:
 def did_you_mean(
     name: str, known: Iterable[str], key: Callable[[str], str] = str, cutoff: float = 0.6
 ) -> str:
-    """
-    Return the question that follows an unknown name, where a known one is near; "" if none.
-
-    Near is one whose ``key`` is like ``name``; ``cutoff`` says how much (difflib).
-    """
+    """Return " Did you mean 'x'?" if the ``key`` of a known name is similar to ``name``, or ""."""
     by_key = {key(each): each for each in sorted(known)}
     close = get_close_matches(name, by_key, n=1, cutoff=cutoff)
     return f" Did you mean {by_key[close[0]]!r}?" if close else ""

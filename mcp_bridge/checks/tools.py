@@ -22,8 +22,8 @@ from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.linting import lint
+from mcp_bridge.registry.listing import unmatched
 from mcp_bridge.registry.registry import Snapshot, has_database, is_migrated, registry
-from mcp_bridge.registry.toolsets import unmatched
 
 _REDIS: Final = ("django.core.cache.backends.redis.RedisCache", "django_redis.cache.RedisCache")
 
@@ -50,11 +50,8 @@ def check_tools(
 
 
 def awaits_tables(databases: Sequence[str] | None) -> bool:
-    """
-    Return whether tools cannot be made yet: their types may use tables that are not made.
-
-    Commands name databases: migrate, and any other from Django 6.1 on.
-    """
+    """Return whether tools cannot be made yet: their types may use tables that are not made."""
+    # Commands name databases: migrate, and any other from Django 6.1 on.
     if not (databases and has_database()):
         return False
     using = router.db_for_write(ToolSetting)

@@ -138,11 +138,7 @@ def resume(
 
 
 def ask_person(call: ToolCall) -> InputRequiredResult | CallToolResult:
-    """
-    Return the question whether a call may run, or the error that says why nobody is asked.
-
-    Raises CallRefused where the call waits for a person.
-    """
+    """Return the question if a call may run, or an error. Raises CallRefused if the call waits."""
     context, name = call.context, call.tool.name
     if not isinstance(context.user, get_user_model()):
         return CallToolResult.error(
@@ -211,11 +207,7 @@ def _question(
 
 
 def _unsign(text: str, call: ToolCall) -> tuple[RequestState, ToolCall]:
-    """
-    Return the state that was signed for this call, and the call with its binding.
-
-    Raises InvalidParamsError for any other state.
-    """
+    """Return the state that was signed for this call, which is bound. Raises InvalidParamsError."""
     try:
         age = timedelta(seconds=conf.CONFIRMATION_MAX_AGE)
         state = RequestState(**signing.loads(text, salt=_SALT, max_age=age))

@@ -51,11 +51,7 @@ def obstacle_to(pending: PendingCall, user: AbstractBaseUser | None = None) -> s
 
 
 def approvable(user: AbstractBaseUser | None = None) -> Q:
-    """
-    Return the condition that a call waits, and that the user, or anybody, can approve it.
-
-    This is what "waits for a decision" means wherever calls are counted or listed.
-    """
+    """Return the condition that a call waits for a decision by the user, or by anybody."""
     waits = Q(status=Status.WAITING, fingerprint__in=_fingerprints())
     if not conf.FOUR_EYES or user is None:
         return waits
@@ -63,11 +59,8 @@ def approvable(user: AbstractBaseUser | None = None) -> Q:
 
 
 def set_aside() -> Q:
-    """
-    Return the condition that nobody can approve a call any more, and that it will not run.
-
-    Its tool is gone, off or has changed, or it was approved and not repeated in time.
-    """
+    """Return the condition that nobody can approve a call any more, and that it will not run."""
+    # Its tool is gone, off or has changed, or it was approved and not repeated in time.
     is_outdated = Q(status=Status.WAITING) & ~Q(fingerprint__in=_fingerprints())
     return is_outdated | Q(PendingCall.over(), status=Status.APPROVED)
 

@@ -53,11 +53,7 @@ def bound(call: ToolCall) -> ToolCall:
 
 
 def consume(call: ToolCall, *, agreed: bool) -> ToolCall:
-    """
-    Return the call as decided: ``agreed`` says that its own user has agreed just now.
-
-    A yes in the queue is used up by it. Raises CallRefused where a person has refused the call.
-    """
+    """Return a call with the yes of its user or the queue used up. Raises CallRefused for a no."""
     row, rows, status, now = _row_of(call), _rows(), PendingCall.Status, timezone.now()
     if row is None:
         return replace(call, confirmed_at=now) if agreed else call
@@ -169,11 +165,7 @@ def give_back(call: ToolCall) -> None:
 
 
 def _row_of(call: ToolCall) -> PendingCall | None:
-    """
-    Return the row of the call; None if there is none, or its time is over, which frees its key.
-
-    Raises CallRefused where a person has refused the call.
-    """
+    """Return the row of the call, unless its time is over. Raises CallRefused if it is refused."""
     row = _rows().filter(key=call.binding).first()
     if row is not None and row.is_over:
         _rows().filter(pk=row.pk).update(key=None)

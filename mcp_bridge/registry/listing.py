@@ -1,14 +1,20 @@
-"""Pages of features: cut by bytes, and kept as JSON text within a bound of bytes."""
+"""Lists of features: toolsets, the parts that the setting TOOLSETS names, and pages."""
 
 from __future__ import annotations
 
+import fnmatch
+import re
 import threading
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from mcp_bridge.conf import conf
+from mcp_bridge.conf import ToolsetOptions, conf
 from mcp_bridge.features import Feature
 
+# The toolset of an endpoint that chooses none, where there is one of this name.
+DEFAULT: Final = "default"
+# What stands before the key in SOURCES of a source, all of whose tools are meant.
+_SOURCE: Final = "source:"
 # The most that a snapshot keeps: 32 pages of the default size.
 MOST_BYTES: Final = 16 * 1024 * 1024
 # What an entry takes beside the text, and each member of its key and of its page.
@@ -24,11 +30,7 @@ class Page(NamedTuple):
 
 
 def cut(features: Iterable[Feature], write: Callable[[Feature], bytes]) -> Page:
-    """
-    Return the first page of features, of which ``write`` returns the definition as JSON text.
-
-    It holds at most PAGE_SIZE of them and PAGE_BYTES of definitions, and one in any case.
-    """
+    """Return the first page: at most PAGE_SIZE features, and PAGE_BYTES of what ``write`` makes."""
     size, limit = conf.PAGE_SIZE, conf.PAGE_BYTES
     taken: list[Feature] = []
     written: list[bytes] = []
@@ -78,3 +80,28 @@ class PageCache:
 
     def cache_info(self) -> CacheInfo:
         return CacheInfo(len(self._pages), self._bytes)
+
+
+def title_of(toolset: str | None) -> str:
+    """Return in words whose list is meant, that of a toolset or of all tools."""
+    return "All tools" if toolset is None else f"Toolset {toolset}"
+
+
+def members(options: ToolsetOptions, features: Iterable[Feature]) -> Iterator[Feature]:
+    """Return those of the features that are in a toolset."""
+    is_meant = re.compile("|".join(map(fnmatch.translate, options["tools"])) or "(?!)").fullmatch
+    only_reading = options.get("read_only", False)
+    for each in features:
+        named = is_meant(each.name) or is_meant(_SOURCE + each.source_alias)
+        if named and (each.is_read_only or not only_reading):
+            yield each
+
+
+def unmatched(options: ToolsetOptions, aliases: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the patterns of a toolset that mean no tool; each has a name and a source's alias."""
+    names = [each for name, alias in aliases for each in (name, _SOURCE + alias)]
+    return [
+        each
+        for each in options["tools"]
+        if not any(map(re.compile(fnmatch.translate(each)).match, names))
+    ]

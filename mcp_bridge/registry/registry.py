@@ -26,9 +26,8 @@ from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.registry import tool_status
 from mcp_bridge.registry.definitions import sent_definition, tokens_of
 from mcp_bridge.registry.discovery import Reading, combine, read_source
-from mcp_bridge.registry.listing import Page, PageCache, cut
+from mcp_bridge.registry.listing import DEFAULT, Page, PageCache, cut, members
 from mcp_bridge.registry.tool_status import ToolStatus
-from mcp_bridge.registry.toolsets import DEFAULT, members
 from mcp_bridge.sources.base import NotYet, first_line
 
 # Trying again to make what cannot be made yet takes no more than this part of time.
@@ -108,12 +107,7 @@ class Snapshot:
         return len(self._ordered)
 
     def of(self, toolset: str | None) -> Snapshot | None:
-        """
-        Return those of a toolset, made when they are first asked for; None for an unknown one.
-
-        Without a name they are those of DEFAULT, or of no toolset where the setting has none of
-        that name.
-        """
+        """Return the features of a toolset (None: of DEFAULT, or all); None for an unknown one."""
         name = toolset or DEFAULT
         if name not in conf.toolsets:
             return None if toolset else self
@@ -148,13 +142,10 @@ class Snapshot:
         position: str | int | None,
         revision: Revision,
     ) -> Page:
-        """
-        Return the page after a name or an offset, of those of a kind that one of the rules opens.
-
-        Pages are kept by what they depend on, and not by who asks.
-        """
+        """Return the page after a name or an offset, of a kind's features that the rules open."""
         language = get_language() if self._translated else None
         bounds = conf.PAGE_SIZE, conf.PAGE_BYTES
+        # By what a page depends on, and not by who asks.
         key = (self.toolset, kind, rules, position, revision, language, bounds)
         page = self._pages.get(key)
         if page is None:

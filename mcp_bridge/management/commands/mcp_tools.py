@@ -17,9 +17,9 @@ from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry.definitions import app_of, sent_definition
 from mcp_bridge.registry.linting import budget, lint_list
 from mcp_bridge.registry.linting import lint as lint_tool
+from mcp_bridge.registry.listing import DEFAULT, members, title_of
 from mcp_bridge.registry.registry import Snapshot, registry
 from mcp_bridge.registry.tool_status import ToolStatus, read_settings, status_of, with_settings
-from mcp_bridge.registry.toolsets import DEFAULT, members, title_of
 
 
 class Command(TablesCommand):
