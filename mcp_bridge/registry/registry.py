@@ -106,12 +106,10 @@ class Snapshot:
     def __len__(self) -> int:
         return len(self._ordered)
 
-    def of(self, toolset: str | None) -> Snapshot | None:
-        """Return the features of a toolset (None: of DEFAULT, or all); None for an unknown one."""
+    def of(self, toolset: str | None) -> Snapshot:
+        """Return the features of a toolset (None: of DEFAULT, or all). Raises KeyError."""
         name = toolset or DEFAULT
-        if name not in conf.toolsets:
-            return None if toolset else self
-        if name == self.toolset:
+        if name == self.toolset or (toolset is None and name not in conf.toolsets):
             return self
         found = self._toolsets.get(name)
         if found is None:
@@ -126,8 +124,7 @@ class Snapshot:
     def lists(self) -> dict[str | None, Snapshot]:
         """Return what clients can list: each toolset, and all tools where there is no DEFAULT."""
         names: list[str | None] = [*conf.toolsets]
-        found = {name: self.of(name) for name in (names if DEFAULT in names else [None, *names])}
-        return {name: part for name, part in found.items() if part is not None}
+        return {name: self.of(name) for name in (names if DEFAULT in names else [None, *names])}
 
     def following(self, kind: str, name: str = "") -> Iterator[Feature]:
         """Return those of a kind that come after ``name``, whether or not one has that name."""
