@@ -1,8 +1,4 @@
-"""
-Django signals that the bridge sends: what a receiver raises is logged and changes nothing else.
-
-Those of calls are sent in the thread that answers, outside of the tool's transaction.
-"""
+"""Django signals: those of calls are sent in their thread, outside of the tool's transaction."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ logger = get_logger("mcp_bridge.signals")
 
 
 class RobustSignal(Signal):
-    """A signal that reaches every receiver, also where another one raises."""
+    """A signal that reaches every receiver; what one raises is logged."""
 
     def _log_robust_failure(self, receiver: Any, err: Exception) -> None:
         # Django's own raises where the receiver has no __qualname__, as an object or a partial.

@@ -105,12 +105,11 @@ def read_caller(context: Context, needs: Container[str]) -> None:
 
 class AccessPolicy:
     """
-    A tool is allowed for an authenticated, active user who has its permissions.
+    A tool is allowed for an authenticated, active user who has all of its permissions.
 
-    All of them, and the source's own predicate must pass as well; a public tool needs only the
-    predicate. Where an administrator has limited the tool to groups, the user must be in one.
-    Subclass, override ``allows()``, and name the subclass in ACCESS_POLICY for a rule of your own:
-    the same answer decides what is listed and what is called.
+    The user must also be in one of its groups, if it has any, and its source's predicate must pass,
+    which is all that a public tool needs. For another rule, for lists and calls alike, override
+    ``allows()`` in a subclass, and name that in ACCESS_POLICY.
     """
 
     # Of nobody, and of what is open, the database is not asked.
@@ -193,9 +192,5 @@ def refusals(tools: Iterable[Tool], context: Context) -> dict[str, Refusal | Non
 
 
 def visible(user: AbstractBaseUser | AnonymousUser) -> list[Tool]:
-    """
-    Return the tools that a user may see and call, in the order of their names.
-
-    A predicate that reads more of the request than its user (a session, an address) finds none.
-    """
+    """Return the tools, by name, that a user may see and call, with no session or address."""
     return list(load_policy().filter(registry.snapshot.tools.values(), context_for(user)))

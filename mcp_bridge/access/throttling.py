@@ -1,9 +1,8 @@
 """
 DRF throttles for calls of tools and for requests, and how they count.
 
-The classes of THROTTLE_CLASSES that are a ToolRateThrottle are asked for each call of a tool, all
-others for each request (see ``mcp_bridge.access.authentication``). ToolRateThrottle counts in fixed
-windows in Django's cache, by its atomic incr. A circuit breaker is for outages of the cache.
+A ToolRateThrottle of THROTTLE_CLASSES is asked for each call, in fixed windows in Django's cache;
+all others for each request (``access.authentication``). A circuit breaker is for outages.
 """
 
 from __future__ import annotations

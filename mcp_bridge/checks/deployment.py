@@ -43,7 +43,7 @@ def check_deployment(
     databases: Sequence[str] | None = None, **kwargs: object
 ) -> list[checks.CheckMessage]:
     """Return what the settings have wrong for a site that others reach; asks no database."""
-    found = [*_hosts(), *_proxies(), *_connections()]
+    found = [*_hosts(), *_connections()]
     return found if awaits_tables(databases) else [*found, *_sqlite()]
 
 
@@ -100,7 +100,7 @@ def missing_tables() -> str | None:
 
 
 def _hosts() -> Messages:
-    """Check ALLOWED_HOSTS, without which every request is refused."""
+    """Check ALLOWED_HOSTS, and what tells Django of a proxy in front of it."""
     allowed = settings.ALLOWED_HOSTS
     if (allowed or not settings.DEBUG) and not validate_host(served_host(), allowed):
         how = "has no host that a request could name" if allowed else "is empty"
@@ -110,10 +110,6 @@ def _hosts() -> Messages:
             "in brackets: [::1].",
             id="mcp_bridge.E022",
         )
-
-
-def _proxies() -> Messages:
-    """Check the settings that tell Django of a proxy in front of it."""
     header = settings.SECURE_PROXY_SSL_HEADER
     if header and not str(header[0]).startswith("HTTP_"):
         name = "HTTP_" + str(header[0]).upper().replace("-", "_")

@@ -1,10 +1,8 @@
 """
 A person's confirmation of a call, and the questions that a tool asks its client.
 
-Nothing that a client sends confirms a call by itself: it takes a signed state that this server has
-given out for this very call and that was not used before (MCP, "Multi round-trip requests",
-"Security considerations"), or a row of the approval queue, in which calls wait for a person that
-their client cannot confirm.
+What confirms is a state that this server has signed for this very call and that was not used before
+(MCP, "Multi round-trip requests", "Security considerations"), or a row of the approval queue.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urljoin
 
 from django.conf import settings
@@ -41,13 +41,16 @@ def notify_held(call: ToolCall, pending: PendingCall) -> None:
     try:
         # One message for all, so that a mail server is waited for once; nobody reads who else
         # gets it.
-        if due := [each for each in _addresses(pending) if _is_due(each)]:
-            site = " ".join(conf.server_title.split())
+        due = []
+        for address in _addresses(pending):
+            # Hashed, since an address may hold what no key may.
+            key = hashlib.sha256(address.casefold().encode()).hexdigest()
+            if cache.add(f"mcp_bridge.notified:{key}", True, timeout=_INTERVAL):
+                due.append(address)
+        if due:
+            names = {"site": " ".join(conf.server_title.split()), "tool": pending.tool}
             with override(settings.LANGUAGE_CODE):
-                subject = gettext("%(site)s: a call of %(tool)s waits for a decision") % {
-                    "site": site,
-                    "tool": pending.tool,
-                }
+                subject = gettext("%(site)s: a call of %(tool)s waits for a decision") % names
                 body = _body(call, pending)
             EmailMessage(subject, body, bcc=due).send()
     except Exception:
@@ -70,24 +73,12 @@ def _addresses(pending: PendingCall) -> Iterator[str]:
         if address := getattr(user, email):
             key = address.casefold()
             given.setdefault(key, address)
-            people[key] = people.get(key, False) or _may_decide(user, pending)
+            is_own = conf.FOUR_EYES and user.pk in (pending.user_id, pending.issuer_id)
+            is_staff = user.is_active and getattr(user, "is_staff", True)
+            may_decide = not is_own and is_staff and not any(lacking(user, [DECIDE]))
+            people[key] = people.get(key, False) or may_decide
     # An address of nobody who has an account is one that the site has chosen, as of a team.
     yield from (address for key, address in given.items() if people.get(key, True))
-
-
-def _may_decide(user: Any, pending: PendingCall) -> bool:
-    """Return whether a user may approve and refuse the call in the admin."""
-    if conf.FOUR_EYES and user.pk in (pending.user_id, pending.issuer_id):
-        return False
-    is_staff = user.is_active and getattr(user, "is_staff", True)
-    return is_staff and not any(lacking(user, [DECIDE]))
-
-
-def _is_due(address: str) -> bool:
-    """Return whether an address has had no mail for a while, and note that it gets one."""
-    # Hashed, since an address may hold what no key may.
-    key = hashlib.sha256(address.casefold().encode()).hexdigest()
-    return cache.add(f"mcp_bridge.notified:{key}", True, timeout=_INTERVAL)
 
 
 def _body(call: ToolCall, pending: PendingCall) -> str:

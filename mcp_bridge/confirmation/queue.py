@@ -1,8 +1,7 @@
 """
 The approval queue: calls that wait for a person whom their client cannot ask.
 
-A row's ``key`` is the binding of its call, for as long as it waits or its decision counts. A
-decision is used up by one call.
+A row's ``key`` is the binding of its call until its time is over or one call has used it up.
 """
 
 from __future__ import annotations
@@ -132,12 +131,8 @@ def hold(call: ToolCall, arguments: str) -> CallRefused:
 
 
 def approve_own(tool: Tool, arguments: JSONObject, context: Context) -> None:
-    """
-    Approve a call that the user of the context is about to make, as that very person.
-
-    For pages of the server's own, where the person has just agreed. A refusal stays; with the
-    setting FOUR_EYES nothing is approved.
-    """
+    """Approve a call of the context's user, who has just agreed on a page of the server's own."""
+    # A refusal stays.
     if conf.FOUR_EYES:
         return
     try:

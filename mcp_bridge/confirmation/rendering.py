@@ -1,9 +1,8 @@
 """
 The arguments of a call, as people read them who decide whether it runs.
 
-Hidden is what the tool's schema says is a secret: by a mark (``records.redaction``), or by a name
-that the schema itself gives to a parameter or to a member of one. Nothing that a caller
-writes hides anything, unlike in a record, where all that may be a secret is hidden.
+Hidden is what the tool's schema says is a secret, by a mark (``records.redaction``) or a name.
+Nothing that a caller writes hides anything, unlike in a record, which hides all that may be one.
 """
 
 from __future__ import annotations

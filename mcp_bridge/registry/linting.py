@@ -1,8 +1,7 @@
 """
 Checks of a feature's definition for what strict clients refuse, or models trip over.
 
-``manage.py check`` shows the Warnings of ``lint()``, and ``manage.py mcp_tools --lint``, which they
-make fail, its Infos too, and those of ``lint_list()``.
+``manage.py check`` shows the Warnings of ``lint()``, ``mcp_tools --lint`` its Infos too.
 """
 
 from __future__ import annotations

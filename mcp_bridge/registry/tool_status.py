@@ -1,9 +1,7 @@
 """
 The status of each feature under the administrators' settings: on, off, or withheld until approved.
 
-An approval is of one definition (see ``mcp_bridge.registry.fingerprints``). One that needs
-approval is withheld once its definition has changed; one that needs none is approved when it is
-seen.
+An approval is of one definition. A changed one is withheld if it needs approval, else approved.
 """
 
 from __future__ import annotations
@@ -125,12 +123,8 @@ def read_settings() -> dict[Key, ToolSetting]:
 
 
 def sync_tool_settings(features: Iterable[Feature]) -> None:
-    """
-    Create the rows that are missing, and approve the definitions that need no administrator.
-
-    These are first ones unless NEW_TOOLS is "disabled", and changes of what needs no approval.
-    Raises DatabaseError.
-    """
+    """Create missing rows, and approve definitions that need no approval. Raises DatabaseError."""
+    # These are first ones unless NEW_TOOLS is "disabled", and changes of what needs no approval.
     using = router.db_for_write(ToolSetting)
     by_key = {feature.key: feature for feature in features}
     with transaction.atomic(using):

@@ -1,9 +1,4 @@
-"""
-Test helpers for sites that use the app.
-
-``testing.serving`` and ``testing.checked`` are imported by their own names, since they need more
-than a site must have: django-modern-rpc, and the official Python SDK (``mcp``).
-"""
+"""Test helpers; ``serving`` and ``checked`` need django-modern-rpc and the Python SDK (mcp)."""
 
 from __future__ import annotations
 
