@@ -1,9 +1,8 @@
 """
 Serve a Django site's procedures to language models as MCP tools.
 
-Three names are needed where tools are written: mcp_tool marks a function, ToolError tells the
-model what went wrong, and Context tells the function who calls. mcp_toolset is for the methods of a
-class, and mcp_namespace for a namespace of django-modern-rpc. Importing them needs no Django.
+mcp_tool marks a function, mcp_toolset the methods of a class, and mcp_namespace a namespace of
+django-modern-rpc; ToolError is for the model, Context says who calls. They need no Django.
 """
 
 from __future__ import annotations

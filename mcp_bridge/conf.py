@@ -180,12 +180,14 @@ class Conf:
     def sources(self) -> Mapping[str, JSONObject]:
         """The default sources and those of SOURCES, but for those that are None there."""
         given = self.SOURCES if isinstance(self.SOURCES, Mapping) else {}
-        entries = {**DEFAULT_SOURCES, **given}
-        for alias in DEFAULT_SOURCES.keys() & given.keys():
-            # OPTIONS alone keep the default BACKEND.
-            if isinstance(entry := given[alias], Mapping):
-                entries[alias] = {**DEFAULT_SOURCES[alias], **entry}
-        return {alias: entry for alias, entry in entries.items() if entry is not None}
+        # OPTIONS alone keep the default BACKEND.
+        return {
+            alias: {**DEFAULT_SOURCES.get(alias, {}), **entry}
+            if isinstance(entry, Mapping)
+            else entry
+            for alias, entry in {**DEFAULT_SOURCES, **given}.items()
+            if entry is not None
+        }
 
     @cached_property
     def toolsets(self) -> Mapping[str, ToolsetOptions]:
@@ -209,9 +211,8 @@ class Conf:
     def allow_anonymous(self) -> bool:
         """ALLOW_ANONYMOUS, or whether there is nowhere to log in where that is not set."""
         # A client that is not refused never asks its user to log in.
-        return (
-            not self.AUTHORIZATION_SERVERS if self.ALLOW_ANONYMOUS is None else self.ALLOW_ANONYMOUS
-        )
+        given = self.ALLOW_ANONYMOUS
+        return not self.AUTHORIZATION_SERVERS if given is None else given
 
     @cached_property
     def audit(self) -> Audit:

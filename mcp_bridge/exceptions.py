@@ -83,9 +83,8 @@ class CallRefused(Exception):
     """
     A call is answered with ``result`` without its tool being run.
 
-    Its record has the ``error_code`` (calls.outcomes.ErrorCode), the log's ``reference``, and the
-    key of the ``pending_call`` that waits for a person, or that one has refused. Refusals of one
-    caller that are ``repeated`` share a record.
+    Its record has the ``error_code`` (models.outcomes), the log's ``reference``, and the key of the
+    ``pending_call`` that waits or was refused. ``repeated`` refusals of a caller share a record.
     """
 
     def __init__(

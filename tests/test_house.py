@@ -35,7 +35,7 @@ TOP = {
 }
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
-    "access": 760,
+    "access": 761,
     "admin": 3533,
     "calls": 832,
     "checks": 646,
@@ -49,14 +49,14 @@ ROOMS: dict[str, int] = {
     "outbound": 243,
     "protocol": 976,
     "records": 994,
-    "registry": 908,
+    "registry": 904,
     "schemas": 3491,
     "server": 586,
     "sources": 3731,
     "templatetags": 29,
     "testing": 164,
     "tokens": 667,
-    "top": 564,
+    "top": 565,
     "transports": 322,
 }
 # The packages inside each room.

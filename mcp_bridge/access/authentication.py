@@ -148,9 +148,8 @@ def throttle(request: HttpRequest, view: View) -> None:
     """
     Count the request with the classes of THROTTLE_CLASSES that are not for tools.
 
-    Raises TooManyRequestsError (429) where one of them refuses, UnavailableError (503) where one
-    cannot count and THROTTLE_WITHOUT_CACHE is "closed", and the error of its status for an
-    APIException of a class. Any other error of a class is raised as it is.
+    Raises TooManyRequestsError (429) if one of them refuses, UnavailableError (503) if one cannot
+    count and THROTTLE_WITHOUT_CACHE is "closed", and any other error of a class.
     """
     kinds = [imported(path) for path in conf.THROTTLE_CLASSES]
     counting = [
@@ -245,8 +244,9 @@ def _holds(user: User | None, auth: object, request: HttpRequest) -> bool:
     if user is not None and not is_accepted(user):
         return False
     audience = None if conf.RESOURCE is None else audience_of(auth)
-    if audience is None:
-        return True
     # What is for the endpoint opens each of its toolsets, and what is for one opens that alone.
-    is_for_us = conf.RESOURCE in audience or resource_of(request) in audience
-    return is_for_us or not (audience or conf.REQUIRE_AUDIENCE)
+    return (
+        audience is None
+        or not (audience or conf.REQUIRE_AUDIENCE)
+        or not {conf.RESOURCE, resource_of(request)}.isdisjoint(audience)
+    )

@@ -72,9 +72,9 @@ def _served(
         # As Django's own resolver joins them.
         regex = prefix + each.pattern.regex.pattern.removeprefix("^")
         if isinstance(each, URLResolver):
-            of_language = isinstance(each.pattern, LocalePrefixPattern)
-            has_prefix = is_localized or (of_language and bool(each.pattern.language_prefix))
-            yield from _served(each, regex, is_localized=has_prefix)
+            pattern = each.pattern
+            has_prefix = isinstance(pattern, LocalePrefixPattern) and bool(pattern.language_prefix)
+            yield from _served(each, regex, is_localized=is_localized or has_prefix)
         elif view := _view_class(each.callback):
             ((template, parameters), *_) = normalize(regex)
             if "|" in regex and not template:

@@ -94,11 +94,8 @@ class Snapshot:
     @cached_property
     def asks_of(self) -> frozenset[str]:
         """What rules ask of a caller that takes a query: "groups", "permissions"."""
-        needs = {
-            "groups": any(each.access.groups is not None for each in self),
-            "permissions": any(each.access.permissions for each in self),
-        }
-        return frozenset(name for name, is_asked in needs.items() if is_asked)
+        of_groups = {"groups" for each in self if each.access.groups is not None}
+        return frozenset(of_groups | {"permissions" for each in self if each.access.permissions})
 
     def __iter__(self) -> Iterator[Feature]:
         return iter(self._ordered)
@@ -151,8 +148,7 @@ class Snapshot:
             skipped = position if isinstance(position, int) else 0
             page = cut(islice(visible, skipped, None), partial(self.written, revision=revision))
             # A client may send any cursor: kept are pages that begin where one of ours leads.
-            is_ours = position is None or (kind, position) in self._keys
-            if is_ours:
+            if position is None or (kind, position) in self._keys:
                 self._pages.put(key, page, len(rules))
         return page
 
@@ -173,25 +169,22 @@ def _definition(feature: Feature, revision: Revision, language: str | None = Non
 
 
 class _State(NamedTuple):
-    """
-    A snapshot, what it was made of, and when: too old where ``reason`` is not the registry's.
-
-    ``discovered`` are the features of ``of_code``, and those that are switched on, but for
-    ``unbuilt``, which could not be made. ``generations`` is None where the settings must be read
-    again in any case, and ``first_seen`` are those that are to be approved as new ones.
-    """
+    """A snapshot, what it was made of, and when: too old if ``reason`` is not the registry's."""
 
     snapshot: Snapshot
     statuses: Mapping[Key, ToolStatus]
+    # The features of ``of_code``, and those that are switched on and could be made.
     discovered: Snapshot
     of_code: Snapshot
     reason: object
+    # None if the settings must be read again in any case.
     generations: Mapping[int, str] | None = None
     # By monotonic(); without a database a state holds for ever.
     read_at: float = math.inf
     unbuilt: frozenset[str] = frozenset()
     # When these are tried again.
     again: float = math.inf
+    # To be approved as new ones.
     first_seen: tuple[Feature, ...] = ()
 
 

@@ -29,10 +29,9 @@ def serve(
     settings: Any, *functions: Callable[..., object], asynchronous: bool = False, **options: Any
 ) -> RpcServer:
     """
-    Serve the functions as tools, and no others, until the test ends.
+    Serve the functions as the only tools until the test ends, by a view that may be asynchronous.
 
-    Each function is marked with ``mcp_tool(**options)`` and registered with a new RpcServer at
-    /rpc, which is returned. With ``asynchronous``, the asynchronous view answers at /mcp.
+    Each is marked with ``mcp_tool(**options)`` and registered with a new RpcServer at /rpc.
     """
     server = RpcServer(register_system_procedures=False)
     for function in functions:
