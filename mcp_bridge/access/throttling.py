@@ -214,8 +214,8 @@ def count_or_none(throttle: BaseThrottle, count: Callable[[], bool]) -> bool | N
 
 def count_locally(throttle: BaseThrottle, count: Callable[[], bool]) -> bool:
     """Return what ``count`` returns when the throttle's cache is the memory of this process."""
+    # One that names no cache would wait for the one that does not answer.
     if not hasattr(throttle, "cache"):
-        # It names none, and would wait for the one that does not answer.
         return True
     throttle.cache = _local
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -124,11 +125,8 @@ def _nearest(permission: str, declared: set[str]) -> str:
     """Return a question whether a similar permission was meant, one of the same app if it can."""
     label, codename = permission.partition(".")[0], permission.rpartition(".")[2]
     own = {name for name in declared if name.startswith(f"{label}.")}
-    questions = (
-        did_you_mean(codename, names, key=lambda name: name.partition(".")[2], cutoff=0.8)
-        for names in (own, declared)
-    )
-    return next(filter(None, questions), "")
+    near = partial(did_you_mean, codename, key=lambda name: name.partition(".")[2], cutoff=0.8)
+    return near(own) or near(declared)
 
 
 def _throttles(tools: Snapshot) -> Iterator[checks.CheckMessage]:

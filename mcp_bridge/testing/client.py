@@ -53,7 +53,9 @@ class MCPClient:
         # What another test has set, and its end has undone, is not to be remembered.
         registry.forget()
         self.revision = REVISIONS[revision]
-        self.path = path or _address()
+        self.path = path or next(iter(reachable()), "")
+        if not self.path:
+            raise ImproperlyConfigured(f"{NO_ADDRESS}. {ADD_ADDRESS} Or give the client a path.")
         self.capabilities = dict(capabilities or {})
         self.http = APIClient(SERVER_NAME=host or served_host())
         if user is not None:
@@ -140,13 +142,6 @@ class MCPClient:
             # The test may look at what is on record.
             writer.flush()
         return self.response
-
-
-def _address() -> str:
-    """Return the first address of the endpoint. Raises ImproperlyConfigured where there is none."""
-    for address in reachable():
-        return address
-    raise ImproperlyConfigured(f"{NO_ADDRESS}. {ADD_ADDRESS} Or give the client a path.")
 
 
 def text_of(result: Mapping[str, Any]) -> str:
