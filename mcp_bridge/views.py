@@ -36,6 +36,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
 from mcp_bridge.protocol import (
     LATEST,
+    InvalidRequestError,
     Reply,
     Request,
     Result,
@@ -51,6 +52,9 @@ from mcp_bridge.server.server import MCPServer
 from mcp_bridge.server.tools import page
 from mcp_bridge.transports import http
 
+# The header by which a client chooses a toolset where it cannot change the address, as in META.
+# Names with Mcp- are the specification's to give.
+_TOOLSET: Final = "HTTP_X_MCP_TOOLSET"
 # The bytes of a body that is read and checked in a thread, since it would hold an event loop.
 _LARGE: Final = 64 * 1024
 
@@ -59,9 +63,9 @@ class BridgeView(View):
     """
     The base of the views of this app: origin, authentication, server and context.
 
-    ``toolset`` is the name in TOOLSETS of the part of the tools that is served. Cross-site requests
-    are kept out by Origin, media type and credentials that browsers do not add; DRF checks CSRF
-    itself for sessions.
+    ``toolset`` is the name in TOOLSETS of the part of the tools that is served; if it is None, the
+    client may choose one by the header X-MCP-Toolset. Cross-site requests are kept out by Origin,
+    media type and credentials that browsers do not add; DRF checks CSRF itself for sessions.
     """
 
     toolset: str | None = None
@@ -102,14 +106,15 @@ class BridgeView(View):
             if self.toolset is not None:
                 setattr(request, TOOLSET, self.toolset)
             server = server or self.get_server()
-            if conf.toolsets:
-                server.choose(self.toolset)
+            is_known = self._choose_toolset(request, server)
             try:
                 anonymous = conf.allow_anonymous and server.snapshot.has_public
                 authenticate(request, anonymous=anonymous)
             finally:
                 # Also where the credential is refused, so that nobody tries many.
                 throttle(request, self)
+            if not is_known:
+                raise self._unknown_toolset(request, server)
         except (UnauthorizedError, TooManyRequestsError, UnavailableError) as error:
             recorder.request_refused(error, request)
             raise
@@ -124,6 +129,23 @@ class BridgeView(View):
         except (TooManyRequestsError, UnavailableError) as error:
             recorder.request_refused(error, request)
             raise
+
+    def _choose_toolset(self, request: HttpRequest, server: MCPServer) -> bool:
+        """Have the server serve the request's toolset alone; return False for an unknown one."""
+        # Asked in this way, a header that is not there costs no call of a function.
+        asked = request.META[_TOOLSET].strip(" \t") if _TOOLSET in request.META else self.toolset
+        if asked is None and not conf.toolsets:
+            return True
+        return self.toolset in (None, asked) and server.choose(asked)
+
+    def _unknown_toolset(self, request: HttpRequest, server: MCPServer) -> InvalidRequestError:
+        if self.toolset is not None:
+            advice = f"this address serves {self.toolset!r}: leave the header X-MCP-Toolset out."
+        elif names := server.usable_toolsets(self.get_context(request)):
+            advice = f"send X-MCP-Toolset with one of {', '.join(names)}, or leave it out."
+        else:
+            advice = "leave the header X-MCP-Toolset out."
+        return InvalidRequestError(f"Unknown toolset: {advice}")
 
 
 class MCPView(BridgeView):
@@ -218,11 +240,10 @@ class AsyncMCPView(MCPView):
         if may_block(*own) or admission_blocks(request):
             return None
         server = MCPServer.known()
-        if server is not None and conf.toolsets:
-            server.choose(self.toolset)
         # Who is refused is recorded.
-        is_admitted = server and conf.allow_anonymous and server.snapshot.has_public
-        return server if is_admitted else None
+        if server is None or not (conf.allow_anonymous and server.snapshot.has_public):
+            return None
+        return server if self._choose_toolset(request, server) else None
 
 
 class ToolListView(BridgeView):

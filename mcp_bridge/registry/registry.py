@@ -103,10 +103,12 @@ class Snapshot:
     def __len__(self) -> int:
         return len(self._ordered)
 
-    def of(self, toolset: str | None) -> Snapshot:
-        """Return the features of a toolset (None: of DEFAULT, or all). Raises KeyError."""
+    def of(self, toolset: str | None) -> Snapshot | None:
+        """Return the features of a toolset (None: of DEFAULT, or all); None for an unknown one."""
         name = toolset or DEFAULT
-        if name == self.toolset or (toolset is None and name not in conf.toolsets):
+        if name not in conf.toolsets:
+            return None if toolset else self
+        if name == self.toolset:
             return self
         found = self._toolsets.get(name)
         if found is None:
@@ -121,7 +123,8 @@ class Snapshot:
     def lists(self) -> dict[str | None, Snapshot]:
         """Return what clients can list: each toolset, and all tools where there is no DEFAULT."""
         names: list[str | None] = [*conf.toolsets]
-        return {name: self.of(name) for name in (names if DEFAULT in names else [None, *names])}
+        found = {name: self.of(name) for name in (names if DEFAULT in names else [None, *names])}
+        return {name: part for name, part in found.items() if part is not None}
 
     def following(self, kind: str, name: str = "") -> Iterator[Feature]:
         """Return those of a kind that come after ``name``, whether or not one has that name."""

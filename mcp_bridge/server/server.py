@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from django.utils.functional import Promise
 
-from mcp_bridge.access.policy import DEFAULT_POLICY, AccessPolicy, load_policy
+from mcp_bridge.access.policy import DEFAULT_POLICY, AccessPolicy, load_policy, opened_by
 from mcp_bridge.calls.errors import reraise
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Context
@@ -97,19 +97,32 @@ class MCPServer(Endpoint):
                 }
                 break
 
-    def choose(self, toolset: str | None) -> None:
+    def choose(self, toolset: str | None) -> bool:
         """
-        Serve the tools of a toolset alone, in its own words. Raises KeyError for an unknown one.
+        Serve the tools of a toolset alone, in its own words; return False for an unknown one.
 
         Without a name it is the toolset of an endpoint that chooses none.
         """
         snapshot = self.snapshot.of(toolset)
+        if snapshot is None:
+            return False
         if snapshot.toolset is not None:
             self.snapshot = snapshot
             options = conf.toolsets[snapshot.toolset]
             self.instructions = options.get("instructions", self.instructions)
             if "title" in options:
                 self.server_info = {**self.server_info, "title": str(options["title"])}
+        return True
+
+    def usable_toolsets(self, context: Context) -> list[str]:
+        """Return the names of the toolsets of which the caller may use a tool."""
+        opened = opened_by(context.auth, self.snapshot)
+        allowed = frozenset(self.policy.filter(opened, context))
+        return [
+            name
+            for name in conf.toolsets
+            if (part := self.snapshot.of(name)) and not allowed.isdisjoint(part)
+        ]
 
     @classmethod
     def known(cls) -> MCPServer | None:

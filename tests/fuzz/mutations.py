@@ -62,7 +62,7 @@ FIELDS = [
         b"accept",
         b"accept-language",
     ),
-    *(b"mcp-name", b"mcp-method", b"mcp-protocol-version", b"host", b"mcp_name"),
+    *(b"mcp-name", b"mcp-method", b"mcp-protocol-version", b"x-mcp-toolset", b"host", b"mcp_name"),
     *(b"content-type", b"content-length", b"transfer-encoding", b"x-forwarded-proto", b"forwarded"),
 ]
 METHODS = ["GET", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE", "post", "X"]

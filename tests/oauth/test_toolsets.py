@@ -64,6 +64,7 @@ def test_there_is_no_metadata_of_what_is_no_toolset() -> None:
 def test_a_token_for_the_endpoint_opens_every_toolset(user: Any) -> None:
     token = OAuthClient(user).log_in()["access_token"]
     assert status(token, "/mcp") == status(token, "/mcp/editing") == 200
+    assert status(token, "/mcp", **{"X-MCP-Toolset": "reading"}) == 200
 
 
 def test_a_token_for_a_toolset_opens_that_alone(user: Any) -> None:
@@ -71,6 +72,7 @@ def test_a_token_for_a_toolset_opens_that_alone(user: Any) -> None:
     assert AccessToken.objects.get().resource == [EDITING]
     assert status(token, "/mcp/editing") == status(token, "/mcp/editing/") == 200
     assert status(token, "/mcp") == status(token, "/mcp/reading") == 401
+    assert status(token, "/mcp", **{"X-MCP-Toolset": "editing"}) == 401
 
 
 def test_a_token_is_for_no_toolset_that_is_not_there(user: Any) -> None:

@@ -1,4 +1,4 @@
-"""Toolsets: parts of the tools under addresses of their own."""
+"""Toolsets: parts of the tools under addresses of their own, or by a header."""
 
 from __future__ import annotations
 
@@ -75,12 +75,26 @@ def at(toolset: str, **options: Any) -> MCPClient:
     return MCPClient(path=f"/mcp/{toolset}", **options)
 
 
+def by_header(toolset: str, **options: Any) -> MCPClient:
+    client = MCPClient(path="/mcp", **options)
+    client.headers["X-MCP-Toolset"] = toolset
+    return client
+
+
+@pytest.fixture(params=[at, by_header])
+def choose(request: pytest.FixtureRequest) -> Any:
+    """Both ways to choose a toolset."""
+    return request.param
+
+
 def listed(client: MCPClient) -> list[str]:
     return [tool["name"] for tool in client.list_tools()]
 
 
-def test_a_toolset_lists_and_calls_its_own_tools_alone(revision: str, user: Any) -> None:
-    client = at("editing", user=user, revision=revision)
+def test_a_toolset_lists_and_calls_its_own_tools_alone(
+    choose: Any, revision: str, user: Any
+) -> None:
+    client = choose("editing", user=user, revision=revision)
     assert listed(client) == ["article_create", "article_get"]
     assert client.call_tool("article_get")["content"][0]["text"] == "read"
     with pytest.raises(MCPError) as elsewhere:
@@ -96,54 +110,56 @@ def test_without_a_choice_all_tools_are_there(client: CheckedClient) -> None:
     assert listed(client) == ["article_create", "article_get", "hours", "weather"]
 
 
-def test_a_toolset_can_be_of_tools_that_only_read(user: Any) -> None:
-    assert listed(at("reading", user=user)) == ["article_get", "hours", "weather"]
+def test_a_toolset_can_be_of_tools_that_only_read(choose: Any, user: Any) -> None:
+    assert listed(choose("reading", user=user)) == ["article_get", "hours", "weather"]
 
 
-def test_a_toolset_can_be_all_of_a_source(user: Any) -> None:
-    assert len(listed(at("procedures", user=user))) == 4
+def test_a_toolset_can_be_all_of_a_source(choose: Any, user: Any) -> None:
+    assert len(listed(choose("procedures", user=user))) == 4
 
 
-def test_a_toolset_without_tools_is_an_empty_list(user: Any) -> None:
-    assert listed(at("nothing", user=user)) == []
+def test_a_toolset_without_tools_is_an_empty_list(choose: Any, user: Any) -> None:
+    assert listed(choose("nothing", user=user)) == []
 
 
-def test_permissions_hold_in_a_toolset(user: Any) -> None:
-    client = at("editing", user=user)
+def test_permissions_hold_in_a_toolset(choose: Any, user: Any) -> None:
+    client = choose("editing", user=user)
     with pytest.raises(MCPError, match="Unknown tool: publish"):
         client.call_tool("publish")
     user.user_permissions.add(Permission.objects.get(codename="add_user"))
-    client = at("editing", user=User.objects.get(pk=user.pk))
+    client = choose("editing", user=User.objects.get(pk=user.pk))
     assert "publish" in listed(client)
     assert client.call_tool("publish")["content"][0]["text"] == "published"
 
 
-def test_what_an_administrator_switches_off_is_in_no_toolset(user: Any) -> None:
-    client = at("editing", user=user)
+def test_what_an_administrator_switches_off_is_in_no_toolset(choose: Any, user: Any) -> None:
+    client = choose("editing", user=user)
     assert "article_get" in listed(client)
     set_tool("article_get", enabled=False)
     assert listed(client) == ["article_create"]
 
 
-def test_a_tokens_own_limits_hold_in_a_toolset(user: Any) -> None:
+def test_a_tokens_own_limits_hold_in_a_toolset(choose: Any, user: Any) -> None:
     _, secret = Token.objects.issue(user=user, name="x", tools=["article_get", "weather"])
-    assert listed(at("editing", token=secret)) == ["article_get"]
+    assert listed(choose("editing", token=secret)) == ["article_get"]
 
 
-def test_a_toolset_has_its_own_title_and_instructions(user: Any) -> None:
-    modern = at("editing", user=user).post("server/discover")
+def test_a_toolset_has_its_own_title_and_instructions(choose: Any, user: Any) -> None:
+    modern = choose("editing", user=user).post("server/discover")
     assert modern["instructions"] == "Write and publish."
     info = modern["_meta"]["io.modelcontextprotocol/serverInfo"]
     assert info["title"] == "Newsroom: editing"
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
-    legacy = at("editing", user=user, revision="2025-11-25").post("initialize", **hello)
+    legacy = choose("editing", user=user, revision="2025-11-25").post("initialize", **hello)
     assert legacy["instructions"] == "Write and publish."
     assert legacy["serverInfo"]["title"] == "Newsroom: editing"
 
 
-def test_a_toolset_without_words_has_those_of_the_site(user: Any, settings: Any) -> None:
+def test_a_toolset_without_words_has_those_of_the_site(
+    choose: Any, user: Any, settings: Any
+) -> None:
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "INSTRUCTIONS": "Ask."}
-    answer = at("reading", user=user).post("server/discover")
+    answer = choose("reading", user=user).post("server/discover")
     assert answer["instructions"] == "Ask."
     assert "title" not in answer["_meta"]["io.modelcontextprotocol/serverInfo"]
 
@@ -164,9 +180,48 @@ def test_an_address_of_no_toolset_is_no_address(user: Any) -> None:
     assert client.send(b"{}").status_code == 404
 
 
-def test_a_toolset_without_public_tools_asks_for_a_credential() -> None:
-    assert listed(at("reading")) == ["hours"]
-    client = at("editing")
+def test_an_unknown_toolset_in_the_header_names_those_that_the_caller_can_use(user: Any) -> None:
+    client = by_header("edit", user=user)
+    with pytest.raises(MCPError) as caught:
+        client.list_tools()
+    assert client.response.status_code == 400
+    assert caught.value.error == {
+        "code": -32600,
+        "message": "Unknown toolset: send X-MCP-Toolset with one of editing, reading, procedures, "
+        "or leave it out.",
+    }
+    with pytest.raises(MCPError, match="with one of reading, procedures, or leave it out"):
+        by_header("edit").list_tools()
+
+
+def test_the_header_does_not_leave_the_toolset_of_the_address(user: Any) -> None:
+    client = at("editing", user=user)
+    client.headers["X-MCP-Toolset"] = "reading"
+    with pytest.raises(MCPError, match="this address serves 'editing': leave the header"):
+        client.list_tools()
+    client.headers["X-MCP-Toolset"] = "editing"
+    assert listed(client) == ["article_create", "article_get"]
+
+
+def test_a_header_is_refused_where_there_are_no_toolsets(user: Any, settings: Any) -> None:
+    settings.MCP_BRIDGE = {}
+    with pytest.raises(MCPError, match="Unknown toolset: leave the header X-MCP-Toolset out"):
+        by_header("editing", user=user).list_tools()
+    assert len(listed(by_header("", user=user))) == 4
+
+
+def test_nobody_hears_of_toolsets_without_a_credential(settings: Any) -> None:
+    settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "ALLOW_ANONYMOUS": False}
+    for name in ("editing", "edit"):
+        client = by_header(name)
+        with pytest.raises(MCPError, match="Authentication required"):
+            client.list_tools()
+        assert client.response.status_code == 401
+
+
+def test_a_toolset_without_public_tools_asks_for_a_credential(choose: Any) -> None:
+    assert listed(choose("reading")) == ["hours"]
+    client = choose("editing")
     with pytest.raises(MCPError, match="Authentication required"):
         client.list_tools()
     assert ToolCallRecord.objects.filter(error_code="unauthenticated").count() == 1
@@ -186,7 +241,7 @@ def test_the_plain_list_is_of_the_toolset(user: Any) -> None:
     client = MCPClient(user=user)
     found = client.http.get("/mcp/editing/tools/list").json()
     assert [tool["name"] for tool in found["tools"]] == ["article_create", "article_get"]
-    found = client.http.get("/mcp/reading/tools/list").json()
+    found = client.http.get("/mcp/tools/list", HTTP_X_MCP_TOOLSET="reading").json()
     assert [tool["name"] for tool in found["tools"]] == ["article_get", "hours", "weather"]
 
 
@@ -197,8 +252,8 @@ def test_an_address_of_ones_own_serves_a_toolset(user: Any) -> None:
         MCPView.as_view(toolset="edit")
 
 
-def test_a_call_in_a_toolset_is_on_record_like_any_other(user: Any) -> None:
-    client = at("editing", user=user)
+def test_a_call_in_a_toolset_is_on_record_like_any_other(choose: Any, user: Any) -> None:
+    client = choose("editing", user=user)
     client.call_tool("article_create")
     with pytest.raises(MCPError):
         client.call_tool("weather")
@@ -211,7 +266,7 @@ def test_a_rate_counts_the_calls_of_all_lists_together(user: Any, settings: Any)
     settings.MCP_BRIDGE = {**settings.MCP_BRIDGE, "THROTTLE_RATES": {"article_create": "2/min"}}
     for client in (MCPClient(path="/mcp", user=user), at("editing", user=user)):
         assert not client.call_tool("article_create")["isError"]
-    assert at("editing", user=user).call_tool("article_create")["isError"]
+    assert by_header("editing", user=user).call_tool("article_create")["isError"]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -195,8 +195,10 @@ def test_one_that_is_switched_on_is_in_the_toolset_of_its_source(
     serve(settings, double, _marked(), TOOLSETS={"own": ["source:rpc"], "rest": ["source:api"]})
     set_tool("double", chosen=True)
     assert listed(modern) == ["double"]
-    found = {name: [*part.tools] for name, part in registry.snapshot.lists().items()}
-    assert found == {None: ["double"], "own": ["double"], "rest": []}
+    modern.headers["X-MCP-Toolset"] = "own"
+    assert listed(modern) == ["double"]
+    modern.headers["X-MCP-Toolset"] = "rest"
+    assert listed(modern) == []
 
 
 def test_the_row_of_a_tool_whose_mark_is_gone_does_not_switch_it_on(

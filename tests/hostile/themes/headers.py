@@ -130,6 +130,14 @@ THEME.add(
         "a trace that is none": header("traceparent", "00-" + "g" * 32 + "-x-1"),
         "a range": header("Range", "bytes=0-1"),
         "a condition": header("If-None-Match", "*"),
+        "a toolset of no name": header("X-MCP-Toolset", ""),
         "a method with an underscore": header("Mcp_Session_Id", "x"),
+    },
+)
+THEME.add(
+    NOT_A_MESSAGE,
+    {
+        f"the toolset {name!r}": header("X-MCP-Toolset", name)
+        for name in ("nobody's", "../admin", "__class__", "x" * 500, "\xff")
     },
 )
