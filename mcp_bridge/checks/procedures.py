@@ -16,9 +16,13 @@ from typing import Any, Final
 
 from django.core import checks
 
+from mcp_bridge.conf import conf
+from mcp_bridge.protocol.text import cut
+from mcp_bridge.registry.discovery import make_source
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.schemas import Signature
-from mcp_bridge.sources.marked import location
+from mcp_bridge.sources.functions import MODULE, FunctionSource
+from mcp_bridge.sources.marked import MarkedFunction, location
 from mcp_bridge.sources.modernrpc import NAME_SERVER, served_procedures, unregistered
 
 _CONDITIONS: Final = ("permissions", "scopes", "confirm", "precheck")
@@ -29,7 +33,10 @@ NOT_REGISTERED: Final = (
 
 def check_procedures(**kwargs: object) -> list[checks.CheckMessage]:
     """Return warnings of procedures that are open beside the endpoint, and of lost marks."""
-    lost = (
+    unread = _unread_marks()
+    found: list[checks.CheckMessage] = [*_beside_the_endpoint()]
+    read_elsewhere = [each.function for each in unread]
+    found += (
         checks.Warning(
             f"{function.__qualname__} ({location(function)}) {NOT_REGISTERED}. It is no tool.",
             hint="Put @server.register_procedure over @mcp_tool, or move the function to the "
@@ -37,8 +44,18 @@ def check_procedures(**kwargs: object) -> list[checks.CheckMessage]:
             id="mcp_bridge.W034",
         )
         for function in lost_marks()
+        if function not in read_elsewhere
     )
-    return [*_beside_the_endpoint(), *lost]
+    if unread:
+        where = ", ".join(f"{each.name} ({location(each.function)})" for each in unread)
+        message = checks.Warning(
+            f"Modules {MODULE} of apps have marks that no source reads: {cut(where, 300)}.",
+            hint="Take \"functions\": None out of MCP_BRIDGE['SOURCES']. If they are not to be "
+            "tools, name mcp_bridge.W039 in SILENCED_SYSTEM_CHECKS.",
+            id="mcp_bridge.W039",
+        )
+        found.append(message)
+    return found
 
 
 def lost_marks() -> list[FunctionType]:
@@ -100,3 +117,13 @@ def _context_of(function: Callable[..., Any]) -> str | None:
         if name and inspect.signature(function).parameters[name].default is inspect.Parameter.empty:
             return name
     return None
+
+
+def _unread_marks() -> list[MarkedFunction]:
+    """Return the marks in modules ``mcp_tools`` of apps, if SOURCES has no source for these."""
+    for alias in conf.sources:
+        # A source that cannot be made is reported as such.
+        with suppress(Exception):
+            if isinstance(make_source(alias), FunctionSource):
+                return []
+    return FunctionSource("functions", {}).found()

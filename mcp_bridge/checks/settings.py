@@ -38,7 +38,23 @@ def check_settings(**kwargs: object) -> list[checks.CheckMessage]:
             default = "" if key in given else " (the default)"
             for path in [named] if isinstance(named, str) else named:
                 found += import_errors(f"MCP_BRIDGE[{key!r}]{default}", path)
-    return found
+    return [*found, *_check_calls_at_once(hints)]
+
+
+def _check_calls_at_once(hints: Mapping[str, Any]) -> Iterator[checks.CheckMessage]:
+    """Check that one caller cannot have all the calls that a process runs at once."""
+    keys = ("MAX_CONCURRENT_CALLS", "MAX_PROCESS_CALLS")
+    if any(_errors(hints[key], getattr(conf, key)) for key in keys):
+        return
+    of_caller, of_all = conf.MAX_CONCURRENT_CALLS, conf.MAX_PROCESS_CALLS
+    if of_all is not None and of_all > 1 and (of_caller is None or of_caller >= of_all):
+        one = "without a limit" if of_caller is None else f"{of_caller}"
+        yield checks.Warning(
+            f"MCP_BRIDGE['MAX_CONCURRENT_CALLS'] is {one}, and MAX_PROCESS_CALLS {of_all}: one "
+            "caller with that many slow calls leaves none to all others.",
+            hint=f"Set MAX_CONCURRENT_CALLS to less than {of_all}, or MAX_PROCESS_CALLS to more.",
+            id="mcp_bridge.W024",
+        )
 
 
 def _section(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -20,6 +21,7 @@ from django.urls import (
 from django.utils import translation
 from django.utils.regex_helper import normalize
 
+from mcp_bridge.conf import conf
 from mcp_bridge.views import MCPView
 
 NO_ADDRESS: Final = "No address of the URLconf serves the MCP endpoint"
@@ -115,10 +117,29 @@ def check_urls(**kwargs: object) -> list[checks.CheckMessage]:
             id="mcp_bridge.W038",
         )
         found.append(localized)
-    return found
+    return [*found, *_origins(places)]
 
 
 def _view_class(view: object) -> type[MCPView] | None:
     """Return the class of a view of the endpoint; decorators keep it, as they copy attributes."""
     found = getattr(view, "view_class", None)
     return found if isinstance(found, type) and issubclass(found, MCPView) else None
+
+
+def _origins(addresses: Iterable[str]) -> Iterator[checks.CheckMessage]:
+    """Warn of origins of django-cors-headers that the endpoint refuses."""
+    applies = getattr(settings, "CORS_URLS_REGEX", "")
+    if not any(re.match(applies, address) for address in addresses):
+        return
+    older = getattr(settings, "CORS_ORIGIN_WHITELIST", ())
+    origins = getattr(settings, "CORS_ALLOWED_ORIGINS", older)
+    refused = [origin for origin in origins if origin not in conf.ALLOWED_ORIGINS]
+    if refused:
+        yield checks.Warning(
+            "CORS_ALLOWED_ORIGINS has origins whose calls the MCP endpoint refuses (403), since "
+            f"MCP_BRIDGE['ALLOWED_ORIGINS'] does not name them: {', '.join(map(repr, refused))}.",
+            hint="Add those that may call the endpoint to MCP_BRIDGE['ALLOWED_ORIGINS']. If others "
+            "should not, leave the endpoint out of CORS_URLS_REGEX, or name mcp_bridge.W032 in "
+            "SILENCED_SYSTEM_CHECKS.",
+            id="mcp_bridge.W032",
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import ModuleType
 from typing import Any
 
@@ -130,6 +131,47 @@ def test_w031_names_each_endpoint_that_cannot_be_reached(settings: Any) -> None:
     assert message.id == "mcp_bridge.W031"
     assert "/models/mcp " in message.msg
     assert MCPClient().path == "/mcp"
+
+
+CORS = ["https://inspector.example", "https://own.example"]
+
+
+@pytest.fixture
+def with_cors(settings: Any) -> Any:
+    settings.CORS_ALLOWED_ORIGINS = CORS
+    return settings
+
+
+def test_w032_an_origin_that_cors_lets_read_may_not_call(with_cors: Any) -> None:
+    with_cors.MCP_BRIDGE = {"ALLOWED_ORIGINS": ["https://own.example"]}
+    (message,) = found()
+    assert (message.id, message.level) == ("mcp_bridge.W032", checks.WARNING)
+    assert "'https://inspector.example'" in message.msg
+    assert "own.example" not in message.msg
+    assert "ALLOWED_ORIGINS" in str(message.hint)
+    with_cors.MCP_BRIDGE = {"ALLOWED_ORIGINS": CORS}
+    assert found() == []
+
+
+def test_w032_says_what_the_endpoint_does(with_cors: Any) -> None:
+    for allowed, status, said in ([], 403, ["W032"]), (CORS, 200, []):
+        with_cors.MCP_BRIDGE = {"ALLOWED_ORIGINS": allowed}
+        client = MCPClient(revision="2025-11-25")
+        message = client.message("ping")
+        response = client.send(json.dumps(message).encode(), {"Origin": CORS[0]})
+        assert (response.status_code, ids()) == (status, said)
+
+
+def test_w032_is_for_addresses_that_cors_is_for(with_cors: Any) -> None:
+    with_cors.CORS_URLS_REGEX = r"^/api/.*$"
+    assert found() == []
+    with_cors.CORS_URLS_REGEX = r"^/mcp$"
+    assert ids() == ["W032"]
+
+
+def test_w032_reads_the_older_name_of_the_setting(settings: Any) -> None:
+    settings.CORS_ORIGIN_WHITELIST = CORS
+    assert ids() == ["W032"]
 
 
 @pytest.mark.parametrize("origin", ["https://inspector.example", "null", "https://testserver"])

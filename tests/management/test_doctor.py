@@ -145,6 +145,7 @@ def test_what_a_command_would_stop_at_is_a_finding(settings: Any) -> None:
             *("warning", "checks", "LocMemCache"),
         ),
         ({"CACHES": {"default": AWAY}}, "error", "checks", "no_such_table"),
+        ({"CORS_ALLOWED_ORIGINS": ["https://a.example"]}, "warning", "checks", "W032"),
         ({"MIDDLEWARE": settings.MIDDLEWARE[1:]}, "info", "checks", "security.W001"),
     ],
 )

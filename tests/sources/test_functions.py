@@ -19,6 +19,7 @@ from modernrpc.server import RpcServer
 from mcp_bridge import mcp_namespace, mcp_tool, mcp_toolset
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.registry.registry import registry
+from mcp_bridge.sources.base import Source
 from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route
@@ -423,9 +424,51 @@ def test_marks_on_functions_elsewhere_are_said_to_be_lost(app: MakeApp) -> None:
     assert "mcp_tools" in str(message.hint)
 
 
+TOOLSET = """
+    @mcp_toolset
+    class Orders:
+        @mcp_tool
+        def status(self) -> str:
+            'Say how far an order is.'
+"""
+
+
 def warned(id: str) -> list[str]:
     """The texts of a check."""
     return [str(each.msg) for each in checks.run_checks() if each.id == f"mcp_bridge.{id}"]
+
+
+@pytest.mark.parametrize(
+    ("sources", "module", "named"),
+    [
+        ({"functions": None}, STOCK, ["stock (", "shop/mcp_tools.py:"]),
+        ({"functions": None}, TOOLSET, ["orders_status ("]),
+        ({"functions": None, "other": {}}, STOCK + TOOLSET, ["stock (", "orders_status ("]),
+        ({"functions": {"BACKEND": f"{__name__}.Nothing"}}, STOCK, ["stock ("]),
+        ({"functions": None}, "def helper() -> None: ...", []),
+        ({"functions": None}, "raise ValueError", []),
+        ({"functions": None, "own": {"BACKEND": FUNCTIONS}}, STOCK, []),
+        ({}, STOCK, []),
+        ({"own": {"OPTIONS": {"servers": []}}}, STOCK, []),
+    ],
+)
+def test_marks_that_no_source_reads_are_a_check(
+    sources: Any, module: str, named: list[str], app: MakeApp, settings: Any
+) -> None:
+    settings.MCP_BRIDGE = {"SOURCES": sources}
+    app(mcp_tools=module)
+    for _ in range(2):
+        told = " ".join(warned("W039"))
+        assert bool(told) == bool(named)
+        assert all(each in told for each in named)
+        assert warned("W034") == []
+
+
+class Nothing(Source):
+    """A source without tools."""
+
+    def tools(self) -> list[Any]:
+        return []
 
 
 @pytest.mark.parametrize(
