@@ -17,6 +17,7 @@ from django.utils.module_loading import import_string
 from rest_framework.throttling import BaseThrottle, ScopedRateThrottle, SimpleRateThrottle
 
 from mcp_bridge.access.throttling import EVERY_TOOL, ToolRateThrottle, make_throttle
+from mcp_bridge.checks.locks import check_locks
 from mcp_bridge.checks.settings import did_you_mean
 from mcp_bridge.conf import DOCUMENTATION, conf
 from mcp_bridge.models import ToolSetting
@@ -47,6 +48,8 @@ def check_tools(
         *(each for tool in tools for each in lint(tool) if each.level > checks.INFO),
         *_throttles(tools),
         *_toolsets(tools),
+        # Databases are asked by those commands alone that name them (Django, "Database checks").
+        *(check_locks(iter(tools.tools.values())) if databases and has_database() else ()),
     ]
 
 

@@ -7,16 +7,21 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.core import checks
 from django.db import OperationalError, connections, transaction
+from django.utils import timezone
 
 from mcp_bridge import Context
 from mcp_bridge.access.locks import atomic_without_waiting
 from mcp_bridge.calls import running
+from mcp_bridge.checks import locks
+from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.server.perform import acall, call
 from mcp_bridge.testing.checked import CheckedClient
@@ -154,3 +159,49 @@ def test_a_token_is_used_though_its_use_cannot_be_noted(
     assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
     assert client.call_tool("look")["isError"] is False
     assert Token.objects.get().last_used_at is not None
+
+
+def test_w016_a_tool_that_kept_sqlite_locked_of_late(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def act() -> None:
+        """Act."""
+
+    def read() -> None:
+        """Read."""
+
+    @transaction.non_atomic_requests
+    def apart() -> None:
+        """Act in short transactions."""
+
+    serve(settings, act, apart)
+    now = timezone.now()
+    for tool, duration, ago in [
+        ("act", 4200, 1),
+        ("act", 1300, 2),
+        ("act", 200, 1),
+        ("act", 9000, 8),
+        ("apart", 9000, 1),
+        ("gone", 9000, 1),
+    ]:
+        at = now - timedelta(days=ago)
+        ToolCallRecord.objects.create(tool=tool, duration_ms=duration, started_at=at)
+
+    def found(**options: Any) -> list[str]:
+        messages = checks.run_checks(tags=["mcp_bridge"], **options)
+        return [each.msg for each in messages if each.id == "mcp_bridge.W016"]
+
+    monkeypatch.setattr(locks, "is_sqlite_file", lambda connection: True)
+    (text,) = found(databases=["default"])
+    assert "'act'" in text
+    assert "up to 4.2 s" in text
+    assert "(2 of its calls" in text
+    # No database is asked by a command that names none.
+    assert found(databases=[]) == []
+    monkeypatch.undo()
+    if (
+        connections["default"].is_in_memory_db()
+        if hasattr(connections["default"], "is_in_memory_db")
+        else True
+    ):
+        assert found(databases=["default"]) == []
