@@ -19,8 +19,7 @@ from ninja.security.session import SessionAuth, SessionAuthIsStaff, SessionAuthS
 from mcp_bridge.features import AccessRule, Context, Tool, ToolCall, ToolOptions, dotted_name
 from mcp_bridge.features.marks import options_of
 from mcp_bridge.sources.base import LeftOut, OperationSource
-from mcp_bridge.sources.in_process.calls import ViewCaller
-from mcp_bridge.sources.in_process.requests import InProcessRequest
+from mcp_bridge.sources.in_process.calls import InProcessRequest, ViewCaller
 from mcp_bridge.sources.mapped import operation_tool
 from mcp_bridge.sources.marked import location
 from mcp_bridge.sources.ninja.endpoints import APIDocument, Endpoint, endpoints

@@ -17,8 +17,8 @@ from rest_framework.views import APIView
 
 from mcp_bridge.calls.credentials import scopes_of
 from mcp_bridge.features import AccessRule, Context, ToolOptions, dotted_name
+from mcp_bridge.sources.in_process.calls import InProcessRequest
 from mcp_bridge.sources.in_process.credentials import stand_in
-from mcp_bridge.sources.in_process.requests import InProcessRequest
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint
 from mcp_bridge.sources.rest_framework.versions import version_of
 
