@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import CodeType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
@@ -18,9 +19,7 @@ from rest_framework.views import APIView
 from mcp_bridge.calls.credentials import scopes_of
 from mcp_bridge.features import AccessRule, Context, ToolOptions, dotted_name
 from mcp_bridge.sources.in_process.calls import InProcessRequest
-from mcp_bridge.sources.in_process.credentials import stand_in
-from mcp_bridge.sources.rest_framework.endpoints import Endpoint
-from mcp_bridge.sources.rest_framework.versions import version_of
+from mcp_bridge.sources.rest_framework.endpoints import Endpoint, version_of
 
 _BY_MODEL: Final = (
     permissions.DjangoModelPermissions,
@@ -73,7 +72,7 @@ def access_rule(endpoint: Endpoint, options: ToolOptions, *, probe: bool) -> Acc
     needs = _compiled(endpoint)
     predicate: Callable[[Context], object] | None = None
     if needs is None:
-        lets_in = _Probe(endpoint, guarded=not options.scopes).lets_in
+        lets_in = partial(_lets_in, endpoint, guarded=not options.scopes)
         needs, predicate = _Needs(), lets_in if probe else None
     elif needs.staff:
         predicate = _is_staff_with_token if needs.token else is_staff
@@ -267,18 +266,6 @@ def make_view(endpoint: Endpoint, request: InProcessRequest) -> Any:
     return view
 
 
-def may_authenticate(endpoint: Endpoint, request: InProcessRequest) -> bool:
-    """Return whether the view would look at who calls: an anonymous view stays anonymous."""
-    known = authenticates(endpoint)
-    if known is None:
-        try:
-            known = bool(make_view(endpoint, request).get_authenticators())
-        except Exception:
-            # Its call will say why.
-            known = True
-    return known
-
-
 def log_in(endpoint: Endpoint, request: InProcessRequest, *, guarded: bool) -> None:
     """
     Authenticate the in-process request as the caller, if the view authenticates at all.
@@ -287,28 +274,67 @@ def log_in(endpoint: Endpoint, request: InProcessRequest, *, guarded: bool) -> N
     reads of a credential.
     """
     user: Any = request.mcp_context.user
-    if user is not None and user.is_authenticated and may_authenticate(endpoint, request):
+    if user is None or not user.is_authenticated:
+        return
+    is_asked = authenticates(endpoint)
+    if is_asked is None:
+        # If it raises, its call will say why.
+        is_asked = True
+        with suppress(Exception):
+            is_asked = bool(make_view(endpoint, request).get_authenticators())
+    if is_asked:
         # As DRF's force_authenticate() does it. request.auth is not the caller's credential, which
         # a view that logs out would delete.
+        granted = scopes_of(request.mcp_context.auth)
+        kind = GuardedScopes if guarded else ScopesOnly
         vars(request)["_force_auth_user"] = user
-        vars(request)["_force_auth_token"] = stand_in(request.mcp_context.auth, guarded=guarded)
+        vars(request)["_force_auth_token"] = None if granted is None else kind(granted)
+
+
+class ScopesOnly:
+    """A stand-in for ``request.auth`` with scopes, as django-oauth-toolkit's tokens have them."""
+
+    def __init__(self, scopes: Iterable[str]) -> None:
+        self.scope = " ".join(sorted(scopes))
+
+    def is_expired(self) -> bool:
+        return False
+
+    def is_valid(self, scopes: Collection[str] | None = None) -> bool:
+        return set(self.scope.split()).issuperset(scopes or ())
+
+    allow_scopes = is_valid
+
+
+class GuardedScopes(ScopesOnly):
+    """Scopes that refuse the request if a view reads any other attribute, or the class."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> NoReturn:  # type: ignore[override]
+        self.__getattr__("class")
+
+    def __getattr__(self, name: object) -> NoReturn:
+        raise exceptions.PermissionDenied(
+            f"This view reads {name!s} of the credential. Credentials with scopes may call it once "
+            "the site has set the scopes of the tool."
+        )
+
+    __getitem__ = __getattr__
 
 
 def _compiled(endpoint: Endpoint) -> _Needs | None:
     """Return what the permission classes ask; None where one of them has to be asked."""
     route = endpoint.route
     kind = route.kind
-    for method in (kind.get_permissions, kind.check_permissions):
-        # adrf's do the same with classes that are coroutine functions, none of which is known here.
-        if method.__module__ not in _OF_VIEWS:
-            return None
+    # adrf's do the same with classes that are coroutine functions, none of which is known here.
+    if {kind.get_permissions.__module__, kind.check_permissions.__module__} - {*_OF_VIEWS}:
+        return None
     classes = route.initkwargs.get("permission_classes", kind.permission_classes)
     if not isinstance(classes, list | tuple):
         # A property, which reads the request.
         return None
-    needs = _Needs()
+    needs, is_safe = _Needs(), endpoint.method in permissions.SAFE_METHODS
     for each in classes:
-        is_safe = endpoint.method in permissions.SAFE_METHODS
         if each is permissions.AllowAny:
             continue
         if not authenticates(endpoint):
@@ -320,9 +346,7 @@ def _compiled(endpoint: Endpoint) -> _Needs | None:
         elif each is permissions.IsAdminUser:
             needs.staff = True
         elif (
-            each in _BY_MODEL
-            and endpoint.model is not None
-            and not hasattr(kind, "_ignore_model_permissions")
+            each in _BY_MODEL and endpoint.model and not hasattr(kind, "_ignore_model_permissions")
         ):
             asked = each().get_required_permissions(endpoint.method, endpoint.model)
             needs.user = needs.user or each.authenticated_users_only or bool(asked)
@@ -334,28 +358,21 @@ def _compiled(endpoint: Endpoint) -> _Needs | None:
     return needs
 
 
-class _Probe:
-    """Asks the permission classes of a view with a request that has no arguments and no body."""
-
-    def __init__(self, endpoint: Endpoint, *, guarded: bool) -> None:
-        self._endpoint, self._guarded = endpoint, guarded
-        self._version = version_of(endpoint, None)
-
-    def lets_in(self, context: Context) -> bool:
-        """Return whether the view would let the caller in, or cannot tell without arguments."""
-        endpoint = self._endpoint
-        request = InProcessRequest(context, endpoint.method, endpoint.route.template)
-        request.resolver_match = endpoint.route.match()
-        log_in(endpoint, request, guarded=self._guarded)
-        try:
-            view = make_view(endpoint, request)
-            view.request.version = None if self._version is None else self._version.value
-            view.check_permissions(view.request)
-        except _REFUSED:
-            return False
-        except (DatabaseError, InterfaceError):
-            raise
-        except Exception:
-            # Such as a class that reads an argument of the path: the call will tell.
-            return True
+def _lets_in(endpoint: Endpoint, context: Context, *, guarded: bool) -> bool:
+    """Return whether the view would let the caller in, or cannot tell without arguments."""
+    request = InProcessRequest(context, endpoint.method, endpoint.route.template)
+    request.resolver_match = endpoint.route.match()
+    log_in(endpoint, request, guarded=guarded)
+    try:
+        view = make_view(endpoint, request)
+        version = version_of(endpoint, None)
+        view.request.version = None if version is None else version.value
+        view.check_permissions(view.request)
+    except _REFUSED:
+        return False
+    except (DatabaseError, InterfaceError):
+        raise
+    except Exception:
+        # Such as a class that reads an argument of the path: the call will tell.
         return True
+    return True
