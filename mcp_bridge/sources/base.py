@@ -378,14 +378,13 @@ def own_line(exception: Exception, within: str = "") -> str | None:
     ]
     if isinstance(exception, SyntaxError) and exception.filename:
         lines.append((exception.filename, exception.lineno))
-    own = [f"{path}:{line}" for path, line in lines if _is_own(Path(path))]
-    return own[-1] if own else None
-
-
-def _is_own(path: Path) -> bool:
     libraries = get_path("stdlib"), str(Path(mcp_bridge.__file__).parent)
-    is_library = any(path.is_relative_to(each) for each in libraries)
-    return path.is_file() and not is_library and PACKAGES.isdisjoint(path.parts)
+    for file, line in reversed(lines):
+        path = Path(file)
+        is_library = any(path.is_relative_to(each) for each in libraries)
+        if path.is_file() and not is_library and PACKAGES.isdisjoint(path.parts):
+            return f"{path}:{line}"
+    return None
 
 
 def mend_import(exception: Exception) -> str | None:

@@ -24,24 +24,6 @@ from mcp_bridge.sources.marked import MarkedFunction, MarkedSource
 MODULE: Final = "mcp_tools"
 
 
-class Method(MarkedFunction):
-    """A method of a class, whose first parameter is what ``owner`` returns for a call."""
-
-    def __init__(
-        self,
-        name: str,
-        function: Callable[..., object],
-        options: ToolOptions,
-        owner: Callable[[Context], object],
-    ) -> None:
-        super().__init__(name, function, options)
-        self.filled = next(iter(inspect.signature(function).parameters), "self")
-        self._owner = owner
-
-    def fill(self, context: Context) -> object:
-        return self._owner(context)
-
-
 class FunctionSource(MarkedSource[MarkedFunction]):
     """
     Tools from the modules ``mcp_tools`` of the installed apps.
@@ -58,7 +40,8 @@ class FunctionSource(MarkedSource[MarkedFunction]):
 
     def found(self) -> list[MarkedFunction]:
         """Return the marked functions; ``messages`` names modules that cannot be imported."""
-        return [each for module in self._modules() for each in self._marked_in(module)]
+        marked = [each for module in self._modules() for each in self._marked_in(module)]
+        return [each for each in marked if is_exposed(each.function, each.options)]
 
     def name_of(self, operation: MarkedFunction, options: ToolOptions) -> str:
         return operation.name
@@ -111,8 +94,7 @@ class FunctionSource(MarkedSource[MarkedFunction]):
         toolsets: list[type] = []
         for value in defined.values():
             if not issubclass(type(value), type):
-                options = options_of(value)
-                if options is not None and is_exposed(value, options):
+                if (options := options_of(value)) is not None:
                     named = prefix + (options.name or value.__name__)
                     yield MarkedFunction(named, value, options)
             elif (toolset := toolset_of(value)) is not None:
@@ -152,16 +134,14 @@ class FunctionSource(MarkedSource[MarkedFunction]):
                 text = f"its mark and that of {kind.__qualname__} disagree: {first_line(exception)}"
                 self.withhold(f"{where}, {name}", text, kind.__module__)
                 continue
-            if not is_exposed(function, options):
-                continue
             shared = snake_case(kind.__name__) if toolset.prefix is None else toolset.prefix
-            parts = [part for part in (shared, name) if part]
-            named = prefix + (options.name or separator.join(parts))
-            if isinstance(method, staticmethod):
-                yield MarkedFunction(named, function, options)
-            else:
-                owner = (lambda context: kind) if isinstance(method, classmethod) else make
-                yield Method(named, function, options, owner)
+            named = prefix + (options.name or separator.join(filter(None, (shared, name))))
+            owner = (lambda context: kind) if isinstance(method, classmethod) else make
+            filled = None
+            if not isinstance(method, staticmethod):
+                # The first parameter is an instance, or the class.
+                filled = next(iter(inspect.signature(function).parameters), "self")
+            yield MarkedFunction(named, function, options, filled=filled, fill=owner)
 
 
 def _maker(kind: type) -> Callable[[Context], object]:

@@ -161,12 +161,15 @@ class Procedure(MarkedFunction):
         self, name: str, server: RpcServer, wrapper: ProcedureWrapper, options: ToolOptions
     ) -> None:
         predicate = None if _is_open(wrapper) else self._is_permitted
-        super().__init__(name, wrapper.func_or_coro, options, predicate)
+        super().__init__(
+            *(name, wrapper.func_or_coro, options, predicate),
+            filled=wrapper.context_target or None,
+            fill=self.rpc_context,
+        )
         self.server = server
         self.wrapper = wrapper
         if predicate is not None:
             self.conditions = tuple(map(dotted_name, ensure_sequence(wrapper.auth)))
-        self.filled = wrapper.context_target or None
 
     def _is_permitted(self, context: Context) -> object:
         """Return what the procedure's own ``auth`` says."""
@@ -178,7 +181,8 @@ class Procedure(MarkedFunction):
         context.scratch[self] = result
         return result
 
-    def fill(self, context: Context) -> RpcRequestContext:
+    def rpc_context(self, context: Context) -> RpcRequestContext:
+        """Return what the procedure's ``context_target`` is given."""
         # A server without a handler of JSON-RPC has no tools.
         kind = Protocol.JSON_RPC
         handler = next(each for each in self.server.handlers if each.protocol == kind)
@@ -190,7 +194,7 @@ class Procedure(MarkedFunction):
             return exception
         reported = exception
         if self.server.error_handler is not None:
-            reported = self.server.on_error(exception, self.fill(call.context))
+            reported = self.server.on_error(exception, self.rpc_context(call.context))
         if type(reported) is RPCInternalError:
             # What django-modern-rpc makes of any other exception, with its text, which is not
             # meant for callers as that of an RPCException is.

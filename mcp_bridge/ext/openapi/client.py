@@ -13,9 +13,9 @@ from mcp_bridge.features import ToolCall
 from mcp_bridge.outbound.client import Outbound, OutboundError, Received
 from mcp_bridge.protocol import CallToolResult
 from mcp_bridge.protocol.logs import get_logger
-from mcp_bridge.sources.hooks import check_credential
 from mcp_bridge.sources.operations.answers import MAYBE, Answer, read_answer
 from mcp_bridge.sources.operations.mapping import MappedOperation, OperationRequest
+from mcp_bridge.sources.secrets import check_credential
 
 # Takes the call, and returns the headers that say to the service who asks.
 Headers = Callable[[ToolCall], Mapping[str, str]]

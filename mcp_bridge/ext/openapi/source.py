@@ -17,7 +17,7 @@ from mcp_bridge.features.marks import options_in
 from mcp_bridge.outbound.addresses import is_https_or_loopback
 from mcp_bridge.protocol import CallToolResult, JSONObject
 from mcp_bridge.sources.base import LeftOut, OperationSource, first_line, mend_import
-from mcp_bridge.sources.mapped import operation_tool
+from mcp_bridge.sources.marked import operation_tool
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, Operation, operation_name
 

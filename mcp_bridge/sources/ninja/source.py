@@ -26,8 +26,7 @@ from mcp_bridge.features.secrets import deals_with_secrets
 from mcp_bridge.sources.base import LeftOut, OperationSource
 from mcp_bridge.sources.in_process.calls import InProcessRequest, ViewCaller
 from mcp_bridge.sources.in_process.routes import Route, routes, wrapped
-from mcp_bridge.sources.mapped import operation_tool
-from mcp_bridge.sources.marked import location
+from mcp_bridge.sources.marked import location, operation_tool
 from mcp_bridge.sources.operations.mapping import HINTS, MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
 from mcp_bridge.sources.secrets import member_names, secret_answer
@@ -218,10 +217,10 @@ class NinjaSource(OperationSource[Endpoint]):
         )
 
     def _build_unmarked(self, operation: Endpoint, name: str) -> Tool:
-        document = APIDocument(operation.operation.api, "")
-        if secret := document.secret_answer(operation):
+        api = operation.operation.api
+        if secret := APIDocument(api, "").secret_answer(operation):
             raise ValueError(f"it returns a secret, {secret!r}: only a mark makes it a tool")
-        mapped = document.map(operation, self._has_output)
+        mapped = APIDocument(api, "").map(operation, self._has_output)
         return self._made(operation, ToolOptions(), name, mapped)
 
     def function_of(self, operation: Endpoint) -> object:

@@ -23,7 +23,7 @@ from mcp_bridge.features import Tool, ToolOptions
 from mcp_bridge.schemas.django.spectacular import as_json, collected_warnings
 from mcp_bridge.sources.base import LeftOut, first_line
 from mcp_bridge.sources.in_process.calls import ViewCaller
-from mcp_bridge.sources.mapped import operation_tool
+from mcp_bridge.sources.marked import operation_tool
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
 from mcp_bridge.sources.rest_framework.access import access_rule, conditions, log_in
