@@ -37,9 +37,9 @@ from mcp_bridge.schemas import Inputs, Signature
 from mcp_bridge.schemas.validation.keywords import UncheckableError
 from mcp_bridge.schemas.validation.validator import SchemaValidator
 from mcp_bridge.sources.operations.answers import Answer, read_answer
-from mcp_bridge.sources.operations.bodies import read_file
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, Unmappable, operation_name
+from mcp_bridge.sources.operations.values import read_file
 from tests.fuzz import site
 from tests.support.wire import strict
 

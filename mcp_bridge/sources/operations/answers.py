@@ -15,7 +15,7 @@ from mcp_bridge.exceptions import ArgumentError, InvalidArguments, ToolError
 from mcp_bridge.protocol import CallToolResult, ProtocolError, TextContent, jsonrpc
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.sources.operations.mapping import MappedOperation
-from mcp_bridge.sources.operations.parameters import json_text
+from mcp_bridge.sources.operations.values import json_text
 
 # Codecs of Python that are no character set, or that spell what is no character: they raise, take
 # time by the square of the text, or return lone surrogates, which no JSON can hold.
