@@ -52,7 +52,7 @@ _ACTIONS: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Route(in_process.Route):
     """An address; ``view`` is what its callback stands around, with DRF's ``cls``."""
 

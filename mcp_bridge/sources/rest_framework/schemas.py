@@ -28,8 +28,13 @@ from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
 from mcp_bridge.sources.rest_framework.access import access_rule, conditions, log_in
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint, Version, version_of
-from mcp_bridge.sources.rest_framework.fields import Components, correct, tell_json
-from mcp_bridge.sources.rest_framework.filters import add_filters, add_wagtail_parameters
+from mcp_bridge.sources.rest_framework.fields import (
+    Components,
+    add_filters,
+    add_wagtail_parameters,
+    correct,
+    tell_json,
+)
 
 # Without the split a file in a body is described by the address that an answer has for it.
 _SETTINGS: Final = {
