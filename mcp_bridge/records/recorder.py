@@ -236,7 +236,7 @@ def _began(
             size = len(to_json(arguments))
         if conf.audit.ARGUMENTS != "none":
             # Imported here, since by default no record has arguments.
-            from mcp_bridge.records.contents import kept_arguments
+            from mcp_bridge.records.redaction import kept_arguments
 
             kept = kept_arguments(arguments, name, _known(name, tool))
     return Began.now(name, context, size, kept, pending)
@@ -247,7 +247,7 @@ def _error(error: object, arguments: object, name: str, tool: Tool | None) -> tu
     if not conf.audit.ERRORS:
         return "", ""
     # Imported here, since few calls end in an error.
-    from mcp_bridge.records.contents import kept_error
+    from mcp_bridge.records.redaction import kept_error
 
     return kept_error(error, arguments, name, _known(name, tool))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext, suppress
 from functools import lru_cache, partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from django.db import (
     InterfaceError,
@@ -134,49 +134,26 @@ def restore(line: str) -> None:
         settle(record, using)
 
 
-def flush() -> None:
-    """
-    Wait until all that the thread has to write is written, or logged as lost, and ends its session.
-
-    Does nothing in a transaction on SQLite, for whose end the thread itself would wait.
-    """
-    writer.flush()
-
-
-def close() -> None:
-    """Write what the thread has, for as long as the end of a process may take; log what is lost."""
-    writer.close()
-
-
-class _Place(NamedTuple):
-    """
-    A database of records.
-
-    ``is_shared`` says whether another connection finds there what this one does; ``has_one_writer``
-    that callers who write only wait for each other.
-    """
-
-    is_shared: bool
-    has_one_writer: bool
-
-
+# Kept, since each task on an event loop would make a connection to ask it.
 @lru_cache(maxsize=8)
-def _place(using: str, name: object) -> _Place:
-    # Kept, since each task on an event loop would make a connection to ask it.
+def _place(using: str, name: object) -> tuple[bool, bool]:
+    """
+    Return whether another connection finds in a database what this one has written.
+
+    The second is whether it has one writer, so that callers who write only wait for each other.
+    """
     connection = connections[using]
     is_sqlite = connection.vendor == "sqlite"
     # In a schema of this request (django-tenants); a database in memory is another one for each
     # connection, or locked by any that reads.
     is_own = hasattr(connection, "set_schema") or is_sqlite and connection.is_in_memory_db()  # type: ignore[attr-defined]
-    return _Place(not is_own, is_sqlite)
+    return not is_own, is_sqlite
 
 
 def _may_wait(using: str) -> bool:
     """Return whether another connection can write to the database what this one would write now."""
     # Not where that would be in somebody else's transaction.
-    if is_in_transaction(using):
-        return False
-    return _place(using, connections.settings[using]["NAME"]).is_shared
+    return not is_in_transaction(using) and _place(using, connections.settings[using]["NAME"])[0]
 
 
 def _queue(item: Item) -> bool:
@@ -189,7 +166,7 @@ def _queue(item: Item) -> bool:
     using = router.db_for_write(ToolCallRecord)
     if not _may_wait(using):
         return False
-    waits = writer.is_held_up or _place(using, connections.settings[using]["NAME"]).has_one_writer
+    waits = writer.is_held_up or _place(using, connections.settings[using]["NAME"])[1]
     if writer.put(item, using, KEPT if waits else LIMIT):
         return True
     if waits and writer.is_full():
@@ -286,3 +263,7 @@ def _lose(items: Sequence[Item]) -> None:
 
 
 writer: Final = Writer(_write_batch, _lose)
+# Waits until all that the thread has to write is written, or logged as lost, and ends its session.
+flush: Final = writer.flush
+# Writes what the thread has, for as long as the end of a process may take; logs what is lost.
+close: Final = writer.close
