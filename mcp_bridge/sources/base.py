@@ -66,15 +66,14 @@ class Source(ABC):
         self.alias = alias
         self.options = options
         self.messages: list[checks.CheckMessage] = []
-        known = options if self.known_options is None else self.known_options
-        for name in options.keys() - known.keys():
-            raise TypeError(f"it has no option {name!r}, only {', '.join(map(repr, known))}")
-        for name, (kind, words) in (self.known_options or {}).items():
-            value = options.get(name)
-            is_wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
-            if name in options and is_wrong:
+        known = self.known_options or {}
+        for name, value in options.items() if self.known_options is not None else ():
+            if name not in known:
+                raise TypeError(f"it has no option {name!r}, only {', '.join(map(repr, known))}")
+            kind, words = known[name]
+            if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
                 raise TypeError(f"its option {name!r} is not {words}")
-        if "expose" in known:
+        if "expose" in (options if self.known_options is None else known):
             # Raises for a wrong value.
             _ = self.exposes_all
 

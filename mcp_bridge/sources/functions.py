@@ -13,7 +13,7 @@ from django.apps import apps
 from django.utils.module_loading import module_has_submodule
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Context, Tool, ToolOptions
+from mcp_bridge.features import Context
 from mcp_bridge.features.marks import Toolset, options_of, snake_case, toolset_of
 from mcp_bridge.schemas import Signature
 from mcp_bridge.schemas.signatures import MISSING
@@ -24,7 +24,7 @@ from mcp_bridge.sources.marked import MarkedFunction, MarkedSource
 MODULE: Final = "mcp_tools"
 
 
-class FunctionSource(MarkedSource[MarkedFunction]):
+class FunctionSource(MarkedSource):
     """
     Tools from the modules ``mcp_tools`` of the installed apps.
 
@@ -42,18 +42,6 @@ class FunctionSource(MarkedSource[MarkedFunction]):
         """Return the marked functions; ``messages`` names modules that cannot be imported."""
         marked = [each for module in self._modules() for each in self._marked_in(module)]
         return [each for each in marked if is_exposed(each.function, each.options)]
-
-    def name_of(self, operation: MarkedFunction, options: ToolOptions) -> str:
-        return operation.name
-
-    def options_of(self, operation: MarkedFunction) -> ToolOptions:
-        return operation.options
-
-    def build(self, operation: MarkedFunction, options: ToolOptions, name: str) -> Tool:
-        return self.build_marked(operation)
-
-    def function_of(self, operation: MarkedFunction) -> object:
-        return operation.function
 
     def no_tools(self) -> tuple[str, str] | None:
         modules = self.options.get("modules")

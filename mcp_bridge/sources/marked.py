@@ -28,14 +28,15 @@ from mcp_bridge.protocol import LATEST, CallToolResult
 from mcp_bridge.protocol.jsonrpc import encode
 from mcp_bridge.schemas import Inputs, Outputs, Signature, header_parameters
 from mcp_bridge.schemas.signatures import MISSING
-from mcp_bridge.sources.base import Operation, OperationSource, first_line
+from mcp_bridge.sources.base import OperationSource, first_line
 from mcp_bridge.sources.operations.mapping import MappedOperation
 
 
 class MarkedFunction:
     """
-    A function with a mark: subclass it where only a source knows parts of its tool.
+    A function with a mark, or one without (``options`` is None) that may be switched on.
 
+    Subclass it where only a source knows parts of its tool.
     ``predicate`` is the source's own condition for who may call, and ``conditions`` are in words
     what it asks (Tool.conditions). ``filled`` names the parameter that the source fills itself,
     with what ``fill`` returns for the Context of a call.
@@ -50,7 +51,7 @@ class MarkedFunction:
         self,
         name: str,
         function: Callable[..., object],
-        options: ToolOptions,
+        options: ToolOptions | None,
         predicate: Callable[[Context], object] | None = None,
         *,
         filled: str | None = None,
@@ -58,7 +59,8 @@ class MarkedFunction:
     ) -> None:
         self.name = name
         self.function = function
-        self.options = options
+        self.is_marked = options is not None
+        self.options = options = options or ToolOptions()
         self.access = AccessRule.of(
             options.public, options.permissions, predicate, None, options.scopes
         )
@@ -191,7 +193,7 @@ class MarkedFunction:
         return precheck
 
 
-class MarkedSource(OperationSource[Operation]):
+class MarkedSource(OperationSource[MarkedFunction]):
     """A source of functions and methods with marks."""
 
     not_served = (
@@ -200,18 +202,26 @@ class MarkedSource(OperationSource[Operation]):
         "the function is defined; Any takes any value.",
     )
 
-    def build_marked(self, marked: MarkedFunction) -> Tool:
-        """Return the tool of a marked function; ``messages`` has what is the matter with it."""
-        tool = marked.build()
-        for sentence in marked.unread:
+    def name_of(self, operation: MarkedFunction, options: ToolOptions) -> str:
+        return operation.name
+
+    def options_of(self, operation: MarkedFunction) -> ToolOptions | None:
+        return operation.options if operation.is_marked else None
+
+    def function_of(self, operation: MarkedFunction) -> object:
+        return operation.function
+
+    def build(self, operation: MarkedFunction, options: ToolOptions, name: str) -> Tool:
+        tool = operation.build()
+        for sentence in operation.unread:
             self.report(
                 "W001",
-                f"{marked}: {first_line(sentence)}.",
+                f"{operation}: {first_line(sentence)}.",
                 "The schema given by hand is enforced, and the value is passed as it was sent. "
                 "Change the hint to Any, or to one that can be read.",
             )
-        for sentence in marked.notes:
-            self.note(str(marked), sentence)
+        for sentence in operation.notes:
+            self.note(str(operation), sentence)
         return tool
 
 

@@ -31,8 +31,7 @@ from mcp_bridge.exceptions import ToolError
 from mcp_bridge.features import Context, Tool, ToolCall, ToolOptions, dotted_name
 from mcp_bridge.features.marks import options_by_namespace, options_of
 from mcp_bridge.protocol import ProtocolError
-from mcp_bridge.protocol.jsonrpc import JSONObject
-from mcp_bridge.sources.base import LeftOut, first_line, is_exposed, mend_import
+from mcp_bridge.sources.base import first_line, is_exposed, mend_import
 from mcp_bridge.sources.in_process.routes import routes, wrapped
 from mcp_bridge.sources.marked import MarkedFunction, MarkedSource, location
 from mcp_bridge.sources.secrets import member_names
@@ -45,7 +44,7 @@ NAME_SERVER: Final = (
 _OF_TESTS: Final = re.compile(r"(^|\.)(tests?|test_\w+|conftest)(\.|$)")
 
 
-class ModernRPCSource(MarkedSource[ProcedureWrapper]):
+class ModernRPCSource(MarkedSource):
     """
     Tools from RpcServers.
 
@@ -59,47 +58,35 @@ class ModernRPCSource(MarkedSource[ProcedureWrapper]):
         "expose": (str, "a string"),
     }
 
-    def __init__(self, alias: str, options: JSONObject) -> None:
-        super().__init__(alias, options)
-        self._found: dict[ProcedureWrapper, RpcServer] = {}
-        self._shared: Mapping[object, ToolOptions] = {}
+    def found(self) -> Iterator[Procedure]:
+        shared, prefix = options_by_namespace(), self.options.get("prefix", "")
+        for wrapper, server in self._procedures(self._servers()).items():
+            if wrapper.name.startswith("system.") or not wrapper.is_available_in_json_rpc:
+                continue
+            try:
+                options = _options_of(wrapper, shared)
+            except ValueError as why:
+                where, module = _where(wrapper), wrapper.func_or_coro.__module__
+                self.withhold(where, f"its marks disagree: {first_line(why)}", module)
+                continue
+            is_dotted = conf.TOOL_NAME_STYLE == "dotted"
+            own = wrapper.name if is_dotted else wrapper.name.replace(".", "_")
+            yield Procedure(prefix + ((options and options.name) or own), server, wrapper, options)
 
-    def found(self) -> Iterable[ProcedureWrapper]:
-        self._found, self._shared = self._procedures(self._servers()), options_by_namespace()
-        return self._found
-
-    def options_of(self, operation: ProcedureWrapper) -> ToolOptions | None:
-        if operation.name.startswith("system.") or not operation.is_available_in_json_rpc:
-            raise LeftOut("it is no procedure of the site's for JSON-RPC")
-        return _options_of(operation, self._shared)
-
-    def name_of(self, operation: ProcedureWrapper, options: ToolOptions) -> str:
-        is_dotted = conf.TOOL_NAME_STYLE == "dotted"
-        own = operation.name if is_dotted else operation.name.replace(".", "_")
-        return str(self.options.get("prefix", "")) + (options.name or own)
-
-    def build(self, operation: ProcedureWrapper, options: ToolOptions, name: str) -> Tool:
-        return self.build_marked(Procedure(name, self._found[operation], operation, options))
-
-    def unmarked(self, operation: ProcedureWrapper) -> Tool:
-        name = self.name_of(operation, ToolOptions())
-        marked = Procedure(name, self._found[operation], operation, ToolOptions())
-        function = inspect.unwrap(marked.function)
+    def unmarked(self, operation: MarkedFunction) -> Tool:
+        function = inspect.unwrap(operation.function)
         return self.offer(
-            marked.build,
-            member_names(marked.function, skip=marked.skip),
-            name=name,
+            operation.build,
+            member_names(operation.function, skip=operation.skip),
+            name=operation.name,
             description=(inspect.getdoc(function) or "").partition("\n")[0],
-            access=marked.access,
+            access=operation.access,
             source=location(function),
             function=dotted_name(function),
         )
 
-    def function_of(self, operation: ProcedureWrapper) -> object:
-        return operation.func_or_coro
-
-    def where(self, operation: ProcedureWrapper) -> str:
-        return f"{operation.name} ({location(operation.func_or_coro)})"
+    def where(self, operation: MarkedFunction) -> str:
+        return _where(operation.wrapper) if isinstance(operation, Procedure) else str(operation)
 
     def _procedures(self, servers: Iterable[RpcServer]) -> dict[ProcedureWrapper, RpcServer]:
         """Return each procedure once, also where two servers share it."""
@@ -158,7 +145,7 @@ class Procedure(MarkedFunction):
     """One procedure of one server."""
 
     def __init__(
-        self, name: str, server: RpcServer, wrapper: ProcedureWrapper, options: ToolOptions
+        self, name: str, server: RpcServer, wrapper: ProcedureWrapper, options: ToolOptions | None
     ) -> None:
         predicate = None if _is_open(wrapper) else self._is_permitted
         super().__init__(
@@ -208,6 +195,10 @@ def _options_of(
     """Return the options of a procedure's mark, under those that its namespace shares."""
     own, others = options_of(wrapper.func_or_coro), shared.get(wrapper.func_or_coro)
     return own.under(others) if own and others else own or others
+
+
+def _where(wrapper: ProcedureWrapper) -> str:
+    return f"{wrapper.name} ({location(wrapper.func_or_coro)})"
 
 
 def _is_open(wrapper: ProcedureWrapper) -> bool:
