@@ -75,32 +75,32 @@ def access_rule(endpoint: Endpoint, options: ToolOptions, *, probe: bool) -> Acc
         lets_in = partial(_lets_in, endpoint, guarded=not options.scopes)
         needs, predicate = _Needs(), lets_in if probe else None
     elif needs.staff:
-        predicate = _is_staff_with_token if needs.token else is_staff
+        predicate = _is_staff_with_token if needs.token else _is_staff
     elif needs.token:
-        predicate = has_scopes
+        predicate = _has_scopes
     public = options.public and not (needs.user or needs.staff or needs.permissions or scopes)
     needed = tuple(dict.fromkeys((*options.permissions, *needs.permissions)))
     return AccessRule.of(public, needed, predicate, None, scopes)
 
 
-def is_staff(context: Context) -> bool:
+def _is_staff(context: Context) -> bool:
     """Return whether DRF's IsAdminUser lets the caller in."""
     return bool(context.user.is_staff)
 
 
-def has_scopes(context: Context) -> bool:
+def _has_scopes(context: Context) -> bool:
     """Return whether the caller has a credential with scopes, as TokenHasScope requires."""
     return scopes_of(context.auth) is not None
 
 
 def _is_staff_with_token(context: Context) -> bool:
-    return is_staff(context) and has_scopes(context)
+    return _is_staff(context) and _has_scopes(context)
 
 
 def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
     """Yield the scopes that classes of django-oauth-toolkit ask for. Raises ValueError."""
     kind: Any = endpoint.route.kind
-    if not options.scopes and _view_asks(kind):
+    if not options.scopes and any(_asks(_names(code)) for code, _ in _codes(kind)):
         raise _unanswerable(f"class {kind.__qualname__}")
     for each, is_alternative in _leaves(endpoint):
         kind = type(each)
@@ -108,9 +108,10 @@ def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
             if not options.scopes:
                 raise _unanswerable(f"permission class {kind.__qualname__}")
             continue
-        # Other classes in an alternative read the scopes from ``request.auth``.
-        judge = _toolkit_class(kind)
-        if judge is None or is_alternative and judge.__name__ != _OR_TOKEN:
+        # The class that decides. Others in an alternative read the scopes from ``request.auth``.
+        judge = next((base for base in kind.__mro__ if "has_permission" in vars(base)), kind)
+        is_read = not is_alternative or judge.__name__ == _OR_TOKEN
+        if judge.__module__ != _TOOLKIT or not is_read:
             continue
         try:
             view = make_view(endpoint, _empty_request(endpoint))
@@ -176,12 +177,6 @@ def _empty_request(endpoint: Endpoint) -> InProcessRequest:
     return InProcessRequest(nobody, endpoint.method, endpoint.route.template)
 
 
-def _toolkit_class(kind: Any) -> Any:
-    """Return the django-oauth-toolkit class that decides for a permission class, or None."""
-    definer = next((base for base in kind.__mro__ if "has_permission" in vars(base)), kind)
-    return definer if definer.__module__ == _TOOLKIT else None
-
-
 def _unanswerable(what: str) -> ValueError:
     return ValueError(
         f"its {what} asks how the caller was authenticated, which a tool cannot answer: give the "
@@ -192,11 +187,6 @@ def _unanswerable(what: str) -> ValueError:
 def _asks(names: Set[str]) -> bool:
     """Return whether code with these names and texts asks how its caller was authenticated."""
     return bool(names & _AUTHENTICATOR) or names >= {"auth", "type"}
-
-
-@lru_cache(maxsize=1024)
-def _view_asks(kind: Any) -> bool:
-    return any(_asks({*_names(code)}) for code, _ in _codes(kind))
 
 
 @lru_cache(maxsize=1024)
@@ -221,6 +211,7 @@ def _reads(kind: Any) -> frozenset[str]:
     return frozenset(found)
 
 
+@lru_cache(maxsize=1024)
 def _codes(kind: Any) -> list[tuple[CodeType, Mapping[str, Any]]]:
     """Return the code of a class's methods, but of those from known packages."""
     own = [base for base in kind.__mro__ if base.__module__.partition(".")[0] not in _KNOWN]
@@ -240,9 +231,8 @@ def _code(found: Any) -> list[tuple[CodeType, Mapping[str, Any]]]:
     return codes
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    yield from (text for text in code.co_consts if isinstance(text, str))
+def _names(code: CodeType) -> set[str]:
+    return {*code.co_names, *(text for text in code.co_consts if isinstance(text, str))}
 
 
 def authenticates(endpoint: Endpoint) -> bool | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import cache, partial
 from typing import Any, Final
@@ -245,35 +245,29 @@ def _json_members(serializer: Any, before: str = "", seen: tuple[type, ...] = ()
 
 def add_filters(operation: dict[str, Any], view: Any) -> None:
     """Describe the orderings of a list, and the filters of django-filter."""
-    for backend in getattr(view, "filter_backends", ()):
-        if not isinstance(backend, type):
+    for kind in getattr(view, "filter_backends", ()):
+        if not isinstance(kind, type):
             continue
-        if issubclass(backend, OrderingFilter):
-            _add_orderings(operation, view, backend())
-            continue
-        made: Any = backend()
-        if hasattr(made, "get_filterset_class"):
-            filters = made.get_filterset_class(view)
+        backend: Any = kind()
+        if issubclass(kind, OrderingFilter):
+            fields = _orderings(backend, view)
+            both = [name for field in fields for name in (field, f"-{field}")]
+            for each in operation.get("parameters", ()) if fields else ():
+                if each["name"] == backend.ordering_param and each["in"] == "query":
+                    each["schema"] = {"type": "string", "enum": both}
+                    each["description"] = "What to order by: with '-' before it from the last on."
+        elif hasattr(backend, "get_filterset_class"):
+            filters = backend.get_filterset_class(view)
             for name, each in getattr(filters, "base_filters", {}).items():
                 _add_filter(operation, filters, name, each)
 
 
-def _add_orderings(operation: Mapping[str, Any], view: Any, backend: Any) -> None:
-    fields = _orderings(backend, view)
-    for each in operation.get("parameters", ()) if fields else ():
-        if each["name"] == backend.ordering_param and each["in"] == "query":
-            both = [name for field in fields for name in (field, f"-{field}")]
-            each["schema"] = {"type": "string", "enum": both}
-            each["description"] = "What to order by: with '-' before it from the last on."
-
-
 def _orderings(backend: Any, view: Any) -> list[str]:
     try:
-        get_queryset = partial(getattr, view, "queryset", None)
-        if getattr(view, "ordering_fields", backend.ordering_fields) in (None, "__all__"):
-            get_queryset = view.get_queryset
+        is_any = getattr(view, "ordering_fields", backend.ordering_fields) in (None, "__all__")
+        queryset = view.get_queryset() if is_any else getattr(view, "queryset", None)
         context = {"request": view.request}
-        return [name for name, _ in backend.get_valid_fields(get_queryset(), view, context)]
+        return [name for name, _ in backend.get_valid_fields(queryset, view, context)]
     except Exception:
         # The view's own code may need a real request.
         return []
