@@ -37,7 +37,7 @@ TOP = {
 ROOMS: dict[str, int] = {
     "access": 776,
     "admin": 3533,
-    "calls": 832,
+    "calls": 836,
     "checks": 742,
     "concurrency": 368,
     "confirmation": 536,

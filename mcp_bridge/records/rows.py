@@ -137,11 +137,7 @@ def restore(line: str) -> None:
 # Kept, since each task on an event loop would make a connection to ask it.
 @lru_cache(maxsize=8)
 def _place(using: str, name: object) -> tuple[bool, bool]:
-    """
-    Return whether another connection finds in a database what this one has written.
-
-    The second is whether it has one writer, so that callers who write only wait for each other.
-    """
+    """Return whether other connections find what one has written, and whether one writes alone."""
     connection = connections[using]
     is_sqlite = connection.vendor == "sqlite"
     # In a schema of this request (django-tenants); a database in memory is another one for each
@@ -157,15 +153,11 @@ def _may_wait(using: str) -> bool:
 
 
 def _queue(item: Item) -> bool:
-    """
-    Leave an item to the thread; return False where the caller has to write it.
-
-    SQLite takes one writer at a time, so that a caller who writes only waits for it, as for any
-    database that takes nothing just now: what the thread cannot keep is lost there, and logged.
-    """
+    """Leave an item to the thread; return False where the caller has to write it."""
     using = router.db_for_write(ToolCallRecord)
     if not _may_wait(using):
         return False
+    # A caller who writes then only waits: what the thread cannot keep is lost, and logged.
     waits = writer.is_held_up or _place(using, connections.settings[using]["NAME"])[1]
     if writer.put(item, using, KEPT if waits else LIMIT):
         return True
@@ -176,11 +168,7 @@ def _queue(item: Item) -> bool:
 
 
 def _may_pass(error: Exception | None) -> bool:
-    """
-    Return whether a database that has failed so may do the same later.
-
-    Then it is locked, full, away or read-only, as a standby of PostgreSQL, or its session has died.
-    """
+    """Return whether a database is locked, full, away or read-only, or its session has died."""
     if isinstance(error, InternalError):
         # As psycopg and psycopg2 call it.
         codes = [getattr(error.__cause__, name, None) for name in ("sqlstate", "pgcode")]
@@ -220,12 +208,7 @@ def _write(items: Sequence[Item], using: str) -> None:
 
 
 def _write_batch(items: Sequence[Item], using: str) -> Sequence[Item]:
-    """
-    Write items together; return those that are to wait on.
-
-    What fails is tried again on a fresh connection, and then one by one, so that a bad one takes no
-    other with it; that is lost, and logged. Nothing is tried again at once that waits for a lock.
-    """
+    """Write items, together or one by one; return those that wait on. A bad one is logged."""
     error: Exception | None = None
     # A session that has died is another one then; a lock of SQLite has been waited for already.
     for _ in range(1 if connections[using].vendor == "sqlite" else 2):

@@ -235,12 +235,7 @@ class Writer:
             self._attempts = 0
 
     def _take(self, idle: float) -> tuple[list[tuple[str, Record]], int] | None:
-        """
-        Wait for records, and return them with the number of the ``flush`` that wants them, or 0.
-
-        Returns none after ``idle`` seconds without any, and None where that is at once: then the
-        thread is to end.
-        """
+        """Return records, and the number of the ``flush`` that waits, or 0; None to end."""
         with self._changed:
             idle_at = monotonic() + idle
             while not (self._waiting or self._asked > self._answered):
@@ -265,11 +260,7 @@ class Writer:
 
 
 def _is_server_ending() -> bool:
-    """
-    Return whether the server of this process has been told to end.
-
-    uvicorn ends with the signal's default action, so that nothing runs at the exit: the method
-    that it has set as the handler is that of the server, which says so.
-    """
+    """Return whether the server of this process has been told to end."""
+    # uvicorn runs nothing at the exit, and has a method of its server handle the signal.
     server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
     return getattr(server, "should_exit", False) is True

@@ -133,11 +133,7 @@ class FunctionSource(MarkedSource):
 
 
 def _maker(kind: type) -> Callable[[Context], object]:
-    """
-    Return what makes an instance of a toolset's class for a call.
-
-    Raises ValueError where that takes more than the Context, and what reading its hints raises.
-    """
+    """Return what makes an instance for a call. Raises ValueError, and what reading hints does."""
     initialize: Any = inspect.getattr_static(kind, "__init__")
     if initialize is object.__init__:
         return lambda context: kind()

@@ -102,11 +102,7 @@ class Route:
 
 @lru_cache(maxsize=16384)
 def _template(is_route: bool, pattern: str) -> str:
-    """
-    Return the part of a path that a pattern of the URLconf is for.
-
-    Raises UnreadableRoute for a regular expression with groups that have no names, or branches.
-    """
+    """Return the part of a path that a pattern of the URLconf is for. Raises UnreadableRoute."""
     if is_route:
         return _CONVERTED.sub(r"{\1}", pattern)
     # Of optional parts, none: DRF's format suffix is such a part.

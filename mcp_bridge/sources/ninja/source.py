@@ -230,11 +230,7 @@ class NinjaSource(OperationSource[Endpoint]):
         return f"{operation.name} ({operation})"
 
     def _access(self, operation: Operation, options: ToolOptions) -> AccessRule:
-        """
-        Return who may see an operation; the operation decides at the call in any case.
-
-        Raises _Unjudged where its authentication is the site's own, and nothing says what to do.
-        """
+        """Return who may see an operation, which decides at the call. Raises _Unjudged."""
         own = _of_the_site(operation)
         if own and self._auth is None:
             kind = own[0] if isinstance(own[0], type) else type(own[0])

@@ -80,11 +80,7 @@ class Components(ComponentRegistry):
 
 
 def _identity(found: Any, around: tuple[type, ...] = ()) -> Any:
-    """
-    Return the class of a field, its plain arguments, and the same of the fields within.
-
-    A serializer within itself (``around``) is told by its class alone.
-    """
+    """Return what tells a field from others; within itself (``around``) its class is all."""
     if not isinstance(found, serializers.Field):
         return found
     kind: Any = type(found)

@@ -233,11 +233,7 @@ class Builder(SchemaGenerator):
     def _named(
         self, path: str, endpoint: Endpoint, view: Any
     ) -> tuple[str, dict[str, str], dict[str, str]]:
-        """
-        Return a path with the names that the site sets, and the URLconf's names by those.
-
-        The third are the URLconf's names by drf-spectacular's default names.
-        """
+        """Return a path, and the URLconf's names by those in it, and by drf-spectacular's."""
         found = []
         for self.coerce_path_pk in (api_settings.SCHEMA_COERCE_PATH_PK, True):
             named = self.coerce_path(path, endpoint.method, view)

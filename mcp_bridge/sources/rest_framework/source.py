@@ -145,12 +145,7 @@ class RESTFrameworkSource(OperationSource[Selected]):
         return found
 
     def _select(self, endpoint: Endpoint) -> Selected:
-        """
-        Return an endpoint with its marks, and the lines that mean it.
-
-        Of an option, that of the setting wins over that of the class, and the method's own over
-        both; permissions and scopes add up.
-        """
+        """Return an endpoint with its marks, and the lines that mean it."""
         toolset, mark = toolset_of(endpoint.route.kind), endpoint.mark
         names = {endpoint.action, endpoint.method.lower()}
         is_named = mark is not None or bool(toolset and not names.isdisjoint(toolset.actions))
