@@ -52,7 +52,7 @@ ROOMS: dict[str, int] = {
     "registry": 928,
     "schemas": 3491,
     "server": 598,
-    "sources": 3434,
+    "sources": 3423,
     "templatetags": 29,
     "testing": 167,
     "tokens": 667,

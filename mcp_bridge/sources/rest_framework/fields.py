@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
-from functools import cache, partial
+from functools import cache
 from typing import Any, Final
 
 from drf_spectacular.drainage import has_override
 from drf_spectacular.extensions import OpenApiSerializerExtension
+from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ComponentRegistry
 from rest_framework import ISO_8601, serializers
 from rest_framework.filters import OrderingFilter
@@ -95,93 +96,105 @@ def _identity(found: Any, around: tuple[type, ...] = ()) -> Any:
     return kind, plain, told, keys
 
 
-def correct(view: Any, schema: Any, *, with_answers: bool, as_declared: bool) -> Any:
+class Corrections(AutoSchema):
     """
-    Give a view a copy of its AutoSchema that describes fields as views read them; return that.
+    What describes fields as one view reads them, over the view's own kind of AutoSchema.
 
     Without answers their serializers are not described, which saves half of the time. With
     ``as_declared`` each is described by its fields, even if it has its own to_representation().
     ``answer_error`` is the exception that describing the answers raised, or None, and
     ``undeclared`` names the serializers of answers whose fields do not describe them.
     """
-    made = copy.copy(schema)
-    made._map_serializer_field = partial(_map_field, made, made._map_serializer_field)
-    made._map_serializer = partial(_map_serializer, made, made._map_serializer)
-    made._get_response_for_code = partial(_map_answer, made, made._get_response_for_code)
-    made._get_response_bodies = partial(_map_answers, made, made._get_response_bodies)
-    made.get_request_serializer = cache(made.get_request_serializer)
-    made.answer_error, made.undeclared = None, []
-    made.with_answers, made.as_declared = with_answers, as_declared
-    # By a proxy, as drf-spectacular does it: the descriptor would keep the view for ever.
-    view.schema = weakref.proxy(made)
-    return made
 
+    with_answers: bool
+    as_declared: bool
+    answer_error: Exception | None = None
+    undeclared: list[str]
 
-def _map_answers(made: Any, original: Callable[..., Any], *given: Any, **named: Any) -> Any:
-    try:
-        return original(*given, **named)
-    except Exception as error:
-        # An answer that cannot be described does not withhold the tool.
-        made.answer_error = error
-        return {}
+    @classmethod
+    def of(cls, view: Any, schema: Any, *, with_answers: bool, as_declared: bool) -> Corrections:
+        """Give a view a copy of its schema with the corrections, and return that."""
+        made: Any = copy.copy(schema)
+        made.__class__ = type(schema.__class__.__name__, (cls, schema.__class__), {})
+        made.get_request_serializer = cache(made.get_request_serializer)
+        made.with_answers, made.as_declared, made.undeclared = with_answers, as_declared, []
+        # By a proxy, as drf-spectacular does it: the descriptor would keep the view for ever.
+        view.schema = weakref.proxy(made)
+        return made  # type: ignore[no-any-return]
 
+    def _get_response_bodies(self, *given: Any, **named: Any) -> Any:
+        try:
+            return super()._get_response_bodies(*given, **named)
+        except Exception as error:
+            # An answer that cannot be described does not withhold the tool.
+            self.answer_error = error
+            return {}
 
-def _map_answer(
-    made: Any, original: Callable[..., Any], serializer: Any, *given: Any, **named: Any
-) -> Any:
-    serializer = _instance(serializer)
-    if isinstance(serializer, serializers.BaseSerializer) and not made.with_answers:
-        serializer = {"type": "object"}
-    elif isinstance(serializer, serializers.ListSerializer) and _hides(made, serializer):
-        serializer = None
-    return original(serializer, *given, **named)
+    def _get_response_for_code(self, serializer: Any, *given: Any, **named: Any) -> Any:
+        serializer = _instance(serializer)
+        if isinstance(serializer, serializers.BaseSerializer) and not self.with_answers:
+            serializer = {"type": "object"}
+        elif isinstance(serializer, serializers.ListSerializer) and self._hides(serializer):
+            serializer = None
+        return super()._get_response_for_code(serializer, *given, **named)
 
+    def _map_serializer(self, serializer: Any, direction: Any, *given: Any, **named: Any) -> Any:
+        if direction == "response" and self._hides(serializer):
+            return dict(_OPEN)
+        return super()._map_serializer(serializer, direction, *given, **named)
 
-def _map_serializer(
-    made: Any,
-    original: Callable[..., Any],
-    serializer: Any,
-    direction: str,
-    *given: Any,
-    **named: Any,
-) -> Any:
-    if direction == "response" and _hides(made, serializer):
-        return dict(_OPEN)
-    return original(serializer, direction, *given, **named)
+    def _hides(self, serializer: Any) -> bool:
+        """Return whether a serializer has its own to_representation() and no declared schema."""
+        found = _instance(serializer)
+        is_declared = self.as_declared or OpenApiSerializerExtension.get_match(serializer)
+        if is_declared or not represents_itself(found):
+            return False
+        self.undeclared.append(f"{type(found).__module__}.{type(found).__qualname__}")
+        return True
+
+    def _map_serializer_field(self, field: Any, direction: Any, *given: Any, **named: Any) -> Any:
+        """Return the schema of a field, or None if it has none in this direction."""
+        is_list = direction == "response" and isinstance(field, serializers.ListSerializer)
+        if is_list and not has_override(field, "field") and self._hides(field):
+            return dict(_OPEN)
+        if isinstance(field, serializers.ChoiceField):
+            return self._map_choice(field, direction, *given, **named)
+        schema = super()._map_serializer_field(field, direction, *given, **named)
+        if schema and direction == "request":
+            for kind, setting, told in _DATES:
+                if isinstance(field, kind):
+                    formats = getattr(field, "input_formats", getattr(api_settings, setting))
+                    if [each.lower() for each in formats] != [ISO_8601]:
+                        tell_formats(schema, told(formats))
+        return schema
+
+    def _map_choice(self, field: Any, direction: Any, *given: Any, **named: Any) -> Any:
+        """Return the schema of a field of choices of any types; null is not a choice."""
+        values = {str(each): each for each in field.choices if each is not None}
+        # drf-spectacular only describes choices of one type, and no null beside others.
+        is_mixed = len({isinstance(each, str) for each in values.values()}) > 1
+        made = copy.copy(field)
+        made.allow_null = False
+        made.choices = [
+            (str(each) if is_mixed else each, label)
+            for each, label in field.choices.items()
+            if each is not None
+        ]
+        schema = super()._map_serializer_field(made, direction, *given, **named)
+        whole = schema.get("items", schema) if schema else {}
+        if is_mixed and "enum" in whole:
+            whole.pop("type", None)
+            whole["enum"] = [values.get(each, each) for each in whole["enum"]]
+        if schema and (field.allow_null or (None in field.choices and direction == "response")):
+            if "type" in schema:
+                schema["type"] = [schema["type"], "null"]
+            if "enum" in schema:
+                schema["enum"].append(None)
+        return schema
 
 
 def _instance(found: Any) -> Any:
     return found() if isinstance(found, type) else found
-
-
-def _hides(made: Any, serializer: Any) -> bool:
-    """Return whether a serializer has its own to_representation() and no declared schema."""
-    found = _instance(serializer)
-    is_declared = made.as_declared or OpenApiSerializerExtension.get_match(serializer)
-    if is_declared or not represents_itself(found):
-        return False
-    kind = type(found)
-    made.undeclared.append(f"{kind.__module__}.{kind.__qualname__}")
-    return True
-
-
-def _map_field(
-    made: Any, original: Callable[..., Any], field: Any, direction: str, *given: Any, **named: Any
-) -> Any:
-    """Return the schema of a field, or None if it has none in this direction."""
-    is_list = direction == "response" and isinstance(field, serializers.ListSerializer)
-    if is_list and not has_override(field, "field") and _hides(made, field):
-        return dict(_OPEN)
-    if isinstance(field, serializers.ChoiceField):
-        return _map_choice(original, field, direction, *given, **named)
-    schema = original(field, direction, *given, **named)
-    if schema and direction == "request":
-        for kind, setting, told in _DATES:
-            if isinstance(field, kind):
-                formats = getattr(field, "input_formats", getattr(api_settings, setting))
-                if [each.lower() for each in formats] != [ISO_8601]:
-                    tell_formats(schema, told(formats))
-    return schema
 
 
 def tell_formats(schema: dict[str, Any], formats: str) -> None:
@@ -189,33 +202,6 @@ def tell_formats(schema: dict[str, Any], formats: str) -> None:
     if schema.pop("format", None) is not None:
         text = schema.get("description")
         schema["description"] = "\n".join(filter(None, (text, f"Format: {formats}.")))
-
-
-def _map_choice(
-    original: Callable[..., Any], field: Any, direction: str, *given: Any, **named: Any
-) -> Any:
-    """Return the schema of a field of choices of any types; null is not a choice."""
-    values = {str(each): each for each in field.choices if each is not None}
-    # drf-spectacular only describes choices of one type, and no null beside others.
-    is_mixed = len({isinstance(each, str) for each in values.values()}) > 1
-    made = copy.copy(field)
-    made.allow_null = False
-    made.choices = [
-        (str(each) if is_mixed else each, label)
-        for each, label in field.choices.items()
-        if each is not None
-    ]
-    schema = original(made, direction, *given, **named)
-    whole = schema.get("items", schema) if schema else {}
-    if is_mixed and "enum" in whole:
-        whole.pop("type", None)
-        whole["enum"] = [values.get(each, each) for each in whole["enum"]]
-    if schema and (field.allow_null or (None in field.choices and direction == "response")):
-        if "type" in schema:
-            schema["type"] = [schema["type"], "null"]
-        if "enum" in schema:
-            schema["enum"].append(None)
-    return schema
 
 
 def tell_json(operation: dict[str, Any], schema: Any) -> None:

@@ -30,9 +30,9 @@ from mcp_bridge.sources.rest_framework.access import access_rule, conditions, lo
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint, Version, version_of
 from mcp_bridge.sources.rest_framework.fields import (
     Components,
+    Corrections,
     add_filters,
     add_wagtail_parameters,
-    correct,
     tell_json,
 )
 
@@ -63,7 +63,7 @@ class Description:
     operation: dict[str, Any]
     components: dict[str, Any]
     version: Version | None
-    corrected: Any
+    corrected: Corrections
     warnings: list[str]
     is_lost: bool
     names: Mapping[str, str]
@@ -155,7 +155,7 @@ class Builder(SchemaGenerator):
         is_known = isinstance(schema, AutoSchema)
         view.is_schema_lost = not is_known and bool(_extensions(schema.__class__))
         # The view keeps it, since its descriptor holds it by a weak reference.
-        view.corrected = correct(
+        view.corrected = Corrections.of(
             view,
             schema if is_known else AutoSchema(),
             with_answers=self._has_output or self._as_declared,
