@@ -221,11 +221,7 @@ class Writer:
                     kept += [(using, each) for each in rows]
                     break
                 size = min(2 * size, BATCH)
-        self._log_attempt(len(failed) + len(kept))
-        return kept + failed if len(failed) == 1 else failed + kept
-
-    def _log_attempt(self, waiting: int) -> None:
-        if waiting:
+        if waiting := len(failed) + len(kept):
             if not self._attempts:
                 text = "%s records of calls wait: the database takes none just now"
                 logger.warning(text, waiting)
@@ -233,6 +229,7 @@ class Writer:
         elif self._attempts:
             logger.warning("The records of calls that have waited are written")
             self._attempts = 0
+        return kept + failed if len(failed) == 1 else failed + kept
 
     def _take(self, idle: float) -> tuple[list[tuple[str, Record]], int] | None:
         """Return records, and the number of the ``flush`` that waits, or 0; None to end."""

@@ -100,21 +100,25 @@ def _is_staff_with_token(context: Context) -> bool:
 def _view_scopes(endpoint: Endpoint, options: ToolOptions) -> Iterator[str]:
     """Yield the scopes that classes of django-oauth-toolkit ask for. Raises ValueError."""
     kind: Any = endpoint.route.kind
-    if not options.scopes and any(_asks(_names(code)) for code, _ in _codes(kind)):
-        raise _unanswerable(f"class {kind.__qualname__}")
-    for each, is_alternative in _leaves(endpoint):
+    leaves = [*_leaves(endpoint)]
+    kinds: list[Any] = [type(each) for each, _ in leaves]
+    asking = [f"permission class {each.__qualname__}" for each in kinds if _asks(_reads(each))]
+    if any(_asks(_names(code)) for code, _ in _codes(kind)):
+        asking.insert(0, f"class {kind.__qualname__}")
+    if asking and not options.scopes:
+        raise ValueError(
+            f"its {asking[0]} asks how the caller was authenticated, which a tool cannot answer: "
+            "give the tool scopes="
+        )
+    for each, is_alternative in leaves:
         kind = type(each)
-        if _asks(_reads(kind)):
-            if not options.scopes:
-                raise _unanswerable(f"permission class {kind.__qualname__}")
-            continue
         # The class that decides. Others in an alternative read the scopes from ``request.auth``.
         judge = next((base for base in kind.__mro__ if "has_permission" in vars(base)), kind)
         is_read = not is_alternative or judge.__name__ == _OR_TOKEN
-        if judge.__module__ != _TOOLKIT or not is_read:
+        if judge.__module__ != _TOOLKIT or not is_read or _asks(_reads(kind)):
             continue
         try:
-            view = make_view(endpoint, _empty_request(endpoint))
+            view = make_view(endpoint)
             if judge.__name__ == _OR_TOKEN:
                 each = judge.has_permission.__globals__["TokenHasScope"]()
             if hasattr(each, "get_scopes"):
@@ -152,7 +156,7 @@ def _words(permission: Any) -> str:
 def _permissions(endpoint: Endpoint) -> list[Any]:
     """Return the permissions of a view, or those of its class if they depend on a call."""
     try:
-        return list(make_view(endpoint, _empty_request(endpoint)).get_permissions())
+        return list(make_view(endpoint).get_permissions())
     except Exception:
         kind = endpoint.route.kind
         given = endpoint.route.initkwargs.get("permission_classes", kind.permission_classes)
@@ -170,18 +174,6 @@ def _leaves(endpoint: Endpoint) -> Iterator[tuple[Any, bool]]:
             pending += [(part, is_alternative) for part in parts]
         else:
             yield each, is_alternative
-
-
-def _empty_request(endpoint: Endpoint) -> InProcessRequest:
-    nobody = Context(user=AnonymousUser())
-    return InProcessRequest(nobody, endpoint.method, endpoint.route.template)
-
-
-def _unanswerable(what: str) -> ValueError:
-    return ValueError(
-        f"its {what} asks how the caller was authenticated, which a tool cannot answer: give the "
-        "tool scopes="
-    )
 
 
 def _asks(names: Set[str]) -> bool:
@@ -218,17 +210,13 @@ def _codes(kind: Any) -> list[tuple[CodeType, Mapping[str, Any]]]:
     return [found for base in own for each in vars(base).values() for found in _code(each)]
 
 
-def _code(found: Any) -> list[tuple[CodeType, Mapping[str, Any]]]:
-    """Return the code of a function, and of those inside it, each with its global names."""
+def _code(found: Any) -> Iterator[tuple[CodeType, Mapping[str, Any]]]:
+    """Yield the code of a function, and of those inside it, each with its global names."""
     found = inspect.unwrap(getattr(found, "fget", None) or getattr(found, "__func__", found))
-    if not inspect.isfunction(found):
-        return []
-    codes: list[tuple[CodeType, Mapping[str, Any]]] = []
-    pending = [found.__code__]
+    pending = [found.__code__] if inspect.isfunction(found) else []
     while pending:
-        codes.append((code := pending.pop(), found.__globals__))
+        yield (code := pending.pop()), found.__globals__
         pending += [part for part in code.co_consts if isinstance(part, CodeType)]
-    return codes
 
 
 def _names(code: CodeType) -> set[str]:
@@ -244,9 +232,12 @@ def authenticates(endpoint: Endpoint) -> bool | None:
     return bool(classes) if isinstance(classes, list | tuple) else None
 
 
-def make_view(endpoint: Endpoint, request: InProcessRequest) -> Any:
+def make_view(endpoint: Endpoint, request: InProcessRequest | None = None) -> Any:
     """Return the view of an endpoint as it stands before its checks; it has no arguments."""
     route = endpoint.route
+    if request is None:
+        nobody = Context(user=AnonymousUser())
+        request = InProcessRequest(nobody, endpoint.method, route.template)
     view: Any = route.kind(**route.initkwargs)
     view.args, view.kwargs, view.format_kwarg = (), {}, None
     if route.actions is not None:
