@@ -48,7 +48,7 @@ ROOMS: dict[str, int] = {
     "oauth": 1087,
     "outbound": 243,
     "protocol": 978,
-    "records": 966,
+    "records": 958,
     "registry": 928,
     "schemas": 3491,
     "server": 598,

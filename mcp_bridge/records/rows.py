@@ -1,13 +1,19 @@
 """
 Writing of records: at once on the caller's connection, or by the thread of ``writer``.
+
+Statements are in SQL, without signals and models, since the ORM takes twice as long. Each can be
+executed again, also where it is not known whether it was: a row is inserted unless it is there, and
+is updated to the same values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext, suppress
+from datetime import datetime
 from functools import lru_cache, partial
-from typing import Final, TypeAlias
+from itertools import chain
+from typing import Any, Final, TypeAlias
 
 from django.db import (
     InterfaceError,
@@ -17,15 +23,17 @@ from django.db import (
     router,
     transaction,
 )
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_bridge.calls.running import is_in_transaction
 from mcp_bridge.conf import conf
 from mcp_bridge.models import ToolCallRecord
+from mcp_bridge.models.keys import number
+from mcp_bridge.models.outcomes import Outcome
 from mcp_bridge.outbound.addresses import network_of
 from mcp_bridge.protocol.logs import get_logger
-from mcp_bridge.records.record import Record, as_json, from_json, printable
+from mcp_bridge.records.record import CHANGING, COLUMNS, Record, as_json, from_json, printable
 from mcp_bridge.records.repeats import Repeats, refusals
-from mcp_bridge.records.statements import insert, settle
 from mcp_bridge.records.writer import KEPT, LIMIT, Writer
 
 logger = get_logger("mcp_bridge.records")
@@ -34,6 +42,14 @@ lost = get_logger("mcp_bridge.records.lost")
 
 # The SQLSTATE of what is refused in a read-only transaction.
 READ_ONLY: Final = "25006"
+
+# What keeps an INSERT from adding a row whose key is there. MySQL's IGNORE would hide other errors.
+_UNLESS_THERE: Final = {
+    "sqlite": "ON CONFLICT DO NOTHING",
+    "postgresql": "ON CONFLICT DO NOTHING",
+    "mysql": "ON DUPLICATE KEY UPDATE {key} = {key}",
+}
+_FIELDS: Final = {each.attname: each for each in ToolCallRecord._meta.concrete_fields}
 
 # What is written: a record, or the number of a refusal's repetitions.
 Item: TypeAlias = Record | Repeats
@@ -230,6 +246,83 @@ def _write_batch(items: Sequence[Item], using: str) -> Sequence[Item]:
         if _write_batch([each], using):
             return items[place:]
     return ()
+
+
+def insert(records: Sequence[Record], using: str, *, unsynced: bool = False) -> None:
+    """Insert records unless they are there, all or none of them."""
+    connection = connections[using]
+    vendor = connection.vendor
+    if vendor not in _UNLESS_THERE:
+        manager = ToolCallRecord._default_manager.using(using)
+        for each in records:
+            values = dict(zip(COLUMNS, each.values(), strict=True))
+            manager.get_or_create(values, pk=each.key)
+        return
+    rows = [_row(each, connection) for each in records]
+    sql, places, end = _insert_sql(using)
+    # In this transaction PostgreSQL does not wait for the disk: the row outlives this process in
+    # any case, and the disk has it before what is committed after it.
+    if unsynced and vendor == "postgresql" and not connection.in_atomic_block:
+        end += " RETURNING set_config('synchronous_commit', 'off', true)"
+    with connection.cursor() as cursor:
+        if vendor == "sqlite" and len(rows) > 1:
+            with transaction.atomic(using=using):
+                cursor.executemany(f"{sql} {places} {end}", rows)
+        else:
+            # In one way to the server and back.
+            all_places = ", ".join([places] * len(rows))
+            cursor.execute(f"{sql} {all_places} {end}", list(chain(*rows)))
+
+
+def settle(record: Record, using: str) -> None:
+    """Write how a call has ended, or how often it was refused, into its row, there or not."""
+    connection = connections[using]
+    row = _row(record, connection)
+    with connection.cursor() as cursor:
+        # A success that is committed with what the tool wrote stays, if the commit seemed to fail.
+        sql = _update_sql(using)
+        cursor.execute(sql, [*row[CHANGING:], row[0], Outcome.SUCCEEDED.value, record.times])
+        is_found = cursor.rowcount
+    if not is_found:
+        insert([record], using)
+
+
+def _row(record: Record, connection: BaseDatabaseWrapper) -> list[Any]:
+    """Return the values of a record by column, as the database takes them."""
+    moment, tail, _, (user_id, *_), *_ = record.began
+    if type(user_id) is not int:
+        user_id = _FIELDS["user_id"].get_db_prep_save(user_id, connection)
+    if connection.vendor in _UNLESS_THERE:
+        key: Any = f"{number(moment, tail):032x}"
+    else:
+        key = _FIELDS["id"].get_db_prep_save(record.key, connection)
+    began = datetime.fromtimestamp(moment / 1e6, connection.timezone)
+    if not connection.features.supports_timezones:
+        # As its field would do, with more care.
+        began = began.replace(tzinfo=None)
+    return [key, connection.ops.adapt_datetimefield_value(began), user_id, *record.others()]
+
+
+@lru_cache(maxsize=8)
+def _insert_sql(using: str) -> tuple[str, str, str]:
+    """Return the parts of an INSERT: up to VALUES, the places of a row, and what follows them."""
+    quote = connections[using].ops.quote_name
+    columns = ", ".join(quote(str(_FIELDS[name].column)) for name in COLUMNS)
+    table, key = quote(ToolCallRecord._meta.db_table), quote(str(_FIELDS["id"].column))
+    end = _UNLESS_THERE[connections[using].vendor].format(key=key)
+    return f"INSERT INTO {table} ({columns}) VALUES", f"({', '.join(['%s'] * len(COLUMNS))})", end
+
+
+@lru_cache(maxsize=8)
+def _update_sql(using: str) -> str:
+    quote = connections[using].ops.quote_name
+    column = {name: quote(str(each.column)) for name, each in _FIELDS.items()}
+    changes = ", ".join(f"{column[name]} = %s" for name in COLUMNS[CHANGING:])
+    table = quote(ToolCallRecord._meta.db_table)
+    return (
+        f"UPDATE {table} SET {changes} "
+        f"WHERE {column['id']} = %s AND {column['outcome']} <> %s AND {column['times']} <= %s"
+    )
 
 
 def _log_loss(item: Item, error: Exception | None) -> None:
