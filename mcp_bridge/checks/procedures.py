@@ -9,8 +9,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import groupby
-from operator import attrgetter
 from types import FunctionType
 from typing import Any, Final
 
@@ -23,7 +21,13 @@ from mcp_bridge.registry.registry import registry
 from mcp_bridge.schemas import Signature
 from mcp_bridge.sources.functions import MODULE, FunctionSource
 from mcp_bridge.sources.marked import MarkedFunction, location
-from mcp_bridge.sources.modernrpc import NAME_SERVER, served_procedures, unregistered
+from mcp_bridge.sources.modernrpc import (
+    NAME_SERVER,
+    is_open,
+    served_procedures,
+    unregistered,
+    where_is,
+)
 
 _CONDITIONS: Final = ("permissions", "scopes", "confirm", "precheck")
 NOT_REGISTERED: Final = (
@@ -57,15 +61,14 @@ def lost_marks() -> list[FunctionType]:
 
 def _beside_the_endpoint() -> Iterator[checks.CheckMessage]:
     """Warn of procedures that are called at addresses of the URLconf where marks do not hold."""
-    for addresses, served in groupby(served_procedures(), key=attrgetter("addresses")):
+    for addresses, served in served_procedures():
         unguarded, confused = [], []
-        for procedure in served:
-            where = f"{procedure.name} ({location(procedure.function)})"
-            asked = [name for name in _CONDITIONS if getattr(procedure.options, name)]
-            if asked and procedure.is_open:
-                unguarded.append(f"{where}: {', '.join(asked)}")
-            if parameter := _context_of(procedure.function):
-                confused.append(f"{where}: {parameter}")
+        for procedure, options in served.items():
+            asked = [name for name in _CONDITIONS if getattr(options, name)]
+            if asked and is_open(procedure):
+                unguarded.append(f"{where_is(procedure)}: {', '.join(asked)}")
+            if parameter := _context_of(procedure.func_or_coro):
+                confused.append(f"{where_is(procedure)}: {parameter}")
         if unguarded:
             yield checks.Warning(
                 f"Whoever reaches {addresses} (URLconf) may call there what marks limit: "

@@ -105,34 +105,13 @@ class MarkedFunction:
         signature = Signature.of(self.function, skip=self.skip)
         inputs = Inputs(signature)
         outputs = Outputs(signature.returns, signature.returns_description)
-        tool = self._tool(signature, inputs, outputs)
-        # A definition that cannot be written would take the whole list with it.
-        encode(tool.definition(LATEST))
-        if conf.BUILD == "eager":
-            # Else each is made when the first call needs it.
-            _ = inputs.validator(), outputs.serializer, outputs.check
-        of_inputs = (*signature.errors, *inputs.errors)
-        of_outputs = (*signature.returns_errors, *outputs.errors)
-        # A schema that is given by hand is enforced whatever the hints are.
-        lost = [
-            *(of_inputs if options.input_schema is None else ()),
-            *(of_outputs if options.output_schema is None else ()),
-        ]
-        if lost:
-            raise ValueError("; ".join(lost))
-        self.unread = (*of_inputs, *of_outputs)
-        self.notes = tuple(outputs.notes) if options.output_schema is None else ()
-        return tool
-
-    def _tool(self, signature: Signature, inputs: Inputs, outputs: Outputs) -> Tool:
-        options = self.options
         given, promised = options.input_schema, options.output_schema
         for member, schema in (("input_schema", given), ("output_schema", promised)):
             if schema is not None and schema.get("type") != "object":
                 raise ValueError(f"its {member} must be of type object at its root")
         function = inspect.unwrap(self.function)
         described = options.description is not None
-        return Tool(
+        tool = Tool(
             name=self.name,
             title=options.title,
             description=options.description if described else signature.description,
@@ -161,6 +140,20 @@ class MarkedFunction:
             code=getattr(function, "__code__", None),
             options=options,
         )
+        # A definition that cannot be written would take the whole list with it.
+        encode(tool.definition(LATEST))
+        if conf.BUILD == "eager":
+            # Else each is made when the first call needs it.
+            _ = inputs.validator(), outputs.serializer, outputs.check
+        of_inputs = (*signature.errors, *inputs.errors)
+        of_outputs = (*signature.returns_errors, *outputs.errors)
+        # A schema that is given by hand is enforced whatever the hints are.
+        lost = [*(of_inputs if given is None else ()), *(of_outputs if promised is None else ())]
+        if lost:
+            raise ValueError("; ".join(lost))
+        self.unread = (*of_inputs, *of_outputs)
+        self.notes = tuple(outputs.notes) if promised is None else ()
+        return tool
 
     def precheck(
         self, defaults: Callable[[Signature], Mapping[str, Any]]

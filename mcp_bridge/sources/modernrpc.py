@@ -13,10 +13,10 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import FunctionType, ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from django.utils.module_loading import import_string
 from modernrpc import Protocol, RpcRequestContext
@@ -66,7 +66,7 @@ class ModernRPCSource(MarkedSource):
             try:
                 options = _options_of(wrapper, shared)
             except ValueError as why:
-                where, module = _where(wrapper), wrapper.func_or_coro.__module__
+                where, module = where_is(wrapper), wrapper.func_or_coro.__module__
                 self.withhold(where, f"its marks disagree: {first_line(why)}", module)
                 continue
             is_dotted = conf.TOOL_NAME_STYLE == "dotted"
@@ -86,7 +86,7 @@ class ModernRPCSource(MarkedSource):
         )
 
     def where(self, operation: MarkedFunction) -> str:
-        return _where(operation.wrapper) if isinstance(operation, Procedure) else str(operation)
+        return where_is(operation.wrapper) if isinstance(operation, Procedure) else str(operation)
 
     def _procedures(self, servers: Iterable[RpcServer]) -> dict[ProcedureWrapper, RpcServer]:
         """Return each procedure once, also where two servers share it."""
@@ -147,7 +147,7 @@ class Procedure(MarkedFunction):
     def __init__(
         self, name: str, server: RpcServer, wrapper: ProcedureWrapper, options: ToolOptions | None
     ) -> None:
-        predicate = None if _is_open(wrapper) else self._is_permitted
+        predicate = None if is_open(wrapper) else self._is_permitted
         super().__init__(
             *(name, wrapper.func_or_coro, options, predicate),
             filled=wrapper.context_target or None,
@@ -197,11 +197,12 @@ def _options_of(
     return own.under(others) if own and others else own or others
 
 
-def _where(wrapper: ProcedureWrapper) -> str:
+def where_is(wrapper: ProcedureWrapper) -> str:
+    """Return the name of a procedure and where it is, for messages."""
     return f"{wrapper.name} ({location(wrapper.func_or_coro)})"
 
 
-def _is_open(wrapper: ProcedureWrapper) -> bool:
+def is_open(wrapper: ProcedureWrapper) -> bool:
     """Return whether neither the procedure nor its server has an ``auth``."""
     return wrapper.auth is NOT_SET or not wrapper.auth
 
@@ -215,29 +216,20 @@ def _served_servers() -> Iterator[tuple[RpcServer, str]]:
                     yield each, route.pattern
 
 
-class ServedProcedure(NamedTuple):
-    """A marked function that views of the URLconf serve; ``is_open`` where it has no ``auth``."""
-
-    function: Callable[..., Any]
-    options: ToolOptions
-    name: str
-    addresses: str
-    is_open: bool
-
-
-def served_procedures() -> Iterator[ServedProcedure]:
-    """Yield the marked functions that views of the URLconf serve, server by server."""
+def served_procedures() -> Iterator[tuple[str, dict[ProcedureWrapper, ToolOptions]]]:
+    """Yield the addresses of each server in the URLconf, with its marked procedures."""
     addresses: dict[RpcServer, list[str]] = {}
     shared = options_by_namespace()
     for server, address in _served_servers():
         addresses.setdefault(server, []).append(repr(address))
     for server, served in addresses.items():
-        at = " and ".join(served)
+        marked: dict[ProcedureWrapper, ToolOptions] = {}
         for each in server.procedures.values():
             # Marks that disagree are reported where their tool would be made.
             with suppress(ValueError):
                 if options := _options_of(each, shared):
-                    yield ServedProcedure(each.func_or_coro, options, each.name, at, _is_open(each))
+                    marked[each] = options
+        yield " and ".join(served), marked
 
 
 def unregistered() -> list[FunctionType]:
