@@ -52,7 +52,7 @@ ROOMS: dict[str, int] = {
     "registry": 928,
     "schemas": 3491,
     "server": 598,
-    "sources": 3407,
+    "sources": 3405,
     "templatetags": 29,
     "testing": 167,
     "tokens": 667,

@@ -24,9 +24,9 @@ def secret_member(schema: JSONSchema) -> str | None:
     return _secret_in(SchemaDocument(schema).subschemas)
 
 
-def secret_answer(responses: Mapping[Any, object], components: object) -> str | None:
+def refuse_secret_answers(responses: Mapping[Any, object], components: object) -> None:
     """
-    Return the first member of an operation's answers that is a secret, or None.
+    Raise ValueError if a member of an operation's answers is a secret.
 
     ``responses`` and ``components`` are as in OpenAPI. Answers of each status but errors count, and
     of each media type: also those that no output schema describes, such as one of two.
@@ -46,7 +46,8 @@ def secret_answer(responses: Mapping[Any, object], components: object) -> str | 
         elif isinstance(part, list | tuple):
             pending += part
     # An answer leaves out what only requests have.
-    return _secret_in(parts, left_out="writeOnly")
+    if secret := _secret_in(parts, left_out="writeOnly"):
+        raise ValueError(f"it returns a secret, {secret!r}: only a mark makes it a tool")
 
 
 def _secret_in(parts: Iterable[Mapping[str, Any]], left_out: str = "") -> str | None:

@@ -29,7 +29,7 @@ from mcp_bridge.sources.in_process.routes import Route, routes, wrapped
 from mcp_bridge.sources.marked import location, operation_tool
 from mcp_bridge.sources.operations.mapping import HINTS, MappedOperation, map_operation
 from mcp_bridge.sources.operations.read import Document, tool_name
-from mcp_bridge.sources.secrets import member_names, secret_answer
+from mcp_bridge.sources.secrets import member_names, refuse_secret_answers
 
 # Ninja's own, which judge the user of the request alone.
 _OF_SESSION: Final = (SessionAuth, SessionAuthSuperUser)
@@ -115,11 +115,6 @@ class APIDocument(OpenAPISchema):
         )
         operation = document.operation(method, path)
         return map_operation(document, operation, output_schema=output_schema)
-
-    def secret_answer(self, endpoint: Endpoint) -> str | None:
-        """Return the first member of an operation's answers that is a secret, or None."""
-        responses = self.operation_details(endpoint.operation)["responses"]
-        return secret_answer(responses, {"schemas": self.schemas})
 
 
 class NinjaSource(OperationSource[Endpoint]):
@@ -218,8 +213,9 @@ class NinjaSource(OperationSource[Endpoint]):
 
     def _build_unmarked(self, operation: Endpoint, name: str) -> Tool:
         api = operation.operation.api
-        if secret := APIDocument(api, "").secret_answer(operation):
-            raise ValueError(f"it returns a secret, {secret!r}: only a mark makes it a tool")
+        document = APIDocument(api, "")
+        responses = document.operation_details(operation.operation)["responses"]
+        refuse_secret_answers(responses, {"schemas": document.schemas})
         mapped = APIDocument(api, "").map(operation, self._has_output)
         return self._made(operation, ToolOptions(), name, mapped)
 

@@ -18,7 +18,7 @@ from mcp_bridge.protocol.jsonrpc import JSONObject
 from mcp_bridge.sources.base import LeftOut, Line, OperationSource, first_line, mend_import
 from mcp_bridge.sources.rest_framework.access import access_rule
 from mcp_bridge.sources.rest_framework.endpoints import Endpoint, endpoints, routes
-from mcp_bridge.sources.secrets import secret_answer
+from mcp_bridge.sources.secrets import refuse_secret_answers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,11 +39,6 @@ class Selected:
     def options(self) -> ToolOptions | None:
         """The options of all layers; None without any. Raises ValueError where two disagree."""
         return reduce(ToolOptions.under, self.layers) if self.layers else None
-
-    @property
-    def name(self) -> str | None:
-        """The name that somebody has given it."""
-        return next((each.name for each in self.layers if each.name is not None), None)
 
     def __str__(self) -> str:
         return str(self.endpoint)
@@ -139,7 +134,10 @@ class RESTFrameworkSource(OperationSource[Selected]):
             )
         found = [each for each in wanted if each not in pages]
         marked = [each for each in found if each.layers]
-        self._given = Counter(each.name for each in marked)
+        self._given = Counter(
+            next((layer.name for layer in each.layers if layer.name is not None), None)
+            for each in marked
+        )
         self._callbacks.clear()
         self._callbacks.update(each.endpoint.route.callback for each in marked)
         return found
@@ -255,8 +253,7 @@ class RESTFrameworkSource(OperationSource[Selected]):
             if judged.corrected.answer_error is not None:
                 # It may be a secret.
                 raise judged.corrected.answer_error
-            if secret := secret_answer(judged.operation.get("responses", {}), judged.components):
-                raise ValueError(f"it returns a secret, {secret!r}: only a mark makes it a tool")
+            refuse_secret_answers(judged.operation.get("responses", {}), judged.components)
             return self._builder.tool(name, options, self._builder.describe(endpoint, options))
 
 
