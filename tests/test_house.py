@@ -37,8 +37,8 @@ TOP = {
 ROOMS: dict[str, int] = {
     "access": 776,
     "admin": 3533,
-    "calls": 836,
-    "checks": 745,
+    "calls": 832,
+    "checks": 739,
     "concurrency": 368,
     "confirmation": 536,
     "ext": 2432,

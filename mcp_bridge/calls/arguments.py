@@ -88,11 +88,7 @@ def typed_checker(
                 values = validate(inputs, arguments, body)
             except TooLongNameError:
                 # The name of a parameter that there is not is in its own error alone.
-                named = [*_long_named(arguments)]
-                if not inputs.is_open:
-                    named = [
-                        each for name in arguments for each in _long_named(arguments[name], (name,))
-                    ]
+                named = _long_named(arguments) if inputs.is_open else _long_named_in(arguments)
                 if long := [_error(place, "name_too_long", _LONG_NAME) for place in named]:
                     raise _refusal(long) from None
                 values = validate(inputs, arguments, body, takes_long_names=True)
@@ -207,15 +203,18 @@ def _written(arguments: JSONObject) -> bytes:
 
 def _long_named(value: object, place: tuple[str | int, ...] = ()) -> Iterator[Iterable[str | int]]:
     """Yield the places of objects with a name that takes more than LONGEST_NAME bytes in JSON."""
-    members: Iterable[tuple[str | int, object]] = ()
-    if isinstance(value, Mapping):
-        members = value.items()
-        if any(len(to_json(name)) - 2 > LONGEST_NAME for name in value):
-            yield place
-            return
-    elif isinstance(value, list):
-        members = enumerate(value)
-    for name, each in members:
+    if isinstance(value, Mapping) and any(len(to_json(each)) - 2 > LONGEST_NAME for each in value):
+        yield place
+    else:
+        yield from _long_named_in(value, place)
+
+
+def _long_named_in(
+    value: object, place: tuple[str | int, ...] = ()
+) -> Iterator[Iterable[str | int]]:
+    """Yield the same of what is in an object or array."""
+    members = value.items() if isinstance(value, Mapping) else ()
+    for name, each in members or (enumerate(value) if isinstance(value, list) else ()):
         yield from _long_named(each, (*place, name))
 
 
