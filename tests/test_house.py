@@ -50,7 +50,7 @@ ROOMS: dict[str, int] = {
     "protocol": 978,
     "records": 995,
     "registry": 928,
-    "schemas": 3491,
+    "schemas": 3400,
     "server": 598,
     "sources": 3731,
     "templatetags": 29,

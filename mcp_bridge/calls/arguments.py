@@ -22,7 +22,7 @@ from mcp_bridge.exceptions import ArgumentError, InvalidArguments
 from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import cut, nul_places, pointer
 from mcp_bridge.schemas.inputs import LONGEST_NAME, Inputs, TooLongNameError
-from mcp_bridge.schemas.steps import UNCHECKABLE, TooManyStepsError
+from mcp_bridge.schemas.limits import UNCHECKABLE, TooManyStepsError
 
 if TYPE_CHECKING:
     from mcp_bridge.schemas.validation.validator import SchemaValidator

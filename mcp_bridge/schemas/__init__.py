@@ -6,9 +6,8 @@ Signature, hints and docstring to JSON Schema, and its enforcement: all of it by
 
 from __future__ import annotations
 
-from mcp_bridge.schemas.fields import forget_fields
 from mcp_bridge.schemas.headers import McpHeader, header_parameters
-from mcp_bridge.schemas.inputs import Inputs
+from mcp_bridge.schemas.inputs import Inputs, forget_parameters
 from mcp_bridge.schemas.outputs import Outputs, forget_results
 from mcp_bridge.schemas.signatures import Signature, UnsupportedSignature
 
@@ -25,5 +24,5 @@ __all__ = [
 
 def forget_hints() -> None:
     """Have each hint read anew: what a type says of itself may be another thing by now."""
-    forget_fields()
+    forget_parameters()
     forget_results()

@@ -166,34 +166,27 @@ def with_names(schema: CoreNode) -> CoreNode:
     return changed(schema)
 
 
-def with_adapted(
-    build: Callable[[ConfigDict], CoreNode], config: ConfigDict, side: Side
-) -> tuple[CoreNode, bool]:
-    """Return what ``build`` makes with a config, adapted types replaced, and whether any was."""
-    schema = with_names(build(ConfigDict(**{**config, "arbitrary_types_allowed": True})))
+def core_schema_of(hint: TypeHint, config: ConfigDict, side: Side) -> tuple[CoreNode, bool]:
+    """Return the core schema of a hint with adapted types in it replaced, and whether any was."""
     # Equal hints are adapted once, since adapters may make classes of their own.
     adapted = functools.cache(functools.partial(adapt, side=side))
-    hints = [hint for hint in map(_hint, parts(schema)) if hint is not None]
-    if any(adapted(hint) != hint for hint in hints):
+    schema = with_names(_read(hint, ConfigDict(**{**config, "arbitrary_types_allowed": True})))
+    hints = [each for each in map(_hint, parts(schema)) if each is not None]
+    if any(adapted(each) != each for each in hints):
         return gather_definitions(_swap_adapted(schema, adapted)), True
     if any(each.get("type") == "is-instance" for each in parts(schema)):
         # Perhaps of a class that pydantic cannot read: then it says so.
-        return build(config), False
+        return _read(hint, config), False
     return schema, False
 
 
-def core_schema_of(hint: TypeHint, config: ConfigDict, side: Side) -> tuple[CoreNode, bool]:
-    """Return the core schema of a hint that may hold adapted types, as with_adapted() does."""
-
-    def build(config: ConfigDict) -> CoreNode:
-        # In a tuple, since a class with a config of its own takes no other from a TypeAdapter.
-        adapter = TypeAdapter(tuple[hint], config=config)
-        # Where a name is not known, this says which; else it does nothing.
-        adapter.rebuild()
-        core = cast(CoreNode, adapter.core_schema)
-        return change_root(core, lambda root: root["items_schema"][0])
-
-    return with_adapted(build, config, side)
+def _read(hint: TypeHint, config: ConfigDict) -> CoreNode:
+    # In a tuple, since a class with a config of its own takes no other from a TypeAdapter.
+    adapter = TypeAdapter(tuple[(hint,)], config=config)
+    # Where a name is not known, this says which; else it does nothing.
+    adapter.rebuild()
+    core = cast(CoreNode, adapter.core_schema)
+    return change_root(core, lambda root: root["items_schema"][0])
 
 
 def _swap_adapted(schema: CoreNode, adapted: _Adapt) -> CoreNode:

@@ -23,7 +23,7 @@ from pydantic.json_schema import (
     JsonSchemaValue,
     JsonSchemaWarningKind,
 )
-from pydantic.warnings import ArbitraryTypeWarning
+from pydantic.warnings import ArbitraryTypeWarning, UnsupportedFieldAttributeWarning
 from pydantic_core import (
     CoreSchema,
     PydanticSerializationError,
@@ -194,13 +194,15 @@ def generate(
 @contextmanager
 def reading_hints() -> Iterator[None]:
     """
-    Silence pydantic's warning about TypedDicts with ReadOnly items while it reads hints.
+    Silence pydantic's warnings about ReadOnly items, and aliases and defaults in hints.
 
     Raises TypeError for a hint that is not a type, such as ``[int]``: pydantic only warns.
     """
     with warnings.catch_warnings():
         # The dict that a procedure receives is its own, so nothing has to protect its items.
         warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier")
+        # Inputs looks after these itself.
+        warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
         warnings.simplefilter("error", ArbitraryTypeWarning)
         try:
             yield

@@ -1,21 +1,40 @@
-"""The parameters of a signature: the input schema, and the validator that enforces it."""
+"""
+The parameters of a signature: the input schema, and the validator that enforces it.
+
+A hint is read once for all parameters that have it, until forget_parameters() is called; one that
+an adapter changes is read for each.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Final, NamedTuple
+import os
+from collections.abc import Hashable, Mapping
+from functools import cached_property
+from typing import Any, Final, NamedTuple, cast
 
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import SchemaValidator
 
 from mcp_bridge.protocol.jsonrpc import split_at_quotes
-from mcp_bridge.schemas.adapters import TRANSIENT
-from mcp_bridge.schemas.fields import CONFIG, Fields
-from mcp_bridge.schemas.hints import TypeHint
+from mcp_bridge.schemas.adapters import TRANSIENT, adapt
+from mcp_bridge.schemas.core_schemas import CoreNode, core_schema_of, is_plain, parts
+from mcp_bridge.schemas.generator import generate, plain_default, reading_hints
+from mcp_bridge.schemas.hints import TypeHint, description_in, identity, split_annotated
+from mcp_bridge.schemas.limits import limited_steps, with_bounds
 from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature, UnsupportedSignature
-from mcp_bridge.schemas.steps import limited_steps
 from mcp_bridge.schemas.strictness import strict_validator
 
+# Strict JSON mode, so that the schema is enforced as it reads.
+CONFIG = ConfigDict(
+    strict=True,
+    extra="forbid",
+    allow_inf_nan=False,
+    val_json_bytes="base64",
+    ser_json_bytes="base64",
+    ser_json_inf_nan="constants",
+)
 # Of a text with more values than that, or more bytes in the names of its objects, no array or dict
 # is read beyond the first error in it: all errors would cost seconds, and help nobody.
 MANY_VALUES: Final = 256
@@ -23,12 +42,22 @@ LONG_NAMES: Final = 4096
 # The bytes of a name. pydantic copies the names above a value into each error in it: a megabyte of
 # them would take gigabytes of memory.
 LONGEST_NAME: Final = 1000
-
-__all__ = ["CONFIG", "LONGEST_NAME", "Inputs", "TooLongNameError"]
+# With a factory, whose value is never used, the schema shows no default.
+_ABSENT: Final[CoreNode] = {"type": "default", "default_factory": lambda: None}
+# What a field's metadata says in its JSON Schema, in pydantic's order.
+_UPDATES: Final = ("title", "description", "deprecated", "examples")
 
 
 class TooLongNameError(Exception):
     """An object has a name of more than LONGEST_NAME bytes."""
+
+
+# The arguments of every tool are instances of it. A docstring would stand in every input schema.
+class Arguments(BaseModel):
+    model_config = CONFIG
+
+
+_MODEL: Final = cast(CoreNode, TypeAdapter(Arguments).core_schema)
 
 
 class _Size(NamedTuple):
@@ -55,6 +84,96 @@ class _Size(NamedTuple):
         return cls(values, names, longest)
 
 
+class _Hint:
+    """
+    A hint as pydantic reads it, without the name, the default and the text of one parameter.
+
+    ``core`` is its core schema, and ``definitions`` those that it refers to.
+    """
+
+    @reading_hints()
+    def __init__(self, hint: TypeHint) -> None:
+        # Its key holds ids, which are its own as long as the hint is alive.
+        self.hint = hint
+        adapted = adapt(hint, "parameter")
+        core, is_adapted = core_schema_of(adapted, CONFIG, "parameter")
+        self.is_shared = adapted is hint and not is_adapted
+        kinds = [each["cls"] for each in parts(core) if each.get("type") == "is-instance"]
+        self.has_path = any(isinstance(it, type) and issubclass(it, os.PathLike) for it in kinds)
+        core = with_bounds(core)
+        self.definitions: list[CoreNode] = core.get("definitions", [])
+        root: CoreNode = {**(core["schema"] if self.definitions else core)}
+        root["metadata"] = {**root.get("metadata", {})}
+        self._updates: dict[str, Any] = root["metadata"].pop("pydantic_js_updates", {})
+        given = [each for each in split_annotated(hint)[1] if isinstance(each, FieldInfo)]
+        self._has_text = any(each.description for each in given)
+        defaults = [each for each in given if not each.is_required()]
+        self.has_default = bool(defaults)
+        for each in defaults[-1:]:
+            name = "default" if each.default_factory is None else "default_factory"
+            root = {"type": "default", "schema": root, name: getattr(each, name)}
+        self.core = root
+        # An adapter knows more, such as the model that a number is the id of.
+        self._adapters_text = description_in(adapted) if adapted is not hint else ""
+        whole = generate(_model({"p": _field(root)}, None, self.definitions), "validation")
+        schema: JsonSchemaValue = whole["properties"]["p"]
+        # simplify() takes texts out of a branch where there is none beside the branches.
+        has_text = "anyOf" in schema and ("title" in schema or "description" in schema)
+        # None where it depends on what stands beside it.
+        self._schema = None if has_text or "$defs" in whole else schema
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether it is of plain data, whose check runs no code of the site's own."""
+        return is_plain(self.core, self.definitions)
+
+    def field(self, parameter: Parameter) -> CoreNode:
+        """Return the core schema of a parameter's field."""
+        core = self.core
+        if parameter.may_be_absent:
+            core = core if self.has_default else {**_ABSENT, "schema": core}
+        elif _has_default(parameter):
+            core = core if self.has_default else {"type": "default", "schema": core}
+            core = {**core, "default": parameter.default}
+            core.pop("default_factory", None)
+        texts = self._texts(parameter)
+        return {
+            **_field(core),
+            "validation_alias": parameter.name,
+            "serialization_alias": parameter.name,
+            "metadata": {"pydantic_js_updates": texts} if texts else {},
+        }
+
+    def property(self, parameter: Parameter) -> JsonSchemaValue | None:
+        """Return the JSON Schema of a parameter, or None where only that of all is one."""
+        texts, has_default = self._texts(parameter), _has_default(parameter)
+        if self._schema is None or (has_default and self.has_default):
+            return None
+        if parameter.may_be_absent or not has_default:
+            return {**self._schema, **texts} if texts else self._schema
+        try:
+            return {**self._schema, "default": plain_default(parameter.default), **texts}
+        except TypeError:
+            return None
+
+    def _texts(self, parameter: Parameter) -> dict[str, Any]:
+        text, more = parameter.description, self._adapters_text
+        if not text or self._has_text:
+            return self._updates
+        if more:
+            text += ("" if text.endswith((".", "!", "?")) else ".") + f" {more}"
+        texts = {**self._updates, "description": text}
+        return {key: texts[key] for key in _UPDATES if key in texts}
+
+
+_READ: Final[dict[Hashable, _Hint]] = {}
+
+
+def forget_parameters() -> None:
+    """Have each hint of a parameter read anew."""
+    _READ.clear()
+
+
 class Inputs:
     """
     The arguments that a function's caller may send.
@@ -69,26 +188,66 @@ class Inputs:
 
     def __init__(self, signature: Signature) -> None:
         self.errors: list[str] = []
-        parameters = signature.parameters
-        try:
-            self._fields, self.schema = _read(parameters, signature.extra)
-        except Exception:
-            parameters = tuple(map(self._readable, parameters))
-            self._fields, self.schema = _read(parameters, signature.extra)
         # Fields have names of their own, since a parameter may be called what no field may.
-        self.names = {f"p{index}": each.name for index, each in enumerate(parameters)}
+        self._parameters = {f"p{index}": each for index, each in enumerate(signature.parameters)}
+        self._hints = {name: self._hint(each) for name, each in self._parameters.items()}
+        self.names = {name: each.name for name, each in self._parameters.items()}
         # A default inside a hint is one that the function does not know of.
         self.given = {
-            f"p{index}"
-            for index, each in enumerate(parameters)
+            name
+            for name, each in self._parameters.items()
             if each.default is MISSING and not each.may_be_absent
         }
-        self.is_plain = self._fields.is_plain
+        self._rest: CoreNode | None = None
+        hints = list(self._hints.values())
         self.is_open = signature.extra is not MISSING
         self.hidden = signature.hidden if self.is_open else frozenset()
+        if self.is_open:
+            rest = _read(dict[str, signature.extra], "what it takes by **")  # type: ignore[name-defined]
+            # Not by the config of the model, which those of nested classes follow.
+            self._rest = rest.core["values_schema"]
+            hints.append(rest)
+        self.is_plain = all(each.is_plain for each in hints)
+        definitions = {each["ref"]: each for hint in hints for each in hint.definitions}
+        self._definitions = list(definitions.values())
+        self.schema = self._composed(signature.extra) or generate(self._core(), "validation")
         # Made when the first call comes: many of the tools of a process may never be called.
         self._validators: dict[tuple[bool, bool], SchemaValidator] = {}
-        self._is_recursive = False
+
+    def _hint(self, parameter: Parameter) -> _Hint:
+        try:
+            return _read(parameter.hint, f"its parameter {parameter.name!r}")
+        except tuple(TRANSIENT | {UnsupportedSignature}):
+            raise
+        except Exception as exception:
+            self.errors.append(
+                f"the hint of {parameter.name!r} is not one that pydantic reads: {exception}"
+            )
+            return _read(Any, "")
+
+    def _core(self) -> CoreNode:
+        fields = {name: each.field(self._parameters[name]) for name, each in self._hints.items()}
+        return _model(fields, self._rest, self._definitions)
+
+    def _composed(self, extra: TypeHint) -> JsonSchemaValue | None:
+        """Return the schema made of those of the hints, or None if one of them cannot be."""
+        if self.is_open and extra is not Any:
+            return None
+        properties: dict[str, JsonSchemaValue] = {}
+        required = []
+        for name, hint in self._hints.items():
+            parameter = self._parameters[name]
+            if (found := hint.property(parameter)) is None:
+                return None
+            properties[parameter.name] = found
+            if not _has_default(parameter) and not hint.has_default:
+                required.append(parameter.name)
+        composed = {"type": "object", "properties": properties}
+        return {
+            **composed,
+            **({"required": required} if required else {}),
+            "additionalProperties": self.is_open,
+        }
 
     def read(
         self, body: bytes, *, whole_numbers: bool = False, takes_long_names: bool = False
@@ -104,7 +263,7 @@ class Inputs:
             raise TooLongNameError
         stops_early = size.values > MANY_VALUES or size.names > LONG_NAMES
         validator = self.validator(whole_numbers=whole_numbers, stops_early=stops_early)
-        if not self._is_recursive:
+        if not self._definitions:
             return validator.validate_json(body)
         with limited_steps(size.values):
             return validator.validate_json(body)
@@ -115,30 +274,47 @@ class Inputs:
         """Return the validator with these options of strict_validator()."""
         known = self._validators.get((whole_numbers, stops_early))
         if known is None:
-            core = self._fields.core()
-            self._is_recursive = core["type"] == "definitions"
-            known = strict_validator(
-                core, receives=True, whole_numbers=whole_numbers, stops_early=stops_early
+            known = self._validators[whole_numbers, stops_early] = strict_validator(
+                self._core(), receives=True, whole_numbers=whole_numbers, stops_early=stops_early
             )
-            self._validators[whole_numbers, stops_early] = known
         return known
 
-    def _readable(self, parameter: Parameter) -> Parameter:
-        """Return the parameter, or one that takes any value where pydantic cannot read its hint."""
-        try:
-            _read((parameter,))
-        except tuple(TRANSIENT | {UnsupportedSignature}):
-            raise
-        except Exception as exception:
-            self.errors.append(
-                f"the hint of {parameter.name!r} is not one that pydantic reads: {exception}"
+
+def _read(hint: TypeHint, place: str) -> _Hint:
+    """Return a hint as pydantic reads it. Raises UnsupportedSignature for a path."""
+    key = identity(hint)
+    found = _READ.get(key)
+    if found is None:
+        found = _Hint(hint)
+        if found.has_path:
+            raise UnsupportedSignature(
+                f"{place} holds a path, by which a caller could name any of the server's files; "
+                "take a str that names what callers may use, or the content itself as a str or "
+                "bytes"
             )
-            return replace(parameter, hint=Any)
-        return parameter
+        if found.is_shared:
+            _READ[key] = found
+    return found
 
 
-def _read(
-    parameters: tuple[Parameter, ...], extra: TypeHint = MISSING
-) -> tuple[Fields, JsonSchemaValue]:
-    fields = Fields(parameters, extra)
-    return fields, fields.schema()
+def _field(core: CoreNode) -> CoreNode:
+    return {"type": "model-field", "schema": core}
+
+
+def _has_default(parameter: Parameter) -> bool:
+    # To pydantic an ellipsis is no default.
+    has_own = parameter.default is not MISSING and parameter.default is not ...
+    return has_own or parameter.may_be_absent
+
+
+def _model(
+    fields: Mapping[str, CoreNode], rest: CoreNode | None, definitions: list[CoreNode]
+) -> CoreNode:
+    """Return the core schema of the model of some fields; ``rest`` is that of all others."""
+    root = {**_MODEL, "schema": {**_MODEL["schema"], "fields": fields}}
+    if rest is not None:
+        root["schema"]["extras_schema"] = rest
+        root["config"] = {**_MODEL["config"], "extra_fields_behavior": "allow"}
+    if not definitions:
+        return root
+    return {"type": "definitions", "schema": root, "definitions": definitions}

@@ -18,7 +18,6 @@ from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator, core_sc
 from mcp_bridge.protocol import CallToolResult, ContentBlock
 from mcp_bridge.schemas.adapters import ADAPTERS, TRANSIENT, adapt, collected_notes
 from mcp_bridge.schemas.core_schemas import CoreNode, change_root, core_schema_of, parts
-from mcp_bridge.schemas.fields import CONFIG
 from mcp_bridge.schemas.generator import generate, reading_hints
 from mcp_bridge.schemas.hints import (
     UNIONS,
@@ -28,6 +27,7 @@ from mcp_bridge.schemas.hints import (
     origin_of,
     without_metadata,
 )
+from mcp_bridge.schemas.inputs import CONFIG
 from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.schemas.strictness import plain_validator, serializer, strict_validator
 

@@ -20,8 +20,8 @@ from pydantic_core import PydanticCustomError
 from mcp_bridge.schemas.adapters import Adapter
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.django.models import key_hint
-from mcp_bridge.schemas.hashed import check_hashes
 from mcp_bridge.schemas.hints import TypeHint, annotate
+from mcp_bridge.schemas.limits import check_hashes
 
 _Choice: TypeAlias = tuple[object, object]
 _HINTS: Final = hints.by_class(forms)

@@ -17,11 +17,11 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from mcp_bridge.protocol.text import cut, quoted
-from mcp_bridge.schemas import hashed
 from mcp_bridge.schemas.adapters import Adapter
 from mcp_bridge.schemas.core_schemas import BESIDE
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.hints import TypeHint, annotate, split_annotated
+from mcp_bridge.schemas.limits import check_hashes
 
 _HINTS: Final[Mapping[type, TypeHint]] = {
     models.CharField: str,
@@ -138,7 +138,7 @@ def _finder(
             for key in keys
             if (_LEAST <= key <= _MOST if isinstance(key, int) else "\0" not in str(key))
         ]
-        hashed.check_hashes(askable)
+        check_hashes(askable)
         # The name of a relation would give the instance that it leads to.
         found = model._default_manager.in_bulk(askable, field_name=field.attname)
         missing: list[hints.FieldError] = []

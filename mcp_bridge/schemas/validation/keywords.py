@@ -21,7 +21,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.text import quoted
-from mcp_bridge.schemas.steps import UNCHECKABLE
+from mcp_bridge.schemas.limits import UNCHECKABLE
 from mcp_bridge.schemas.walk import canonical_text
 
 # One of jsonschema's validators, whose methods ``extend`` leaves without types.
