@@ -41,8 +41,8 @@ from pydantic_core import PydanticSerializationUnexpectedValue
 from typing_extensions import TypedDict
 
 from mcp_bridge.schemas.adapters import Adapter, Side, adapt, register
+from mcp_bridge.schemas.core_schemas import CONFIG
 from mcp_bridge.schemas.hints import TypeHint, annotate, origin_of
-from mcp_bridge.schemas.inputs import CONFIG
 from mcp_bridge.schemas.signatures import MISSING
 
 if TYPE_CHECKING:

@@ -10,9 +10,7 @@ import base64
 import json
 import math
 import re
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, Final
 
 from pydantic.json_schema import (
@@ -23,7 +21,6 @@ from pydantic.json_schema import (
     JsonSchemaValue,
     JsonSchemaWarningKind,
 )
-from pydantic.warnings import ArbitraryTypeWarning, UnsupportedFieldAttributeWarning
 from pydantic_core import (
     CoreSchema,
     PydanticSerializationError,
@@ -189,25 +186,6 @@ def generate(
 ) -> JsonSchemaValue:
     """Return the simplified schema of a core schema; raises PydanticInvalidForJsonSchema."""
     return simplify(SchemaGenerator(of_results=of_results).generate(schema, mode))
-
-
-@contextmanager
-def reading_hints() -> Iterator[None]:
-    """
-    Silence pydantic's warnings about ReadOnly items, and aliases and defaults in hints.
-
-    Raises TypeError for a hint that is not a type, such as ``[int]``: pydantic only warns.
-    """
-    with warnings.catch_warnings():
-        # The dict that a procedure receives is its own, so nothing has to protect its items.
-        warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier")
-        # Inputs looks after these itself.
-        warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
-        warnings.simplefilter("error", ArbitraryTypeWarning)
-        try:
-            yield
-        except ArbitraryTypeWarning as warning:
-            raise TypeError(str(warning).partition(" (")[0]) from warning
 
 
 def simplify(schema: JSONSchema) -> JsonSchemaValue:

@@ -1,40 +1,26 @@
-"""
-The parameters of a signature: the input schema, and the validator that enforces it.
-
-A hint is read once for all parameters that have it, until forget_parameters() is called; one that
-an adapter changes is read for each.
-"""
+"""The parameters of a signature: the input schema, and the validator that enforces it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Final, NamedTuple, cast
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import SchemaValidator
 
 from mcp_bridge.protocol.jsonrpc import split_at_quotes
-from mcp_bridge.schemas.adapters import TRANSIENT, adapt
-from mcp_bridge.schemas.core_schemas import CoreNode, core_schema_of, is_plain, parts
-from mcp_bridge.schemas.generator import generate, plain_default, reading_hints
-from mcp_bridge.schemas.hints import TypeHint, description_in, identity, split_annotated
+from mcp_bridge.schemas.adapters import TRANSIENT
+from mcp_bridge.schemas.core_schemas import CONFIG, CoreNode, ReadHint, is_plain, parts
+from mcp_bridge.schemas.generator import generate, plain_default
+from mcp_bridge.schemas.hints import TypeHint, description_in, split_annotated
 from mcp_bridge.schemas.limits import limited_steps, with_bounds
 from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature, UnsupportedSignature
 from mcp_bridge.schemas.strictness import strict_validator
 
-# Strict JSON mode, so that the schema is enforced as it reads.
-CONFIG = ConfigDict(
-    strict=True,
-    extra="forbid",
-    allow_inf_nan=False,
-    val_json_bytes="base64",
-    ser_json_bytes="base64",
-    ser_json_inf_nan="constants",
-)
 # Of a text with more values than that, or more bytes in the names of its objects, no array or dict
 # is read beyond the first error in it: all errors would cost seconds, and help nobody.
 MANY_VALUES: Final = 256
@@ -84,23 +70,17 @@ class _Size(NamedTuple):
         return cls(values, names, longest)
 
 
-class _Hint:
-    """
-    A hint as pydantic reads it, without the name, the default and the text of one parameter.
+class _Hint(ReadHint):
+    """A hint without the name, the default and the text of one parameter."""
 
-    ``core`` is its core schema, and ``definitions`` those that it refers to.
-    """
+    side = "parameter"
 
-    @reading_hints()
     def __init__(self, hint: TypeHint) -> None:
-        # Its key holds ids, which are its own as long as the hint is alive.
-        self.hint = hint
-        adapted = adapt(hint, "parameter")
-        core, is_adapted = core_schema_of(adapted, CONFIG, "parameter")
-        self.is_shared = adapted is hint and not is_adapted
+        super().__init__(hint)
+        core = with_bounds(self.core)
         kinds = [each["cls"] for each in parts(core) if each.get("type") == "is-instance"]
-        self.has_path = any(isinstance(it, type) and issubclass(it, os.PathLike) for it in kinds)
-        core = with_bounds(core)
+        self._has_path = any(isinstance(it, type) and issubclass(it, os.PathLike) for it in kinds)
+        # Those that ``core`` refers to.
         self.definitions: list[CoreNode] = core.get("definitions", [])
         root: CoreNode = {**(core["schema"] if self.definitions else core)}
         root["metadata"] = {**root.get("metadata", {})}
@@ -114,7 +94,7 @@ class _Hint:
             root = {"type": "default", "schema": root, name: getattr(each, name)}
         self.core = root
         # An adapter knows more, such as the model that a number is the id of.
-        self._adapters_text = description_in(adapted) if adapted is not hint else ""
+        self._adapters_text = "" if self.adapted is hint else description_in(self.adapted)
         whole = generate(_model({"p": _field(root)}, None, self.definitions), "validation")
         schema: JsonSchemaValue = whole["properties"]["p"]
         # simplify() takes texts out of a branch where there is none beside the branches.
@@ -126,6 +106,15 @@ class _Hint:
     def is_plain(self) -> bool:
         """Whether it is of plain data, whose check runs no code of the site's own."""
         return is_plain(self.core, self.definitions)
+
+    def refuse_paths(self, place: str) -> None:
+        """Raise UnsupportedSignature for a hint that holds a path."""
+        if self._has_path:
+            raise UnsupportedSignature(
+                f"{place} holds a path, by which a caller could name any of the server's files; "
+                "take a str that names what callers may use, or the content itself as a str or "
+                "bytes"
+            )
 
     def field(self, parameter: Parameter) -> CoreNode:
         """Return the core schema of a parameter's field."""
@@ -166,14 +155,6 @@ class _Hint:
         return {key: texts[key] for key in _UPDATES if key in texts}
 
 
-_READ: Final[dict[Hashable, _Hint]] = {}
-
-
-def forget_parameters() -> None:
-    """Have each hint of a parameter read anew."""
-    _READ.clear()
-
-
 class Inputs:
     """
     The arguments that a function's caller may send.
@@ -203,7 +184,8 @@ class Inputs:
         self.is_open = signature.extra is not MISSING
         self.hidden = signature.hidden if self.is_open else frozenset()
         if self.is_open:
-            rest = _read(dict[str, signature.extra], "what it takes by **")  # type: ignore[name-defined]
+            rest = _Hint.of(dict[str, signature.extra])  # type: ignore[name-defined]
+            rest.refuse_paths("what it takes by **")
             # Not by the config of the model, which those of nested classes follow.
             self._rest = rest.core["values_schema"]
             hints.append(rest)
@@ -216,14 +198,16 @@ class Inputs:
 
     def _hint(self, parameter: Parameter) -> _Hint:
         try:
-            return _read(parameter.hint, f"its parameter {parameter.name!r}")
-        except tuple(TRANSIENT | {UnsupportedSignature}):
+            found = _Hint.of(parameter.hint)
+        except tuple(TRANSIENT):
             raise
         except Exception as exception:
             self.errors.append(
                 f"the hint of {parameter.name!r} is not one that pydantic reads: {exception}"
             )
-            return _read(Any, "")
+            return _Hint.of(Any)
+        found.refuse_paths(f"its parameter {parameter.name!r}")
+        return found
 
     def _core(self) -> CoreNode:
         fields = {name: each.field(self._parameters[name]) for name, each in self._hints.items()}
@@ -278,23 +262,6 @@ class Inputs:
                 self._core(), receives=True, whole_numbers=whole_numbers, stops_early=stops_early
             )
         return known
-
-
-def _read(hint: TypeHint, place: str) -> _Hint:
-    """Return a hint as pydantic reads it. Raises UnsupportedSignature for a path."""
-    key = identity(hint)
-    found = _READ.get(key)
-    if found is None:
-        found = _Hint(hint)
-        if found.has_path:
-            raise UnsupportedSignature(
-                f"{place} holds a path, by which a caller could name any of the server's files; "
-                "take a str that names what callers may use, or the content itself as a str or "
-                "bytes"
-            )
-        if found.is_shared:
-            _READ[key] = found
-    return found
 
 
 def _field(core: CoreNode) -> CoreNode:

@@ -7,7 +7,7 @@ import functools
 import json
 import operator
 from collections import abc, deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Never, NoReturn, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
@@ -16,18 +16,23 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator, core_schema
 
 from mcp_bridge.protocol import CallToolResult, ContentBlock
-from mcp_bridge.schemas.adapters import ADAPTERS, TRANSIENT, adapt, collected_notes
-from mcp_bridge.schemas.core_schemas import CoreNode, change_root, core_schema_of, parts
-from mcp_bridge.schemas.generator import generate, reading_hints
+from mcp_bridge.schemas.adapters import ADAPTERS, TRANSIENT, collected_notes
+from mcp_bridge.schemas.core_schemas import (
+    CONFIG,
+    CoreNode,
+    ReadHint,
+    change_root,
+    core_schema_of,
+    parts,
+)
+from mcp_bridge.schemas.generator import generate
 from mcp_bridge.schemas.hints import (
     UNIONS,
     TypeHint,
-    identity,
     members_of,
     origin_of,
     without_metadata,
 )
-from mcp_bridge.schemas.inputs import CONFIG
 from mcp_bridge.schemas.signatures import MISSING
 from mcp_bridge.schemas.strictness import plain_validator, serializer, strict_validator
 
@@ -86,7 +91,7 @@ class Outputs:
             return
         try:
             with collected_notes(self.notes):
-                self._result = _read(returns)
+                self._result = _Result.of(returns)
         except tuple(TRANSIENT):
             raise
         except Exception as exception:
@@ -113,14 +118,14 @@ class Outputs:
         return _Shape(is_read).conform(Any if self._result is None else self.returns, value)
 
 
-class _Result:
-    """A return hint as pydantic reads it; what writes and checks its values is made when needed."""
+class _Result(ReadHint):
+    """A return hint; what writes and checks its values is made when it is first needed."""
 
-    def __init__(self, hint: TypeHint, core: CoreNode) -> None:
-        # Its key holds ids, which are its own as long as the hint is alive.
-        self.hint = hint
-        self._core = core
-        self._whole = _generate(change_root(core, _in_wrapper), "serialization")
+    side = "result"
+
+    def __init__(self, hint: TypeHint) -> None:
+        super().__init__(hint)
+        self._whole = _generate(change_root(self.core, _in_wrapper), "serialization")
         self._unwrapped = _unwrapped(self._whole)
 
     def unwrapped(self, description: str) -> tuple[JsonSchemaValue, bool]:
@@ -130,12 +135,12 @@ class _Result:
     @functools.cached_property
     def serializer(self) -> SchemaSerializer:
         # In a tuple, since the root of a serializer takes no config.
-        in_tuple = change_root(self._core, lambda root: {"type": "tuple", "items_schema": [root]})
+        in_tuple = change_root(self.core, lambda root: {"type": "tuple", "items_schema": [root]})
         return serializer(in_tuple, _CORE_CONFIG)
 
     @functools.cached_property
     def check(self) -> Callable[[bytes], object]:
-        core = change_root(self._core, _in_wrapper)
+        core = change_root(self.core, _in_wrapper)
         # Code of the site may read in another way than it writes, or do more than look.
         has_own_code = any(
             "serialization" in each
@@ -160,28 +165,6 @@ class _Result:
 
         validator = Linear({**self._whole}, registry=Registry())
         return lambda whole: validator.validate(json.loads(whole))
-
-
-# By hints, those that no adapter changes.
-_SHARED: Final[dict[Hashable, _Result]] = {}
-
-
-def forget_results() -> None:
-    """Have each return hint read anew."""
-    _SHARED.clear()
-
-
-def _read(returns: TypeHint) -> _Result:
-    key = identity(returns)
-    if key in _SHARED:
-        return _SHARED[key]
-    with reading_hints():
-        adapted = adapt(returns, "result")
-        core, is_adapted = core_schema_of(adapted, CONFIG, "result")
-    result = _Result(returns, core)
-    if adapted is returns and not is_adapted:
-        _SHARED[key] = result
-    return result
 
 
 def _comparable(schema: object) -> object:
