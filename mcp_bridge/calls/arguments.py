@@ -25,7 +25,7 @@ from mcp_bridge.schemas.inputs import LONGEST_NAME, Inputs, TooLongNameError
 from mcp_bridge.schemas.limits import UNCHECKABLE, TooManyStepsError
 
 if TYPE_CHECKING:
-    from mcp_bridge.schemas.validation.validator import SchemaValidator
+    from mcp_bridge.schemas.validation import SchemaValidator
 
 # An error, and the branches of unions that it is in: a union's place, and the name of the branch.
 _Located = tuple[ArgumentError, Sequence[tuple[str, str]]]
@@ -65,7 +65,7 @@ def typed_checker(
     validator: SchemaValidator | None = None
     if schema is not None:
         # Imported here, since jsonschema takes time, and few sites give a schema by hand.
-        from mcp_bridge.schemas.validation.validator import SchemaValidator
+        from mcp_bridge.schemas.validation import SchemaValidator
 
         validator = SchemaValidator(schema, "input_schema")
 
@@ -134,7 +134,7 @@ def plain_checker(
 
 
 def _of_generated(schema: JSONSchema, *, asserts_formats: bool = True) -> SchemaValidator:
-    from mcp_bridge.schemas.validation.validator import SchemaValidator
+    from mcp_bridge.schemas.validation import SchemaValidator
 
     return SchemaValidator(
         schema, "input_schema", is_generated=True, asserts_formats=asserts_formats
@@ -181,7 +181,7 @@ def _advice(arguments: JSONObject, place: Iterable[str | int], wanted: str) -> s
 
 
 def _check_schema(validator: SchemaValidator, arguments: JSONObject) -> None:
-    from mcp_bridge.schemas.validation.keywords import UncheckableError
+    from mcp_bridge.schemas.validation import UncheckableError
 
     try:
         errors = [

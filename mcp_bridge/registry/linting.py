@@ -27,7 +27,7 @@ from mcp_bridge.registry.definitions import (
     sent_definition,
     tokens_of,
 )
-from mcp_bridge.schemas.validation.keywords import FORMATS, Bounded
+from mcp_bridge.schemas.validation import FORMATS, Bounded
 from mcp_bridge.schemas.walk import MAX_BYTES, MAX_DEPTH, SchemaDocument, depth_of, size_of
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

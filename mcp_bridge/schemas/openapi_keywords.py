@@ -85,7 +85,7 @@ def about_of(schema: JSONSchema) -> Schema:
 def translate(schema: JSONObject, result: Schema) -> None:
     """Change keywords that OpenAPI 3.0 has in its own way; drop a format that no value fits."""
     # Imported here, since it imports jsonschema, and most sites have no such schemas.
-    from mcp_bridge.schemas.validation.keywords import FORMATS
+    from mcp_bridge.schemas.validation import FORMATS
 
     values = result.get("enum", [result["const"]] if "const" in result else [])
     name = result.get("format")
@@ -112,7 +112,7 @@ def unmatchable(pattern: str) -> str:
 
     Neither is one enforced that Python cannot read, as many clients are written in it.
     """
-    from mcp_bridge.schemas.validation.keywords import matcher
+    from mcp_bridge.schemas.validation import matcher
 
     try:
         matcher(pattern)

@@ -161,7 +161,7 @@ class _Result(ReadHint):
         # Imported here, since only some sites have such a result.
         from referencing import Registry
 
-        from mcp_bridge.schemas.validation.keywords import Linear
+        from mcp_bridge.schemas.validation import Linear
 
         validator = Linear({**self._whole}, registry=Registry())
         return lambda whole: validator.validate(json.loads(whole))

@@ -34,8 +34,7 @@ from mcp_bridge.protocol.revisions import LATEST
 from mcp_bridge.records.redaction import redact_to_json, sensitive_fields
 from mcp_bridge.registry.linting import lint
 from mcp_bridge.schemas import Inputs, Signature
-from mcp_bridge.schemas.validation.keywords import UncheckableError
-from mcp_bridge.schemas.validation.validator import SchemaValidator
+from mcp_bridge.schemas.validation import SchemaValidator, UncheckableError
 from mcp_bridge.sources.operations.answers import Answer, read_answer
 from mcp_bridge.sources.operations.bodies import read_file
 from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation

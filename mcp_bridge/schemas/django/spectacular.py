@@ -22,7 +22,7 @@ from rest_framework.views import APIView
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.hints import TypeHint, annotate
 from mcp_bridge.schemas.openapi import Components, Side
-from mcp_bridge.schemas.validation.validator import SchemaValidator
+from mcp_bridge.schemas.validation import SchemaValidator
 
 Direction: TypeAlias = Literal["request", "response"]
 T = TypeVar("T")
