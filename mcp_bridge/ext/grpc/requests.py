@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
 
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
@@ -13,19 +13,9 @@ from google.protobuf.message_factory import GetMessageClass
 from mcp_bridge.calls.arguments import plain_checker
 from mcp_bridge.exceptions import ArgumentError, InvalidArguments
 from mcp_bridge.ext.grpc.descriptors import Descriptor, Descriptors, Message
-from mcp_bridge.ext.grpc.rules import RULES
 from mcp_bridge.ext.grpc.schemas import is_map
 from mcp_bridge.protocol import CallToolResult, JSONObject, JSONSchema, jsonrpc
-from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut, pointer
-
-try:
-    import protovalidate
-except ImportError:
-    # Then the service alone checks what JSON Schema cannot say.
-    protovalidate = None
-
-logger = get_logger("mcp_bridge.ext.grpc")
 
 # The argument of ``invoke``.
 REQUEST: Final = "request"
@@ -34,6 +24,7 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 # What ParseDict puts before an error for each field that it is in.
 _WITHIN: Final = re.compile(r"Failed to parse (\w+) field: ")
 _MOST: Final = 25
+_Place: TypeAlias = tuple[str | int, ...]
 
 
 def request_checker(
@@ -43,21 +34,15 @@ def request_checker(
     Return a checker that makes the message ``request`` of arguments that fit their schema.
 
     What the schema cannot say is refused besides: two members of a oneof, numbers that are no
-    float, unknown types in an Any, and the rules of buf.validate where protovalidate is installed.
+    float, and unknown types in an Any.
     ProtoJSON that the schema does not describe is accepted too: null for a field that is not set,
     bytes in either alphabet of base64.
     """
     check_schema, make = plain_checker(schema), GetMessageClass(message)
-    # Not the validator that all share, which takes files of one name for one file.
-    has_rules = protovalidate is not None and descriptors.has_option(RULES)
-    validator = protovalidate.Validator() if has_rules else None
 
     def check(arguments: JSONObject) -> dict[str, object]:
-        sent = check_schema(_in_one_spelling(message, arguments))
-        errors = [
-            ArgumentError(path=pointer(place), type="oneof", message=text)
-            for place, text in _oneof_errors(message, sent, ())
-        ]
+        errors: list[ArgumentError] = []
+        sent = check_schema(_spelled(message, arguments, (), errors))
         request = make()
         if not errors:
             try:
@@ -68,8 +53,6 @@ def request_checker(
                 # It lets through what it does not expect, as a missing "value" in an Any.
                 text = "cannot be read as the message that its schema describes"
                 errors = [ArgumentError(path="", type="protobuf", message=text)]
-        if not errors and validator is not None:
-            errors = list(_rule_errors(validator, request))
         if errors:
             raise InvalidArguments(errors[:_MOST])
         return {REQUEST: request}
@@ -120,13 +103,22 @@ class _Known:
             return Empty.DESCRIPTOR
 
 
-def _in_one_spelling(message: Descriptor, value: Any) -> Any:
-    """Return a message without null members, its bytes in standard base64 with padding."""
+def _spelled(message: Descriptor, value: Any, place: _Place, errors: list[ArgumentError]) -> Any:
+    """
+    Return a message without null members, its bytes in standard base64 with padding.
+
+    Adds an error for each message in which several members of a oneof were sent.
+    """
     if not isinstance(value, Mapping) or message.file.package == "google.protobuf":
         return value
+    for oneof in message.oneofs:
+        given = [each.name for each in oneof.fields if value.get(each.name) is not None]
+        if len(given) > 1:
+            text = f"at most one of {', '.join(given)} may be given; send one of them"
+            errors.append(ArgumentError(path=pointer(place), type="oneof", message=text))
     fields = message.fields_by_name
     return {
-        name: _spelled(fields[name], each) if name in fields else each
+        name: _member(fields[name], each, (*place, name), errors) if name in fields else each
         for name, each in value.items()
         if each is not None or name not in fields or _is_null_a_value(fields[name])
     }
@@ -138,51 +130,20 @@ def _is_null_a_value(field: Descriptor) -> bool:
     return kind is not None and kind.full_name in known and not field.is_repeated
 
 
-def _spelled(field: Descriptor, value: Any) -> Any:
-    if is_map(field):
-        inner = field.message_type.fields_by_name["value"]
-        is_object = isinstance(value, Mapping)
-        return {key: _spelled(inner, each) for key, each in value.items()} if is_object else value
-    if isinstance(value, list) and field.is_repeated:
-        return [_spelled_one(field, each) for each in value]
-    return _spelled_one(field, value)
-
-
-def _spelled_one(field: Descriptor, value: Any) -> Any:
+def _member(field: Descriptor, value: Any, place: _Place, errors: list[ArgumentError]) -> Any:
     kind = field.message_type
+    if is_map(field) and isinstance(value, Mapping):
+        inner = kind.fields_by_name["value"]
+        return {key: _member(inner, it, (*place, key), errors) for key, it in value.items()}
+    if field.is_repeated and isinstance(value, list):
+        return [_member(field, it, (*place, index), errors) for index, it in enumerate(value)]
     is_bytes = field.type == field.TYPE_BYTES or (
         kind is not None and kind.full_name == "google.protobuf.BytesValue"
     )
     if is_bytes and isinstance(value, str) and _BASE64.fullmatch(value):
         text = value.rstrip("=").replace("-", "+").replace("_", "/")
         return text + "=" * (-len(text) % 4)
-    return value if kind is None else _in_one_spelling(kind, value)
-
-
-def _oneof_errors(
-    message: Descriptor, value: object, place: tuple[str | int, ...]
-) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield the place of each message in which several members of a oneof were sent."""
-    if not isinstance(value, Mapping) or message.file.package == "google.protobuf":
-        return
-    for oneof in message.oneofs:
-        given = [each.name for each in oneof.fields if value.get(each.name) is not None]
-        if len(given) > 1:
-            yield place, f"at most one of {', '.join(given)} may be given; send one of them"
-    for field in message.fields:
-        if field.message_type is None or field.name not in value:
-            continue
-        below, inner, each = (*place, field.name), field.message_type, value[field.name]
-        if is_map(field):
-            inner = inner.fields_by_name["value"].message_type
-            items: Any = each.items() if inner is not None and isinstance(each, Mapping) else ()
-        elif field.is_repeated:
-            items = enumerate(each) if isinstance(each, list) else ()
-        else:
-            yield from _oneof_errors(inner, each, below)
-            continue
-        for key, item in items:
-            yield from _oneof_errors(inner, item, (*below, key))
+    return value if kind is None else _spelled(kind, value, place, errors)
 
 
 def _parse_error(text: str) -> ArgumentError:
@@ -191,23 +152,3 @@ def _parse_error(text: str) -> ArgumentError:
         place.append(match[1])
         text = text[match.end() :]
     return ArgumentError(path=pointer(place), type="protobuf", message=cut(text.strip(), 300))
-
-
-def _rule_errors(validator: Any, request: Message) -> Iterator[ArgumentError]:
-    try:
-        violations = validator.collect_violations(request)
-    except Exception:
-        # The service checks its rules itself.
-        logger.exception("The rules of %s cannot be checked", request.DESCRIPTOR.full_name)
-        return
-    for each in violations:
-        yield ArgumentError(path=pointer(_place(each)), type="rule", message=each.proto.message)
-
-
-def _place(violation: Any) -> Iterator[str | int]:
-    """Yield the names, keys and indexes that lead to what a rule of buf.validate refuses."""
-    path = violation.proto.field
-    for element in path.elements if path is not None else ():
-        yield element.field_name
-        if element.subscript is not None:
-            yield element.subscript.value

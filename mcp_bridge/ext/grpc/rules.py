@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from mcp_bridge.ext.grpc.descriptors import Descriptor, Message, values_of
 from mcp_bridge.schemas import validation as bounded
 
 RULES: Final = "buf.validate.field"
-_FORMATS: Final = {each: each for each in ("email", "uuid", "ipv4", "ipv6", "uri")}
+_KEYWORDS: Final = {
+    **{"const": "const", "in": "enum", "unique": "uniqueItems"},
+    **{"gte": "minimum", "lte": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"},
+    **{"min_len": "minLength", "max_len": "maxLength"},
+    **{"min_items": "minItems", "max_items": "maxItems"},
+    **{"min_pairs": "minProperties", "max_pairs": "maxProperties"},
+}
+# The kinds of values whose rules no keyword says.
+_WITHOUT_KEYWORDS: Final = frozenset({"enum", "any", "duration", "timestamp", "field_mask"})
+_FORMATS: Final = frozenset({"email", "uuid", "ipv4", "ipv6", "uri"})
+_AFFIXES: Final = {"contains": "{}", "prefix": "^{}", "suffix": "{}$"}
+# Not re.escape(), which escapes what other engines may not have escaped.
+_SPECIAL: Final = re.compile(r"[\\^$.|?*+()\[\]{}]")
 # Rules of texts that JSON Schema has no word for that is checked.
 _TOLD: Final = {
     "hostname": "a host name",
@@ -23,36 +35,62 @@ _TOLD: Final = {
 }
 
 
-class Keywords(NamedTuple):
-    """Keywords for a schema, and sentences on what no keyword says."""
-
-    keywords: dict[str, Any]
-    notes: list[str]
-
-
-def keywords_of(rules: Message, field: Descriptor, schema: Mapping[str, Any]) -> Keywords:
+def keywords_of(
+    rules: Message, field: Descriptor, schema: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
     """
     Return the schema of a field, or of one value of it, with its rules (buf.validate.FieldRules).
 
-    What the rules say beyond JSON Schema is for the service to check, or for protovalidate.
+    Returned besides are sentences on what no keyword says; the service checks it.
     """
     result, said = dict(schema), values_of(rules)
     if said.get("ignore"):
-        return Keywords(result, [])
+        return result, []
     notes = [each.message for each in said.get("cel", ()) if each.message]
     kind = rules.WhichOneof("type")
-    if kind is not None:
-        given = values_of(said[kind])
-        add: Callable[..., Iterator[str]] = _KINDS.get(kind, _of_number)
-        notes += add(given, field, result)
-        if (forbidden := given.get("not_in")) and kind not in ("bytes", "enum"):
-            notes.append(f"Not one of {', '.join(map(str, forbidden))}.")
+    given = {} if kind is None else values_of(said[kind])
+    forbidden = () if kind in ("bytes", "enum") else given.get("not_in", ())
+    if kind in _WITHOUT_KEYWORDS:
+        given = {}
+    if kind == "bytes":
+        # Of base64, which has four characters for each three bytes that are begun.
+        lengths = given.keys() & {"len", "min_len", "max_len"}
+        given = {name: 4 * math.ceil(given[name] / 3) for name in lengths}
+    if "len" in given:
+        given |= {"min_len": given["len"], "max_len": given["len"]}
+    lower, upper = given.get("gte", given.get("gt")), given.get("lte", given.get("lt"))
+    if lower is not None and upper is not None and upper < lower:
+        notes.append(f"Not between {upper} and {lower}.")
+        given = {}
+    target = result
+    if "anyOf" in result and given:
+        # The branch of integers, where the schema takes strings of digits as well.
+        target = dict(result["anyOf"][0])
+        result["anyOf"] = [target, *result["anyOf"][1:]]
+    for rule, value in given.items():
+        is_infinite = isinstance(value, float) and not math.isfinite(value)
+        if rule in _KEYWORDS and value is not False and not is_infinite:
+            target[_KEYWORDS[rule]] = value
+    if kind == "string":
+        notes += _add_patterns(given, result)
+    inner: Mapping[str, Any] = field.message_type.fields_by_name if kind == "map" else {}
+    for rule, keyword, part in (
+        ("items", "items", field),
+        ("values", "additionalProperties", inner.get("value")),
+        ("keys", "propertyNames", inner.get("key")),
+    ):
+        if rule in given and (rule != "keys" or inner["key"].type == field.TYPE_STRING):
+            below = result.get(keyword, {"type": "string"})
+            result[keyword], more = keywords_of(given[rule], part, below)
+            notes += more
+    if forbidden:
+        notes.append(f"Not one of {', '.join(map(str, forbidden))}.")
     if said.get("required") and not field.has_presence:
         # For what cannot be absent, required means that it is not empty.
         least = {"string": "minLength", "array": "minItems", "object": "minProperties"}
-        if keyword := least.get(result.get("type", "")):
-            result.setdefault(keyword, 1)
-    return Keywords(result, notes)
+        if is_not_empty := least.get(result.get("type", "")):
+            result.setdefault(is_not_empty, 1)
+    return result, notes
 
 
 def breaks(schema: Mapping[str, Any], zero: object) -> bool:
@@ -71,12 +109,8 @@ def excluded(rules: Message, numbers: Mapping[str, int]) -> set[str]:
     return {name for name, number in numbers.items() if number not in wanted}
 
 
-def _of_string(given: dict[str, Any], field: Descriptor, result: dict[str, Any]) -> Iterator[str]:
-    _lengths(given, result, lambda length: length)
-    if "const" in given:
-        result["const"] = given["const"]
-    if "in" in given:
-        result["enum"] = given["in"]
+def _add_patterns(given: dict[str, Any], result: dict[str, Any]) -> Iterator[str]:
+    """Add the patterns and formats of a text, and yield sentences on those that no keyword says."""
     escaped = {name: _SPECIAL.sub(r"\\\g<0>", given[name]) for name in given.keys() & set(_AFFIXES)}
     patterns = [given["pattern"]] if "pattern" in given else []
     patterns += [_AFFIXES[name].format(text) for name, text in sorted(escaped.items())]
@@ -91,85 +125,6 @@ def _of_string(given: dict[str, Any], field: Descriptor, result: dict[str, Any])
         result.setdefault("pattern", pattern)
     for name in given:
         if name in _FORMATS and given[name]:
-            result["format"] = _FORMATS[name]
+            result["format"] = name
         elif name in _TOLD and given[name]:
             yield f"Has to be {_TOLD[name]}."
-
-
-_AFFIXES: Final = {"contains": "{}", "prefix": "^{}", "suffix": "{}$"}
-# Not re.escape(), which escapes what other engines may not have escaped.
-_SPECIAL: Final = re.compile(r"[\\^$.|?*+()\[\]{}]")
-
-
-def _of_bytes(given: dict[str, Any], field: Descriptor, result: dict[str, Any]) -> Iterator[str]:
-    # Of base64, which has four characters for each three bytes that are begun.
-    _lengths(given, result, lambda length: 4 * math.ceil(length / 3))
-    yield from ()
-
-
-def _lengths(given: dict[str, Any], result: dict[str, Any], size: Callable[[int], int]) -> None:
-    for rule, keyword in (("min_len", "minLength"), ("max_len", "maxLength")):
-        if (length := given.get("len", given.get(rule))) is not None:
-            result[keyword] = size(length)
-
-
-def _of_number(given: dict[str, Any], field: Descriptor, result: dict[str, Any]) -> Iterator[str]:
-    # The branch of integers, where the schema takes strings of digits as well.
-    target = result
-    if "anyOf" in result:
-        first, *others = result["anyOf"]
-        target = dict(first)
-        result["anyOf"] = [target, *others]
-    lower, upper = given.get("gte", given.get("gt")), given.get("lte", given.get("lt"))
-    if lower is not None and upper is not None and upper < lower:
-        yield f"Not between {upper} and {lower}."
-        return
-    for rule, keyword in (
-        *(("gte", "minimum"), ("lte", "maximum")),
-        *(("gt", "exclusiveMinimum"), ("lt", "exclusiveMaximum")),
-    ):
-        if rule in given and math.isfinite(given[rule]):
-            target[keyword] = given[rule]
-    if "const" in given:
-        target["const"] = given["const"]
-    if "in" in given:
-        target["enum"] = given["in"]
-
-
-def _of_items(given: dict[str, Any], field: Descriptor, result: dict[str, Any]) -> Iterator[str]:
-    for rule, keyword in (("min_items", "minItems"), ("max_items", "maxItems")):
-        if rule in given:
-            result[keyword] = given[rule]
-    if given.get("unique"):
-        result["uniqueItems"] = True
-    if "items" in given and "items" in result:
-        result["items"], notes = keywords_of(given["items"], field, result["items"])
-        yield from notes
-
-
-def _of_pairs(given: dict[str, Any], field: Descriptor, result: dict[str, Any]) -> Iterator[str]:
-    for rule, keyword in (("min_pairs", "minProperties"), ("max_pairs", "maxProperties")):
-        if rule in given:
-            result[keyword] = given[rule]
-    if "values" in given:
-        value = field.message_type.fields_by_name["value"]
-        schema = result["additionalProperties"]
-        result["additionalProperties"], notes = keywords_of(given["values"], value, schema)
-        yield from notes
-    if "keys" in given and field.message_type.fields_by_name["key"].type == field.TYPE_STRING:
-        key = field.message_type.fields_by_name["key"]
-        result["propertyNames"], notes = keywords_of(given["keys"], key, {"type": "string"})
-        yield from notes
-
-
-def _of_none(given: dict[str, Any], field: Descriptor, result: dict[str, Any]) -> Iterator[str]:
-    yield from ()
-
-
-_KINDS: Final[dict[str, Callable[..., Iterator[str]]]] = {
-    "string": _of_string,
-    "bytes": _of_bytes,
-    "repeated": _of_items,
-    "map": _of_pairs,
-    **dict.fromkeys(("enum", "any", "duration", "timestamp", "field_mask"), _of_none),
-}

@@ -129,7 +129,7 @@ class GRPCSource(OperationSource[Descriptor]):
                 "W053",
                 f"The descriptor set {self.path} of {self.place} {what}{why}.",
                 "Write it with protoc --include_imports --include_source_info "
-                f"--descriptor_set_out, or with manage.py mcp_grpc {self.alias} --reflect.",
+                "--descriptor_set_out.",
             )
             return []
         return list(self._set.methods())
