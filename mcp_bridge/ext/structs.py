@@ -40,9 +40,8 @@ from pydantic import (
 from pydantic_core import PydanticSerializationUnexpectedValue
 from typing_extensions import TypedDict
 
-from mcp_bridge.schemas.adapters import Adapter, Side, adapt, register
 from mcp_bridge.schemas.core_schemas import CONFIG
-from mcp_bridge.schemas.hints import TypeHint, annotate, origin_of
+from mcp_bridge.schemas.hints import Adapter, Side, TypeHint, adapt, annotate, origin_of, register
 from mcp_bridge.schemas.signatures import MISSING
 
 if TYPE_CHECKING:

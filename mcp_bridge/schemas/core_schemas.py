@@ -20,9 +20,10 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic.warnings import ArbitraryTypeWarning, UnsupportedFieldAttributeWarning
 from pydantic_core import to_jsonable_python
 
-from mcp_bridge.schemas.adapters import Side, adapt
 from mcp_bridge.schemas.hints import (
+    Side,
     TypeHint,
+    adapt,
     annotate,
     description_in,
     identity,

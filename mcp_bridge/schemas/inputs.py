@@ -13,10 +13,9 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import SchemaValidator
 
 from mcp_bridge.protocol.jsonrpc import split_at_quotes
-from mcp_bridge.schemas.adapters import TRANSIENT
 from mcp_bridge.schemas.core_schemas import CONFIG, CoreNode, ReadHint, is_plain, parts
 from mcp_bridge.schemas.generator import generate, plain_default
-from mcp_bridge.schemas.hints import TypeHint, description_in, split_annotated
+from mcp_bridge.schemas.hints import TRANSIENT, TypeHint, description_in, split_annotated
 from mcp_bridge.schemas.limits import limited_steps, with_bounds
 from mcp_bridge.schemas.signatures import MISSING, Parameter, Signature, UnsupportedSignature
 from mcp_bridge.schemas.strictness import strict_validator

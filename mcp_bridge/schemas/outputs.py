@@ -16,7 +16,6 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreConfig, SchemaSerializer, SchemaValidator, core_schema
 
 from mcp_bridge.protocol import CallToolResult, ContentBlock
-from mcp_bridge.schemas.adapters import ADAPTERS, TRANSIENT, collected_notes
 from mcp_bridge.schemas.core_schemas import (
     CONFIG,
     CoreNode,
@@ -27,8 +26,11 @@ from mcp_bridge.schemas.core_schemas import (
 )
 from mcp_bridge.schemas.generator import generate
 from mcp_bridge.schemas.hints import (
+    ADAPTERS,
+    TRANSIENT,
     UNIONS,
     TypeHint,
+    collected_notes,
     members_of,
     origin_of,
     without_metadata,

@@ -20,7 +20,7 @@ from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool, ToolOptions
 from mcp_bridge.features.marks import options_in
 from mcp_bridge.protocol import JSONObject
-from mcp_bridge.schemas.adapters import TRANSIENT
+from mcp_bridge.schemas.hints import TRANSIENT
 from mcp_bridge.sources.secrets import secret_among
 
 # The directories of installed packages, by pip and by Debian.

@@ -17,10 +17,9 @@ from django.utils.datastructures import MultiValueDict
 from pydantic import AfterValidator, BaseModel
 from pydantic_core import PydanticCustomError
 
-from mcp_bridge.schemas.adapters import Adapter
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.django.models import key_hint
-from mcp_bridge.schemas.hints import TypeHint, annotate
+from mcp_bridge.schemas.hints import Adapter, TypeHint, annotate
 from mcp_bridge.schemas.limits import check_hashes
 
 _Choice: TypeAlias = tuple[object, object]

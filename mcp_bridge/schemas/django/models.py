@@ -17,10 +17,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from mcp_bridge.protocol.text import cut, quoted
-from mcp_bridge.schemas.adapters import Adapter
 from mcp_bridge.schemas.core_schemas import BESIDE
 from mcp_bridge.schemas.django import hints
-from mcp_bridge.schemas.hints import TypeHint, annotate, split_annotated
+from mcp_bridge.schemas.hints import Adapter, TypeHint, annotate, split_annotated
 from mcp_bridge.schemas.limits import check_hashes
 
 _HINTS: Final[Mapping[type, TypeHint]] = {

@@ -21,10 +21,9 @@ from rest_framework import ISO_8601, serializers
 from rest_framework.settings import api_settings
 from typing_extensions import TypedDict
 
-from mcp_bridge.schemas import adapters
 from mcp_bridge.schemas.django import hints, lookups, spectacular
 from mcp_bridge.schemas.django.models import key_hint
-from mcp_bridge.schemas.hints import TypeHint, annotate
+from mcp_bridge.schemas.hints import TypeHint, annotate, note
 
 _Field: TypeAlias = "serializers.Field[Any, Any, Any, Any]"
 
@@ -145,7 +144,7 @@ def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
     described = spectacular.override_hint(field, direction)
     if described is None and direction == "response" and spectacular.represents_itself(field):
         own = type(field)
-        adapters.note(
+        note(
             f"the output schema takes any value from {own.__qualname__} ({own.__module__}), "
             "which has its own to_representation()"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from mcp_bridge.schemas.adapters import Adapter
+from mcp_bridge.schemas.hints import Adapter
 
 
 class SerializerAdapter(Adapter):
