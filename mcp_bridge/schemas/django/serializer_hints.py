@@ -3,6 +3,10 @@ Serializers of Django REST framework as parameters and results.
 
 The fields that may be written are the shape of a parameter, and the procedure gets the valid
 serializer; the fields that may be read are the shape of a result, which is its representation.
+
+Django REST framework looks each item of a list of related fields, and of values that have to be
+unique, up by a query of its own. So such a list has at most MOST_LOOKED_UP items unless its author
+says otherwise, which the schema tells, and all of them in one argument have no more.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from rest_framework import ISO_8601, serializers
 from rest_framework.settings import api_settings
 from typing_extensions import TypedDict
 
-from mcp_bridge.schemas.django import hints, lookups, spectacular
+from mcp_bridge.schemas.django import hints, spectacular
 from mcp_bridge.schemas.django.models import key_hint
 from mcp_bridge.schemas.hints import TypeHint, annotate, note
 
@@ -56,12 +60,16 @@ def parameter(hint: object, metadata: tuple[object, ...]) -> object:
     shape: Any = kind(many=many)
     if many:
         shape.max_length = _own_most(metadata) or shape.max_length
-    count = lookups.counter(shape)
+    has_lookups = _has_lookups(shape)
 
     def validated(values: object) -> serializers.BaseSerializer[Any]:
         data = hints.sent_values(values)
-        if count is not None and (found := count(data)) > hints.MOST_LOOKED_UP:
-            raise hints.validation_error(kind.__name__, [lookups.too_many(found)])
+        if has_lookups and (found := _lookups(shape, data)) > hints.MOST_LOOKED_UP:
+            text = (
+                f"The lists in it have {found:,} items together that are looked up one by one, and "
+                f"at most {hints.MOST_LOOKED_UP:,} are taken: send the rest in further calls"
+            )
+            raise hints.validation_error(kind.__name__, [("too_many", text, ())])
         serializer = kind(data=data, many=many)
         if not serializer.is_valid():
             raise hints.validation_error(kind.__name__, _errors(serializer.errors, (), serializer))
@@ -86,6 +94,51 @@ def result(hint: object, metadata: tuple[object, ...]) -> object:
 
     shape = _hint(kind(many=many), "response")
     return annotate(Any, PlainSerializer(represented, return_type=shape), *metadata)
+
+
+def _lookups(field: Any, value: object) -> int:
+    """
+    Return how many items of lists in a value are looked up, each by a query of its own.
+
+    Of a list that has a bound of its own the author has accounted for the items: it counts as much
+    as the largest of them.
+    """
+    if field.read_only:
+        return 0
+    if (child := _child(field)) is None:
+        sent = value if isinstance(value, dict) else {}
+        return sum(_lookups(each, sent[name]) for name, each in _members(field) if name in sent)
+    items = list(value.values()) if isinstance(value, dict) else value
+    if not isinstance(items, list):
+        return 0
+    within = [_lookups(child, each) for each in items]
+    if getattr(field, "max_length", None) is not None:
+        return max(within, default=0)
+    return sum(within) + (len(items) if _has_lookups(child, in_lists=False) else 0)
+
+
+def _has_lookups(field: Any, *, in_lists: bool = True) -> bool:
+    """Return whether a value asks the database, or also what is in lists in it."""
+    if field.read_only:
+        return False
+    # Validators of unique values and of those for a date have one.
+    is_compared = any(hasattr(each, "queryset") for each in field.validators)
+    below = [each for _, each in _members(field)]
+    if in_lists and (child := _child(field)) is not None:
+        below.append(child)
+    return (
+        is_compared
+        or isinstance(field, serializers.RelatedField)
+        or any(_has_lookups(each, in_lists=in_lists) for each in below)
+    )
+
+
+def _child(field: Any) -> Any:
+    return getattr(field, "child", None) or getattr(field, "child_relation", None)
+
+
+def _members(field: Any) -> list[tuple[str, Any]]:
+    return list(field.fields.items()) if isinstance(field, serializers.Serializer) else []
 
 
 def _kind(hint: object) -> tuple[type[serializers.Serializer[Any]] | None, bool]:
@@ -178,8 +231,9 @@ def _nullable_hint(field: Any, direction: spectacular.Direction) -> TypeHint:
 def _structured(field: Any, direction: spectacular.Direction) -> TypeHint | None:
     """Return the hint of a field that is alike in both directions but for its items, or None."""
     least = None if getattr(field, "allow_empty", True) else 1
-    is_looked_up = direction == "request" and lookups.counter(field) is not None
-    most = hints.MOST_LOOKED_UP if is_looked_up else None
+    child = _child(field)
+    is_looked_up = direction == "request" and child is not None and _has_lookups(child)
+    most = hints.MOST_LOOKED_UP if is_looked_up and not field.read_only else None
     if isinstance(field, serializers.ListSerializer | serializers.ListField):
         return hints.list_of(_nullable_hint(field.child, direction), field, least, most)
     if isinstance(field, serializers.ManyRelatedField):
