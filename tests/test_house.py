@@ -50,7 +50,7 @@ ROOMS: dict[str, int] = {
     "protocol": 978,
     "records": 995,
     "registry": 928,
-    "schemas": 3370,
+    "schemas": 3337,
     "server": 598,
     "sources": 3730,
     "templatetags": 29,

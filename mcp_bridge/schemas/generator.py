@@ -190,19 +190,11 @@ def generate(
 
 def simplify(schema: JSONSchema) -> JsonSchemaValue:
     """Return a schema that refers to ``$defs`` only for recursion, and without generated titles."""
-    definitions = {
-        DEFINITIONS + name: {
-            key: value for key, value in each.items() if not _names_itself(name, key, value)
-        }
-        for name, each in schema.get("$defs", {}).items()
-    }
+    definitions = {DEFINITIONS + name: dict(each) for name, each in schema.get("$defs", {}).items()}
+    for name, each in definitions.items():
+        # A title made of a class's name, which arguments may follow.
+        title = re.escape(re.sub(r"\W", "_", str(each.get("title"))))
+        if re.search(rf"(^|/|__){title}_|{title}$", name):
+            each.pop("title", None)
     root = {key: value for key, value in schema.items() if key not in ("$defs", "title")}
     return Bundler(definitions.__getitem__).inlined(root)
-
-
-def _names_itself(name: str, key: str, value: object) -> bool:
-    """Return whether it is a title made of a class's name, which arguments may follow."""
-    if key != "title":
-        return False
-    title = re.escape(re.sub(r"\W", "_", str(value)))
-    return re.search(rf"{title}$|(^|__){title}_", name) is not None

@@ -183,7 +183,13 @@ class Components:
             del result["format"]
         parts = schema.get("allOf")
         if isinstance(parts, list) and parts:
-            merged = [self._part(each, side, gone, level) for each in parts]
+            merged = []
+            for each in parts:
+                target = self._schema(each)
+                needed = target.get("required")
+                is_short = isinstance(needed, list) and any(it in gone for it in needed)
+                part = target if is_short else each
+                merged.append(self.convert(part, side, gone, level + 1))
             _add_parts(result, merged)
         if schema.get("nullable") is True:
             result = nullable(result)
@@ -242,14 +248,6 @@ class Components:
         if rest := {key: each for key, each in beside.items() if key not in _ABOUT}:
             return {"allOf": [{"$ref": reference}, rest], **_about_of(beside)}
         return {"$ref": reference, **beside}
-
-    def _part(self, schema: object, side: Side, gone: Collection[str], level: int) -> Schema:
-        """Return a part of an ``allOf``."""
-        target = self._schema(schema)
-        required = target.get("required")
-        if isinstance(required, list) and any(each in gone for each in required):
-            schema = target
-        return self.convert(schema, side, gone, level + 1)
 
     def _left_out(self, schema: JSONObject, side: Side, level: int = 0) -> Iterator[str]:
         """Yield the names of the members that are not on this side, those of all parts."""

@@ -171,7 +171,10 @@ def _is_context(hint: TypeHint) -> bool:
 def _inspected(function: Callable[..., object]) -> tuple[inspect.Signature, Collection[str]]:
     """Return the signature of a function, and the names that a partial has bound."""
     # ``inspect.signature`` follows __wrapped__ past a partial and its bound arguments.
-    function = inspect.unwrap(function, stop=_decides)
+    kinds = (functools.partial, types.MethodType)
+    function = inspect.unwrap(
+        function, stop=lambda each: isinstance(each, kinds) or hasattr(each, "__signature__")
+    )
     if not isinstance(function, functools.partial):
         return inspect.signature(function), ()
     bound = functools.partial(function.func, *function.args, **function.keywords)
@@ -180,11 +183,6 @@ def _inspected(function: Callable[..., object]) -> tuple[inspect.Signature, Coll
     signature = signature.replace(parameters=free)
     names = {*bound.keywords, *inspect.signature(bound.func).parameters}
     return signature, names - signature.parameters.keys()
-
-
-def _decides(function: object) -> bool:
-    kinds = (functools.partial, types.MethodType)
-    return isinstance(function, kinds) or hasattr(function, "__signature__")
 
 
 def _innermost(function: Callable[..., object]) -> Callable[..., object]:

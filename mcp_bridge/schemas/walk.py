@@ -175,7 +175,10 @@ class SchemaDocument:
                 if isinstance(each, Mapping):
                     inner = resolver
                     if "$id" in each:
-                        inner = self._within(each, resolver)
+                        from referencing.jsonschema import DRAFT202012
+
+                        resource = DRAFT202012.create_resource(each)
+                        inner = (resolver or self._resolver).in_subresource(resource)
                     pending.append((each, inner))
 
     @cached_property
@@ -191,13 +194,6 @@ class SchemaDocument:
             # It may be of an older dialect, whose pointers can be resolved all the same.
             registry = registry.crawl()
         return registry.resolver(resource.id() or "")
-
-    def _within(self, schema: JSONSchema, resolver: Any) -> Any:
-        """Return what resolves references inside a subschema that has an ``$id``."""
-        from referencing.jsonschema import DRAFT202012
-
-        resource = DRAFT202012.create_resource(schema)
-        return (resolver or self._resolver).in_subresource(resource)
 
     def targets(self, schema: JSONSchema) -> Mapping[str, object]:
         """

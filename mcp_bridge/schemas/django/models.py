@@ -126,7 +126,11 @@ def _finder(
     field = model._meta.get_field(name)
     if not (isinstance(field, models.Field) and field.unique):
         raise TypeError(f"{model.__name__}.{name} is not unique, so it names no one instance")
-    words, noun = _words(field), str(model._meta.verbose_name_raw)
+    noun, words, linked = str(model._meta.verbose_name_raw), field.name.replace("_", " "), field
+    # "page id" for the link of a page's child to the page.
+    while isinstance(linked, models.ForeignKey) and linked.remote_field.parent_link:
+        linked = linked.target_field
+        words = f"{linked.model._meta.verbose_name_raw} {linked.name.replace('_', ' ')}"
     article = "an" if noun[:1].lower() in "aeiou" else "a"
 
     def find(sent: Any) -> object:
@@ -152,15 +156,6 @@ def _finder(
 
     description = f"The {words} of {article} {noun}."
     return annotate(key_hint(model._default_manager, name), Field(description=description)), find
-
-
-def _words(field: models.Field[Any, Any]) -> str:
-    """Return a field's name in words: "page id" for the link of a page's child to the page."""
-    parent = ""
-    while isinstance(field, models.ForeignKey) and field.remote_field.parent_link:
-        field = field.target_field
-        parent = f"{field.model._meta.verbose_name_raw} "
-    return parent + field.name.replace("_", " ")
 
 
 def key_hint(queryset: Any, name: str | None) -> TypeHint:

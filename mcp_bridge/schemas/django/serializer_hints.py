@@ -19,7 +19,6 @@ from typing import Any, Final, Literal, NotRequired, TypeAlias, get_args, get_or
 from django.conf import settings
 from django.utils.choices import BaseChoiceIterator, flatten_choices
 from pydantic import AfterValidator, Field, PlainSerializer
-from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationUnexpectedValue
 from rest_framework import ISO_8601, serializers
 from rest_framework.settings import api_settings
@@ -59,7 +58,10 @@ def parameter(hint: object, metadata: tuple[object, ...]) -> object:
 
     shape: Any = kind(many=many)
     if many:
-        shape.max_length = _own_most(metadata) or shape.max_length
+        # The bound that the hint gives the list.
+        parts = [part for it in metadata for part in getattr(it, "metadata", [it])]
+        bounds = (getattr(part, "max_length", None) for part in parts)
+        shape.max_length = next(filter(None, bounds), shape.max_length)
     has_lookups = _has_lookups(shape)
 
     def validated(values: object) -> serializers.BaseSerializer[Any]:
@@ -147,17 +149,6 @@ def _kind(hint: object) -> tuple[type[serializers.Serializer[Any]] | None, bool]
     kind: Any = get_args(hint)[0] if many else hint
     is_one = isinstance(kind, type) and issubclass(kind, serializers.Serializer)
     return (kind if is_one else None), many
-
-
-def _own_most(metadata: tuple[object, ...]) -> int | None:
-    """Return the bound that a hint gives a list, or None."""
-    parts = [
-        part
-        for each in metadata
-        for part in (each.metadata if isinstance(each, FieldInfo) else [each])
-    ]
-    bounds = (getattr(part, "max_length", None) for part in parts)
-    return next((bound for bound in bounds if bound is not None), None)
 
 
 def _errors(errors: object, path: tuple[str | int, ...], field: Any) -> Iterator[hints.FieldError]:
@@ -273,12 +264,9 @@ def _declared(field: Any) -> Any:
     if isinstance(parent, serializers.ListField | serializers.DictField):
         return getattr(_declared(parent), "child", None)
     declared = getattr(parent, "_declared_fields", {}).get(field.field_name)
-    return declared or _columns(parent).get(field.source)
-
-
-def _columns(serializer: object) -> dict[str, Any]:
-    model = getattr(getattr(serializer, "Meta", None), "model", None)
-    return {each.name: each for each in model._meta.fields} if model is not None else {}
+    model = getattr(getattr(parent, "Meta", None), "model", None)
+    columns = {} if model is None else {each.name: each for each in model._meta.fields}
+    return declared or columns.get(field.source)
 
 
 def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direction) -> TypeHint:
@@ -302,7 +290,10 @@ def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direc
         if name in deprecated:
             options["json_schema_extra"] = {"deprecated": True}
         if direction == "response":
-            members[name] = _read(field, options)
+            hint = annotate(_nullable_hint(field, "response"), Field(**options))
+            # A dotted source is left out if a relation on the way is null.
+            is_sent = (field.required or field.read_only) and "." not in (field.source or "")
+            members[name] = hint if is_sent else NotRequired[hint]
             continue
         if not field.required:
             # The schema shows no default where there is only a factory; the value is never used.
@@ -317,14 +308,6 @@ def _shape(serializer: serializers.Serializer[Any], direction: spectacular.Direc
     shape.__pydantic_config__ = hints.FIELDS_CONFIG
     shape.__doc__ = doc
     return shape
-
-
-def _read(field: _Field, options: dict[str, Any]) -> TypeHint:
-    """Return the hint of a field that may be read, as a member of a TypedDict."""
-    hint = annotate(_nullable_hint(field, "response"), Field(**options))
-    # A dotted source is left out if a relation on the way is null.
-    is_sent = (field.required or field.read_only) and "." not in (field.source or "")
-    return hint if is_sent else NotRequired[hint]
 
 
 def _read_value(field: _Field) -> TypeHint:
