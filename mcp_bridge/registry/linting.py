@@ -149,8 +149,7 @@ def _hints(tool: Tool, schemas: _Schemas) -> Iterator[str]:
 @rule("A client that sends the default is refused: change it, or the schema.", id="mcp_bridge.W008")
 def _defaults(tool: Tool, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.items():
-        document = SchemaDocument(json.loads(json.dumps(schema)))
-        document.localize()
+        document = SchemaDocument(schema)
         validator = Bounded(document.root, registry=Registry(), format_checker=_FORMATS)
         for part in document.subschemas:
             if "default" not in part:

@@ -28,6 +28,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError, ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
+from referencing.jsonschema import DRAFT202012
 
 from mcp_bridge.protocol import JSONSchema
 from mcp_bridge.protocol.logs import get_logger
@@ -134,20 +135,26 @@ def _spend(steps: int) -> None:
 
 
 def _descend(
-    self: Validator, instance: object, schema: Any, path: str | int | None = None, **rest: object
+    self: Validator,
+    instance: object,
+    schema: Any,
+    path: str | int | None = None,
+    schema_path: object = None,
+    resolver: Any = None,
 ) -> Errors:
     """
     Yield the errors of a part of an instance, as jsonschema's own method does.
 
-    The validator of a subschema is made once, and not for each value. A resolver is not needed,
-    since every reference is a pointer from the root (SchemaDocument.localize), nor a schema_path.
+    The validator of a subschema is made once, and not for each value; no schema_path is kept.
     """
     budget = BUDGET.get()
     known = {} if budget is None else budget.validators
     below = known.get(id(schema))
     if below is None:
+        if resolver is None:
+            resolver = self._resolver.in_subresource(DRAFT202012.create_resource(schema))
         # It holds the subschema, whose id is therefore no other's.
-        below = known[id(schema)] = self.evolve(schema=schema)
+        below = known[id(schema)] = self.evolve(schema=schema, _resolver=resolver)
     for error in below.iter_errors(instance):
         if path is not None:
             error.path.appendleft(path)
@@ -401,7 +408,6 @@ class SchemaValidator:
         except SchemaError as error:
             place, text = pointer(error.absolute_path) or "/", cut(error.message, 200)
             raise ValueError(f"its {name} is not valid at {place}: {text}") from error
-        document.localize()
         # Of one small value.
         self._price = sum(map(price_of, document.subschemas))
         # By the id of a subschema, which the validator that is kept for it holds.

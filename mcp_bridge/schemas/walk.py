@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote
 
 from mcp_bridge.protocol import JSONSchema
 
@@ -260,32 +259,6 @@ class SchemaDocument:
                 pending += self.targets(each).values()
                 pending += (part.schema for part in subschemas(each) if part.keyword in IN_PLACE)
         return list(found.values())
-
-    def localize(self) -> None:
-        """
-        Rewrite every reference as a JSON pointer from the root, and remove every ``$id``.
-
-        The document must be a tree of dicts and lists that nobody else uses. It means the same
-        afterwards, wherever the validator looks at it from.
-        """
-        paths = {id(self.root): "#"}
-        pending: list[Any] = [self.root]
-        while pending:
-            place = pending.pop()
-            for key, each in enumerate(place) if isinstance(place, list) else place.items():
-                if isinstance(each, dict | list):
-                    name = str(key).replace("~", "~0").replace("/", "~1")
-                    paths[id(each)] = f"{paths[id(place)]}/{quote(name, safe='~')}"
-                    pending.append(each)
-        for schema in self.subschemas:
-            assert isinstance(schema, dict)
-            schema.pop("$id", None)
-            for keyword, target in self.targets(schema).items():
-                if isinstance(target, bool):
-                    del schema[keyword]
-                    schema["allOf"] = [*schema.get("allOf", ()), target]
-                else:
-                    schema[keyword] = paths[id(target)]
 
     def _resolve(self, schema: JSONSchema, resolver: Any) -> Iterator[tuple[JSONSchema, Any]]:
         """Keep the targets of a schema, and yield them with what resolves their references."""
