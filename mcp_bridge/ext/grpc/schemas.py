@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from mcp_bridge.ext.grpc.descriptors import Descriptor, Descriptors, values_of
@@ -19,6 +19,10 @@ _NULL: Final = {"type": "null"}
 _DIGITS: Final = r"^(0|-?[1-9][0-9]{0,19})$"
 _ZEROS: Final = {"string": "", "boolean": False, "array": [], "object": {}}
 _ZERO: Final = {"": 0}
+_TRUNCATED: Final = {
+    "type": "boolean",
+    "description": "Whether the list was cut, so that there may be more.",
+}
 _ABSENT: Final = (
     'A member that is absent has the value that it has by default: 0, "", false, or none.'
 )
@@ -112,28 +116,18 @@ class _Schemas:
             self._definitions[DEFINITIONS + each.full_name] = self._object(each)
         if is_stream:
             said = {"description": _ABSENT} if "$ref" in root else {}
-            root = self._result({"type": "array", "items": root, **said}, "truncated")
-            root["properties"]["truncated"] = {
-                "type": "boolean",
-                "description": "Whether the list was cut, so that there may be more.",
-            }
+            members = {"result": {"type": "array", "items": root, **said}, "truncated": _TRUNCATED}
+            root = {"type": "object", "properties": members, "required": list(members)}
         elif "$ref" in root:
             root = dict(self._definitions[root["$ref"]])
             if not self._is_input and root["properties"]:
                 root["description"] = _joined(root.get("description"), _ABSENT)
         elif not self._is_input and root.get("type") != "object":
-            root = self._result(root)
+            root = {"type": "object", "properties": {"result": root}, "required": ["result"]}
         try:
             return within_bounds(root, self._definitions)
         except TooLarge as why:
             raise ValueError(f"its schema {why}") from None
-
-    def _result(self, schema: JSONSchema, *more: str) -> dict[str, Any]:
-        return {
-            "type": "object",
-            "properties": {"result": schema},
-            "required": ["result", *more],
-        }
 
     def _of_message(self, message: Descriptor) -> JSONSchema:
         name = message.full_name
@@ -150,7 +144,13 @@ class _Schemas:
         return {"$ref": reference}
 
     def _object(self, message: Descriptor) -> dict[str, Any]:
-        fields = dict(self._fields(message))
+        left_out = _OUTPUT_ONLY if self._is_input else _INPUT_ONLY
+        fields = {}
+        for field in message.fields:
+            options = self._descriptors.options(field, "Field")
+            hidden = self._is_input and ARGUMENT in options and options[ARGUMENT].hidden
+            if not hidden and left_out not in options.get(BEHAVIOR, ()):
+                fields[field] = options
         properties: dict[str, Any] = {}
         required: list[str] = []
         for field, options in fields.items():
@@ -168,15 +168,6 @@ class _Schemas:
             if required:
                 result["required"] = required
         return _described(result, [self._descriptors.comment(message.full_name).text])
-
-    def _fields(self, message: Descriptor) -> Iterator[tuple[Descriptor, Mapping[str, Any]]]:
-        """Yield the fields that are in this direction, with their options."""
-        left_out = _OUTPUT_ONLY if self._is_input else _INPUT_ONLY
-        for field in message.fields:
-            options = self._descriptors.options(field, "Field")
-            hidden = self._is_input and ARGUMENT in options and options[ARGUMENT].hidden
-            if not hidden and left_out not in options.get(BEHAVIOR, ()):
-                yield field, options
 
     def _field(
         self, field: Descriptor, options: Mapping[str, Any]
@@ -228,25 +219,20 @@ class _Schemas:
         if field.type in _PLAIN:
             return _PLAIN[field.type]
         if field.type in _INTEGERS:
-            return self._of_integer(*_INTEGERS[field.type])
+            bits, is_signed = _INTEGERS[field.type]
+            integer = {"type": "integer"}
+            digits = {"type": "string", "pattern": _DIGITS}
+            if not self._is_input:
+                return integer if bits == 32 else digits
+            lowest = -(2 ** (bits - 1)) if is_signed else 0
+            bounded = {**integer, "minimum": lowest, "maximum": 2 ** (bits - is_signed) - 1}
+            return bounded if bits == 32 else {"anyOf": [bounded, digits]}
         if field.type in (_DOUBLE, _FLOAT):
             odd = {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]}
             return {"anyOf": [{"type": "number"}, odd]}
         if field.type == _ENUM:
             return self._of_enum(field)
         return self._of_message(field.message_type)
-
-    def _of_integer(self, bits: int, is_signed: bool) -> JSONSchema:
-        lowest = -(2 ** (bits - 1)) if is_signed else 0
-        integer = {
-            "type": "integer",
-            "minimum": lowest,
-            "maximum": 2 ** (bits - is_signed) - 1,
-        }
-        if bits == 32:
-            return integer if self._is_input else {"type": "integer"}
-        digits = {"type": "string", "pattern": _DIGITS}
-        return {"anyOf": [integer, digits]} if self._is_input else digits
 
     def _of_enum(self, field: Descriptor) -> JSONSchema:
         enum = field.enum_type

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
@@ -163,13 +162,6 @@ class GRPCSource(OperationSource[Descriptor]):
         options = self._set.options(method, "Method")
         return values_of(options[TOOL]) if TOOL in options else None
 
-    def _limits(self, method: Descriptor) -> dict[str, Any]:
-        """Return the limits of a method: those of the source, of its lines, and its own."""
-        own = {name: each for name, each in (self._given(method) or {}).items() if name in self.own}
-        _check_limits("(mcp_bridge.tool)", own)
-        lines = [each.more for each in self.lines if path_of(method) in each.used]
-        return reduce(lambda limits, more: {**limits, **more}, [*lines, own], self.limits)
-
     def build(self, operation: Descriptor, options: ToolOptions, name: str) -> Tool:
         descriptors, path = self._set, path_of(operation)
         assert descriptors is not None
@@ -199,7 +191,7 @@ class GRPCSource(OperationSource[Descriptor]):
             meta=options.meta,
             check=request_checker(descriptors, operation.input_type, schema),
             is_plain=True,
-            invoke=self._invoker(operation, self._limits(operation)),
+            invoke=self._invoker(operation),
             encode=result_encoder(descriptors, operation.output_type),
             convert_error=convert_error,
             access=AccessRule.of(options.public, options.permissions, None, None, options.scopes),
@@ -212,10 +204,15 @@ class GRPCSource(OperationSource[Descriptor]):
         )
         return tool
 
-    def _invoker(
-        self, descriptor: Descriptor, limits: Mapping[str, Any]
-    ) -> Callable[[ToolCall], Any]:
-        path = f"/{path_of(descriptor)}"
+    def _invoker(self, descriptor: Descriptor) -> Callable[[ToolCall], Any]:
+        given, path = self._given(descriptor) or {}, f"/{path_of(descriptor)}"
+        own = {name: each for name, each in given.items() if name in self.own}
+        _check_limits("(mcp_bridge.tool)", own)
+        # Those of the source, of the lines that mean the method, and its own.
+        limits = dict(self.limits)
+        for line in self.lines:
+            limits |= line.more if path_of(descriptor) in line.used else {}
+        limits |= own
         request, answer = (
             GetMessageClass(each) for each in (descriptor.input_type, descriptor.output_type)
         )
