@@ -37,7 +37,7 @@ TOP = {
 ROOMS: dict[str, int] = {
     "access": 776,
     "admin": 3533,
-    "calls": 832,
+    "calls": 821,
     "checks": 742,
     "concurrency": 368,
     "confirmation": 536,
@@ -50,7 +50,7 @@ ROOMS: dict[str, int] = {
     "protocol": 978,
     "records": 995,
     "registry": 927,
-    "schemas": 3324,
+    "schemas": 3315,
     "server": 598,
     "sources": 3730,
     "templatetags": 29,

@@ -226,27 +226,13 @@ def validate(
     inputs: Inputs, arguments: JSONObject, body: bytes, *, takes_long_names: bool = False
 ) -> dict[str, object]:
     """Return JSON values by name as Python values, those that were sent; raise as inputs.read()."""
-    try:
-        instance = inputs.read(body, takes_long_names=takes_long_names)
-    except ValidationError:
-        # JSON Schema counts 2.0 among the integers, and pydantic's strict mode does not.
-        if not _has_whole_float(arguments):
-            raise
-        instance = inputs.read(body, whole_numbers=True, takes_long_names=takes_long_names)
+    instance = inputs.read(body, takes_long_names=takes_long_names)
     fields = instance.__dict__
     values: dict[str, object] = dict(instance.__pydantic_extra__ or {})
     for field, name in inputs.names.items():
         if name in arguments or field in inputs.given:
             values[name] = fields[field]
     return values
-
-
-def _has_whole_float(value: object) -> bool:
-    if isinstance(value, Mapping):
-        return any(map(_has_whole_float, value.values()))
-    if isinstance(value, list):
-        return any(map(_has_whole_float, value))
-    return isinstance(value, float) and value.is_integer()
 
 
 def _error(place: Iterable[str | int], kind: str, message: str) -> ArgumentError:

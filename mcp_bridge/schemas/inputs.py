@@ -191,9 +191,12 @@ class Inputs:
         self.is_plain = all(each.is_plain for each in hints)
         definitions = {each["ref"]: each for hint in hints for each in hint.definitions}
         self._definitions = list(definitions.values())
-        self.schema = self._composed(signature.extra) or generate(self._core(), "validation")
+        self.schema = self._composed() or generate(self._core(), "validation")
+        self.schema.setdefault("properties", {})
+        if not self.is_open or signature.extra is Any:
+            self.schema["additionalProperties"] = self.is_open
         # Made when the first call comes: many of the tools of a process may never be called.
-        self._validators: dict[tuple[bool, bool], SchemaValidator] = {}
+        self._validators: dict[bool, SchemaValidator] = {}
 
     def _hint(self, parameter: Parameter) -> _Hint:
         try:
@@ -212,9 +215,9 @@ class Inputs:
         fields = {name: each.field(self._parameters[name]) for name, each in self._hints.items()}
         return _model(fields, self._rest, self._definitions)
 
-    def _composed(self, extra: TypeHint) -> JsonSchemaValue | None:
+    def _composed(self) -> JsonSchemaValue | None:
         """Return the schema made of those of the hints, or None if one of them cannot be."""
-        if self.is_open and extra is not Any:
+        if self._rest not in (None, {"type": "any"}):
             return None
         properties: dict[str, JsonSchemaValue] = {}
         required = []
@@ -226,17 +229,11 @@ class Inputs:
             if not _has_default(parameter) and not hint.has_default:
                 required.append(parameter.name)
         composed = {"type": "object", "properties": properties}
-        return {
-            **composed,
-            **({"required": required} if required else {}),
-            "additionalProperties": self.is_open,
-        }
+        return {**composed, "required": required} if required else composed
 
-    def read(
-        self, body: bytes, *, whole_numbers: bool = False, takes_long_names: bool = False
-    ) -> Any:
+    def read(self, body: bytes, *, takes_long_names: bool = False) -> Any:
         """
-        Return an instance of JSON text; with ``whole_numbers``, 2.0 is an integer.
+        Return an instance of JSON text.
 
         Raises ValidationError, with all errors unless the text has very many values or long names,
         TooManyStepsError, and, unless it takes those, TooLongNameError.
@@ -245,22 +242,18 @@ class Inputs:
         if size.longest_name > LONGEST_NAME and not takes_long_names:
             raise TooLongNameError
         stops_early = size.values > MANY_VALUES or size.names > LONG_NAMES
-        validator = self.validator(whole_numbers=whole_numbers, stops_early=stops_early)
+        validator = self.validator(stops_early=stops_early)
         if not self._definitions:
             return validator.validate_json(body)
         with limited_steps(size.values):
             return validator.validate_json(body)
 
-    def validator(
-        self, *, whole_numbers: bool = False, stops_early: bool = False
-    ) -> SchemaValidator:
-        """Return the validator with these options of strict_validator()."""
-        known = self._validators.get((whole_numbers, stops_early))
-        if known is None:
-            known = self._validators[whole_numbers, stops_early] = strict_validator(
-                self._core(), receives=True, whole_numbers=whole_numbers, stops_early=stops_early
-            )
-        return known
+    def validator(self, *, stops_early: bool = False) -> SchemaValidator:
+        """Return the validator of arguments."""
+        if stops_early not in self._validators:
+            made = strict_validator(self._core(), receives=True, stops_early=stops_early)
+            self._validators[stops_early] = made
+        return self._validators[stops_early]
 
 
 def _field(core: CoreNode) -> CoreNode:

@@ -69,28 +69,26 @@ _CONVERTERS: Final[dict[str, Convert]] = {}
 
 
 class _Options(NamedTuple):
-    converters: Mapping[str, Convert]
-    whole_numbers: bool
+    receives: bool
     stops_early: bool
     counts_unions: bool
+    is_key: bool = False
 
 
 def strict_validator(
     schema: Mapping[str, object],
     *,
     receives: bool = False,
-    whole_numbers: bool = False,
     stops_early: bool = False,
 ) -> SchemaValidator:
     """
     Return a validator of JSON for a core schema, which accepts just what its JSON Schema does.
 
-    With ``receives`` its values go through the functions given to on_receipt(). With
-    ``whole_numbers``, which costs time, 2.0 is an integer too, as JSON Schema has it. With
-    ``stops_early`` it reads an array or a dict no further than to the first error in it.
+    With ``receives`` its values go through the functions given to on_receipt(), and 2.0 is an
+    integer too, as JSON Schema has it. With ``stops_early`` it reads an array or a dict no further
+    than to the first error in it.
     """
-    converters, is_recursive = _CONVERTERS if receives else {}, schema["type"] == "definitions"
-    options = _Options(converters, whole_numbers, stops_early, is_recursive)
+    options = _Options(receives, stops_early, schema["type"] == "definitions")
     # An error holds what it is of, of JSON as a copy: of Python's own values it is a reference.
     return plain_validator(
         change_root(
@@ -136,10 +134,10 @@ def _tightened(schema: CoreNode, options: _Options) -> CoreNode:
     inner = with_parts(schema, lambda part: _tightened(part, options))
     if "keys_schema" in schema:
         # The keys of JSON objects are texts, also those that are read as numbers.
-        keys = _tightened(schema["keys_schema"], options._replace(whole_numbers=False))
+        keys = _tightened(schema["keys_schema"], options._replace(is_key=True))
         inner["keys_schema"] = _of_texts(keys)
     kind = str(inner.get("type"))
-    reads_whole = kind == "int" and options.whole_numbers
+    reads_whole = kind == "int" and options.receives and not options.is_key
     if "strict" in inner:
         inner["strict"] = True
     if kind in _OF_JSON or kind in _TEXTS or reads_whole:
@@ -169,8 +167,8 @@ def _tightened(schema: CoreNode, options: _Options) -> CoreNode:
     elif hashes_choosable(schema):
         inner["keys_schema"] = _with_function("after", Key, inner["keys_schema"])
         after = [with_keys]
-    elif kind in options.converters and "tz_constraint" not in inner:
-        after = [options.converters[kind]]
+    elif options.receives and kind in _CONVERTERS and "tz_constraint" not in inner:
+        after = [_CONVERTERS[kind]]
     if options.stops_early and inner.get("type") in _STOPPABLE:
         inner["fail_fast"] = True
     for each in after:
