@@ -109,22 +109,15 @@ def members_of(kind: type) -> dict[str, TypeHint] | None:
 
 
 class Adapter:
-    """
-    One kind of types as parameters and results: subclass it, and pass an instance to register().
+    """One kind of types as parameters and results: pass an instance of a subclass to register()."""
 
-    Each method leaves a type to the next adapter by returning None (or False), as it does here.
-    """
-
-    def parameter(self, hint: TypeHint, metadata: tuple[Any, ...]) -> TypeHint | None:
+    def adapted(self, hint: TypeHint, metadata: tuple[Any, ...], side: Side) -> TypeHint | None:
         """
         Return a hint that pydantic reads in place of ``hint``, with the ``metadata`` around it.
 
-        Raises TypeError for a type that cannot be a parameter, with what to write instead.
+        None leaves it to the next adapter. Raises TypeError for a type that cannot be on this side,
+        with what to write instead.
         """
-        return None
-
-    def result(self, hint: TypeHint, metadata: tuple[Any, ...]) -> TypeHint | None:
-        """Do the same for a return hint."""
         return None
 
     def items(self, value: Any) -> Iterable[object] | None:
@@ -175,7 +168,7 @@ def adapt(hint: TypeHint, side: Side) -> TypeHint:
         # At run time a literal string cannot be told from any other.
         return annotate(str, *metadata)
     for adapter in ADAPTERS:
-        found = getattr(adapter, side)(inner, metadata)
+        found = adapter.adapted(inner, metadata, side)
         if found is not None:
             return found
     origin, before = origin_of(inner), get_args(inner)

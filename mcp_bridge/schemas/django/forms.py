@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from mcp_bridge.schemas.django import hints
 from mcp_bridge.schemas.django.models import key_hint
-from mcp_bridge.schemas.hints import Adapter, TypeHint, annotate
+from mcp_bridge.schemas.hints import Adapter, Side, TypeHint, annotate
 from mcp_bridge.schemas.limits import check_hashes
 
 _Choice: TypeAlias = tuple[object, object]
@@ -29,9 +29,11 @@ _HINTS: Final = hints.by_class(forms)
 class FormAdapter(Adapter):
     """Subclasses of Form and ModelForm. Raises TypeError for a field that no JSON value fills."""
 
-    def parameter(self, hint: object, metadata: tuple[object, ...]) -> object:
+    def adapted(self, hint: object, metadata: tuple[object, ...], side: Side) -> object:
         if not (isinstance(hint, type) and issubclass(hint, forms.BaseForm)):
             return None
+        if side == "result":
+            raise TypeError("a form is no result: return the values of it that are to be shown")
         unbound = hint()
         fields = {
             name: _declared(hint, name, field)
@@ -66,11 +68,6 @@ class FormAdapter(Adapter):
 
         shape = hints.model_with(hint.__name__, hint.__dict__.get("__doc__"), fields)
         return annotate(shape, *metadata, AfterValidator(bind))
-
-    def result(self, hint: object, metadata: tuple[object, ...]) -> object:
-        if isinstance(hint, type) and issubclass(hint, forms.BaseForm):
-            raise TypeError("a form is no result: return the values of it that are to be shown")
-        return None
 
 
 def _declared(

@@ -19,7 +19,7 @@ from pydantic_core import CoreSchema, core_schema
 from mcp_bridge.protocol.text import cut, quoted
 from mcp_bridge.schemas.core_schemas import BESIDE
 from mcp_bridge.schemas.django import hints
-from mcp_bridge.schemas.hints import Adapter, TypeHint, annotate, split_annotated
+from mcp_bridge.schemas.hints import Adapter, Side, TypeHint, annotate, split_annotated
 from mcp_bridge.schemas.limits import check_hashes
 
 _HINTS: Final[Mapping[type, TypeHint]] = {
@@ -63,12 +63,21 @@ class Lookup:
 class ModelAdapter(Adapter):
     """Models, lists of them, and querysets and managers as the values of results."""
 
-    def parameter(self, hint: object, metadata: tuple[object, ...]) -> object:
+    def adapted(self, hint: object, metadata: tuple[object, ...], side: Side) -> object:
+        if side == "result" and _is_model(hint):
+            raise TypeError(
+                f"{hint.__name__} as a result has no shape: say what is shown of it by a dataclass "
+                "with members of the same names, or by a serializer"
+            )
         if _is_queryset(hint):
-            raise TypeError("a queryset is no parameter: take list[Article], which is one query")
+            raise TypeError(
+                "a queryset is no parameter: take list[Article], which is one query"
+                if side == "parameter"
+                else "a queryset as a result has no shape: say list[Row], of a dataclass"
+            )
         several = get_origin(hint) is list
         model, inner = split_annotated(get_args(hint)[0] if several else hint)
-        if not _is_model(model):
+        if side == "result" or not _is_model(model):
             return None
         if model._meta.abstract:
             raise TypeError(
@@ -86,16 +95,6 @@ class ModelAdapter(Adapter):
         others = [each for each in metadata if not isinstance(each, (*_CONSTRAINTS, Lookup))]
         return annotate(key, *constraints, AfterValidator(find), *others)
 
-    def result(self, hint: object, metadata: tuple[object, ...]) -> object:
-        if _is_model(hint):
-            raise TypeError(
-                f"{hint.__name__} as a result has no shape: say what is shown of it by a dataclass "
-                "with members of the same names, or by a serializer"
-            )
-        if _is_queryset(hint):
-            raise TypeError("a queryset as a result has no shape: say list[Row], of a dataclass")
-        return None
-
     def items(self, value: object) -> Iterable[object] | None:
         if isinstance(value, BaseManager):
             return value.all()
@@ -108,8 +107,10 @@ class ModelAdapter(Adapter):
 class ChoicesAdapter(Adapter):
     """TextChoices, IntegerChoices, and other subclasses of Choices."""
 
-    def parameter(self, hint: object, metadata: tuple[object, ...]) -> object:
-        if not (isinstance(hint, type) and issubclass(hint, models.Choices) and list(hint)):
+    def adapted(self, hint: object, metadata: tuple[object, ...], side: Side) -> object:
+        if side == "result" or not (isinstance(hint, type) and issubclass(hint, models.Choices)):
+            return None
+        if not list(hint):
             return None
         text = hints.labels((each.value, each.label) for each in hint)
         return annotate(hint, Field(description=text), *metadata)

@@ -26,8 +26,9 @@ from typing_extensions import TypedDict
 
 from mcp_bridge.schemas.django import hints, spectacular
 from mcp_bridge.schemas.django.models import key_hint
-from mcp_bridge.schemas.hints import TypeHint, annotate, note
+from mcp_bridge.schemas.hints import Side, TypeHint, annotate, note
 
+_Kind: TypeAlias = "type[serializers.Serializer[Any]]"
 _Field: TypeAlias = "serializers.Field[Any, Any, Any, Any]"
 
 _WRITTEN: Final = {**hints.by_class(serializers), serializers.URLField: hints.formatted("uri")}
@@ -50,12 +51,16 @@ _DATES: Final[Mapping[type, tuple[str, str]]] = {
 _UNTYPED: Final = type(serializers.ListField().child)
 
 
-def parameter(hint: object, metadata: tuple[object, ...]) -> object:
-    """Return the hint of a Serializer as a parameter, or of a list of one; None for another."""
-    kind, many = _kind(hint)
-    if kind is None:
+def adapted(hint: object, metadata: tuple[object, ...], side: Side) -> object:
+    """Return the hint of a Serializer or of a list of one on a side; None for another."""
+    many = get_origin(hint) is list
+    kind = get_args(hint)[0] if many else hint
+    if not (isinstance(kind, type) and issubclass(kind, serializers.Serializer)):
         return None
+    return (_parameter if side == "parameter" else _result)(kind, many, metadata)
 
+
+def _parameter(kind: _Kind, many: bool, metadata: tuple[object, ...]) -> TypeHint:
     shape: Any = kind(many=many)
     if many:
         # The bound that the hint gives the list.
@@ -80,12 +85,7 @@ def parameter(hint: object, metadata: tuple[object, ...]) -> object:
     return annotate(_hint(shape, "request"), *metadata, AfterValidator(validated))
 
 
-def result(hint: object, metadata: tuple[object, ...]) -> object:
-    """Do the same for a return hint."""
-    kind, many = _kind(hint)
-    if kind is None:
-        return None
-
+def _result(kind: _Kind, many: bool, metadata: tuple[object, ...]) -> TypeHint:
     def represented(value: object) -> object:
         if value is None:
             # A serializer of None would represent an empty form; None has its own branch.
@@ -141,14 +141,6 @@ def _child(field: Any) -> Any:
 
 def _members(field: Any) -> list[tuple[str, Any]]:
     return list(field.fields.items()) if isinstance(field, serializers.Serializer) else []
-
-
-def _kind(hint: object) -> tuple[type[serializers.Serializer[Any]] | None, bool]:
-    """Return the serializer class of a hint, if it is of one, and whether it is a list."""
-    many = get_origin(hint) is list
-    kind: Any = get_args(hint)[0] if many else hint
-    is_one = isinstance(kind, type) and issubclass(kind, serializers.Serializer)
-    return (kind if is_one else None), many
 
 
 def _errors(errors: object, path: tuple[str | int, ...], field: Any) -> Iterator[hints.FieldError]:
