@@ -218,11 +218,7 @@ def forget_hints() -> None:
 
 @contextmanager
 def _reading_hints() -> Iterator[None]:
-    """
-    Silence pydantic's warnings about ReadOnly items, and aliases and defaults in hints.
-
-    Raises TypeError for a hint that is not a type, such as ``[int]``: pydantic only warns.
-    """
+    """Raise TypeError for a hint that is no type, such as ``[int]``, of which pydantic warns."""
     with warnings.catch_warnings():
         # The dict that a procedure receives is its own, so nothing has to protect its items.
         warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier")

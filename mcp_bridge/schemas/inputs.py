@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
@@ -45,28 +45,17 @@ class Arguments(BaseModel):
 _MODEL: Final = cast(CoreNode, TypeAdapter(Arguments).core_schema)
 
 
-class _Size(NamedTuple):
-    """How many values a JSON text has, how long the names in it are, and the longest of them."""
-
-    values: int
-    names: int
-    longest_name: int
-
-    @classmethod
-    def of(cls, body: bytes) -> _Size:
-        """Measure a JSON text that was written without blanks."""
-        outside, names, longest = body, 0, 0
-        # In a short one the commas of texts do not matter, nor do names.
-        if len(body) > LONGEST_NAME:
-            parts = split_at_quotes(body)
-            outside = b"".join(parts[::2])
-            followed = zip(parts[1::2], parts[2::2], strict=True)
-            found = [text for text, rest in followed if rest[:1] == b":"]
-            names = longest = len(b"".join(found))
-            if names > LONGEST_NAME:
-                longest = max(map(len, found))
-        values = outside.count(b",") + outside.count(b"[") + outside.count(b"{")
-        return cls(values, names, longest)
+def _measured(body: bytes) -> tuple[int, int, int]:
+    """Return how many values a JSON text without blanks has, and the bytes of all names and one."""
+    outside, names, longest = body, 0, 0
+    # In a short one the commas of texts do not matter, nor do names.
+    if len(body) > LONGEST_NAME:
+        parts = split_at_quotes(body)
+        outside = b"".join(parts[::2])
+        followed = zip(parts[1::2], parts[2::2], strict=True)
+        found = [len(text) for text, rest in followed if rest[:1] == b":"]
+        names, longest = sum(found), max(found, default=0)
+    return outside.count(b",") + outside.count(b"[") + outside.count(b"{"), names, longest
 
 
 class _Hint(ReadHint):
@@ -238,14 +227,14 @@ class Inputs:
         Raises ValidationError, with all errors unless the text has very many values or long names,
         TooManyStepsError, and, unless it takes those, TooLongNameError.
         """
-        size = _Size.of(body)
-        if size.longest_name > LONGEST_NAME and not takes_long_names:
+        values, names, longest = _measured(body)
+        if longest > LONGEST_NAME and not takes_long_names:
             raise TooLongNameError
-        stops_early = size.values > MANY_VALUES or size.names > LONG_NAMES
+        stops_early = values > MANY_VALUES or names > LONG_NAMES
         validator = self.validator(stops_early=stops_early)
         if not self._definitions:
             return validator.validate_json(body)
-        with limited_steps(size.values):
+        with limited_steps(values):
             return validator.validate_json(body)
 
     def validator(self, *, stops_early: bool = False) -> SchemaValidator:

@@ -423,11 +423,7 @@ def _about_of(schema: JSONSchema) -> Schema:
 
 
 def _unmatchable(pattern: str) -> str:
-    """
-    Return why a pattern cannot be matched in time linear in the text's length, or "".
-
-    Neither is one enforced that Python cannot read, as many clients are written in it.
-    """
+    """Return why a pattern cannot be matched in linear time, or not read by Python, or ""."""
     from mcp_bridge.schemas.validation import matcher
 
     try:

@@ -128,11 +128,19 @@ class _Result(ReadHint):
     def __init__(self, hint: TypeHint) -> None:
         super().__init__(hint)
         self._whole = _generate(change_root(self.core, _in_wrapper), "serialization")
-        self._unwrapped = _unwrapped(self._whole)
 
     def unwrapped(self, description: str) -> tuple[JsonSchemaValue, bool]:
         """Return the schema of the result if that is an object (False), else of its wrapper."""
-        return _unwrapped(self._whole, description) if description else self._unwrapped
+        whole, inner = self._whole, self._whole["properties"][WRAPPER]
+        if description:
+            inner = {"description": description, **inner}
+        definitions = {"$defs": whole["$defs"]} if "$defs" in whole else {}
+        name = str(inner.get("$ref", "")).removeprefix("#/$defs/")
+        opened = {**whole["$defs"][name], **inner} if name else {**inner}
+        opened.pop("$ref", None)
+        if opened.get("type") != "object":
+            return {**whole, "properties": {WRAPPER: inner}}, True
+        return {**opened, **definitions}, False
 
     @functools.cached_property
     def serializer(self) -> SchemaSerializer:
@@ -182,20 +190,6 @@ def _in_wrapper(core: CoreNode) -> CoreNode:
     return {"type": "model", "cls": Result, "schema": fields, "config": _CORE_CONFIG}
 
 
-def _unwrapped(whole: JsonSchemaValue, description: str = "") -> tuple[JsonSchemaValue, bool]:
-    """Return the schema of the result itself if that is an object (False), else of its wrapper."""
-    inner = whole["properties"][WRAPPER]
-    if description:
-        inner = {"description": description, **inner}
-    definitions = {"$defs": whole["$defs"]} if "$defs" in whole else {}
-    name = str(inner.get("$ref", "")).removeprefix("#/$defs/")
-    opened = {**whole["$defs"][name], **inner} if name else {**inner}
-    opened.pop("$ref", None)
-    if opened.get("type") != "object":
-        return {**whole, "properties": {WRAPPER: inner}}, True
-    return {**opened, **definitions}, False
-
-
 def _is_content(hint: TypeHint) -> bool:
     """Return whether a hint promises content blocks, which no output schema describes."""
     origin = origin_of(hint)
@@ -223,12 +217,7 @@ class _Shape:
         self.is_read = is_read
 
     def conform(self, hint: TypeHint, value: object) -> object:
-        """
-        Return a value in the shape of its hint.
-
-        Members are read by attribute, and collections are listed. Anything else stays the same
-        object.
-        """
+        """Return a value in the shape of its hint; what has it stays the same object."""
         hint = without_metadata(hint)
         value = self.listed(hint, value)
         arguments = get_args(hint)
@@ -275,11 +264,7 @@ class _Shape:
         return value
 
     def with_members(self, hint: type, members: Mapping[str, TypeHint], value: object) -> object:
-        """
-        Return an object that an adapter knows as one of its hint, made of its attributes.
-
-        Any other is copied where one of its members is changed, and else the same.
-        """
+        """Return an object that an adapter knows as one of its hint, or with members changed."""
         is_known = any(each.has_members(value) for each in ADAPTERS)
         before = {name: getattr(value, name, _ABSENT) for name in members}
         if is_known:

@@ -142,11 +142,7 @@ def _descend(
     schema_path: object = None,
     resolver: Any = None,
 ) -> Errors:
-    """
-    Yield the errors of a part of an instance, as jsonschema's own method does.
-
-    The validator of a subschema is made once, and not for each value; no schema_path is kept.
-    """
+    """Yield errors as jsonschema's own method, with one validator for all values of a subschema."""
     budget = BUDGET.get()
     known = {} if budget is None else budget.validators
     below = known.get(id(schema))

@@ -104,11 +104,7 @@ class _Known:
 
 
 def _spelled(message: Descriptor, value: Any, place: _Place, errors: list[ArgumentError]) -> Any:
-    """
-    Return a message without null members, its bytes in standard base64 with padding.
-
-    Adds an error for each message in which several members of a oneof were sent.
-    """
+    """Return a message without null, its bytes in standard base64; add errors of its oneofs."""
     if not isinstance(value, Mapping) or message.file.package == "google.protobuf":
         return value
     for oneof in message.oneofs:

@@ -117,11 +117,7 @@ def _hint(name: str, field: forms.Field, choices: Sequence[_Choice] | None) -> T
 def _fixed_choices(
     form: type[forms.BaseForm], name: str, field: forms.Field
 ) -> Sequence[_Choice] | None:
-    """
-    Return the choices that a field has at each call, or None where each call decides.
-
-    Those of a function may change, and those that the form's ``__init__`` has set.
-    """
+    """Return the choices of a field, or None for those of a function or of ``__init__``."""
     if not isinstance(field, forms.ChoiceField) or isinstance(field, forms.ModelChoiceField):
         return []
     listed, declared = _listed(field), getattr(form, "base_fields", {}).get(name)

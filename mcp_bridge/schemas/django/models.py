@@ -119,11 +119,7 @@ class ChoicesAdapter(Adapter):
 def _finder(
     model: type[models.Model], name: str, several: bool
 ) -> tuple[TypeHint, Callable[[Any], object]]:
-    """
-    Return the hint of a unique field's values, and what finds the instance, or those of a list.
-
-    Raises TypeError for a field that is not unique, or of no known type.
-    """
+    """Return the hint of a unique field, and what finds the instance or instances of a value."""
     field = model._meta.get_field(name)
     if not (isinstance(field, models.Field) and field.unique):
         raise TypeError(f"{model.__name__}.{name} is not unique, so it names no one instance")

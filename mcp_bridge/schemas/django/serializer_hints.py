@@ -99,12 +99,7 @@ def _result(kind: _Kind, many: bool, metadata: tuple[object, ...]) -> TypeHint:
 
 
 def _lookups(field: Any, value: object) -> int:
-    """
-    Return how many items of lists in a value are looked up, each by a query of its own.
-
-    Of a list that has a bound of its own the author has accounted for the items: it counts as much
-    as the largest of them.
-    """
+    """Return how many items of lists in a value are looked up, each by a query of its own."""
     if field.read_only:
         return 0
     if (child := _child(field)) is None:
@@ -115,6 +110,7 @@ def _lookups(field: Any, value: object) -> int:
         return 0
     within = [_lookups(child, each) for each in items]
     if getattr(field, "max_length", None) is not None:
+        # Its author has accounted for the items: it counts as much as the largest of them.
         return max(within, default=0)
     return sum(within) + (len(items) if _has_lookups(child, in_lists=False) else 0)
 
@@ -172,11 +168,7 @@ def _within(field: Any, key: str | int) -> Any:
 
 
 def _hint(field: Any, direction: spectacular.Direction) -> TypeHint:
-    """
-    Return the hint of the values that a field takes or represents; Any where it is not known.
-
-    Raises TypeError for a field to be written that no JSON value fills.
-    """
+    """Return the hint of the values that a field takes or represents; Any for unknown ones."""
     described = spectacular.override_hint(field, direction)
     if described is None and direction == "response" and spectacular.represents_itself(field):
         own = type(field)
