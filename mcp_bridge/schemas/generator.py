@@ -1,7 +1,7 @@
 """
 Generate pydantic's JSON Schemas (2020-12), and make them as simple as strict clients want them.
 
-Titles that only repeat a name are left out; for the rest see ``bundle``.
+Titles that only repeat a name are left out; for the rest see ``Bundler``.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from pydantic_core import (
 )
 
 from mcp_bridge.protocol import JSONSchema
-from mcp_bridge.schemas.bundle import DEFINITIONS, Bundler
 from mcp_bridge.schemas.core_schemas import DESCRIPTION, CoreNode
 from mcp_bridge.schemas.strictness import LONGEST_DECIMAL
+from mcp_bridge.schemas.walk import DEFS, Bundler
 
 # How Python writes a Decimal that is a number.
 _WRITTEN: Final = r"^-?[0-9]+(\.[0-9]+)?(E[+-][0-9]+)?$"
@@ -190,7 +190,7 @@ def generate(
 
 def simplify(schema: JSONSchema) -> JsonSchemaValue:
     """Return a schema that refers to ``$defs`` only for recursion, and without generated titles."""
-    definitions = {DEFINITIONS + name: dict(each) for name, each in schema.get("$defs", {}).items()}
+    definitions = {DEFS + name: dict(each) for name, each in schema.get("$defs", {}).items()}
     for name, each in definitions.items():
         # A title made of a class's name, which arguments may follow.
         title = re.escape(re.sub(r"\W", "_", str(each.get("title"))))

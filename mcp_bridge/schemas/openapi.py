@@ -13,8 +13,7 @@ from urllib.parse import unquote
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import cut, quoted
-from mcp_bridge.schemas.bundle import Bundler, TooLarge, strict
-from mcp_bridge.schemas.walk import MAX_DEPTH
+from mcp_bridge.schemas.walk import MAX_DEPTH, Bundler, TooLarge, strict
 
 Schema = dict[str, object]
 
