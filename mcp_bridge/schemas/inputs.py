@@ -84,11 +84,10 @@ class _Hint(ReadHint):
         # An adapter knows more, such as the model that a number is the id of.
         self._adapters_text = "" if self.adapted is hint else description_in(self.adapted)
         whole = generate(_model({"p": _field(root)}, None, self.definitions), "validation")
-        schema: JsonSchemaValue = whole["properties"]["p"]
-        # simplify() takes texts out of a branch where there is none beside the branches.
-        has_text = "anyOf" in schema and ("title" in schema or "description" in schema)
         # None where it depends on what stands beside it.
-        self._schema = None if has_text or "$defs" in whole else schema
+        self._schema: JsonSchemaValue | None = (
+            None if "$defs" in whole else whole["properties"]["p"]
+        )
 
     @cached_property
     def is_plain(self) -> bool:
