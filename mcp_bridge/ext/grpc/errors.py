@@ -51,11 +51,9 @@ def convert_error(exception: Exception, call: ToolCall) -> Exception:
     The status UNKNOWN, INTERNAL and DATA_LOSS stay as they are, and with them their text, which may
     be that of any exception in the service: the log has it, and the model a plain sentence.
     """
-    told = _told(exception, call) if isinstance(exception, grpc.RpcError) else None
-    return exception if told is None else told
-
-
-def _told(error: Any, call: ToolCall) -> ToolError | None:
+    error: Any = exception
+    if not isinstance(error, grpc.RpcError):
+        return exception
     code, text = error.code(), cut(error.details() or "", _LONGEST)
     if code is _Code.RESOURCE_EXHAUSTED and "larger than max" in text:
         return ToolError(
@@ -80,7 +78,7 @@ def _told(error: Any, call: ToolCall) -> ToolError | None:
         logger.warning("Tool %r: %s, %s", call.tool.name, code.name, text)
         told = _UNREACHED[code]
         return ToolError(told if call.tool.is_read_only else f"{told} {_UNSURE}")
-    return None
+    return exception
 
 
 def _details(error: Any, kind: Any) -> Iterator[Any]:
