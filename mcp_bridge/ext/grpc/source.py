@@ -14,8 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 from mcp_bridge.conf import conf
 from mcp_bridge.ext.grpc.channels import ServiceChannel, checked_metadata, is_local
 from mcp_bridge.ext.grpc.descriptors import Descriptor, Descriptors, values_of
-from mcp_bridge.ext.grpc.errors import convert_error
-from mcp_bridge.ext.grpc.requests import REQUEST, request_checker, result_encoder
+from mcp_bridge.ext.grpc.requests import REQUEST, convert_error, request_checker, result_encoder
 from mcp_bridge.ext.grpc.schemas import input_schema, output_schema
 from mcp_bridge.features import AccessRule, Tool, ToolCall, ToolOptions
 from mcp_bridge.features.marks import options_in
