@@ -50,7 +50,7 @@ ROOMS: dict[str, int] = {
     "protocol": 978,
     "records": 995,
     "registry": 927,
-    "schemas": 3271,
+    "schemas": 3274,
     "server": 598,
     "sources": 3730,
     "templatetags": 29,

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import SchemaValidator
+from pydantic_core import PydanticKnownError, SchemaValidator
 
 from mcp_bridge.protocol.jsonrpc import split_at_quotes
 from mcp_bridge.schemas.core_schemas import CONFIG, CoreNode, ReadHint, is_plain, parts
@@ -239,9 +239,20 @@ class Inputs:
     def validator(self, *, stops_early: bool = False) -> SchemaValidator:
         """Return the validator of arguments."""
         if stops_early not in self._validators:
-            made = strict_validator(self._core(), receives=True, stops_early=stops_early)
-            self._validators[stops_early] = made
+            self._validators[stops_early] = strict_validator(
+                self._core(), receives=True, guards={"int": _whole}, stops_early=stops_early
+            )
         return self._validators[stops_early]
+
+
+def _whole(value: object) -> object:
+    # To JSON Schema 2.0 is an integer too.
+    if type(value) is int:
+        return value
+    if isinstance(value, float) and value.is_integer():
+        # pydantic makes no integers of larger floats.
+        return value if abs(value) < 2**53 else int(value)
+    raise PydanticKnownError("int_type")
 
 
 def _field(core: CoreNode) -> CoreNode:

@@ -13,13 +13,13 @@ import functools
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 from pydantic_core import (
     CoreConfig,
     CoreSchema,
     PydanticCustomError,
-    PydanticKnownError,
     PydanticSerializationUnexpectedValue,
     SchemaSerializer,
     SchemaValidator,
@@ -70,6 +70,7 @@ _CONVERTERS: Final[dict[str, Convert]] = {}
 
 class _Options(NamedTuple):
     receives: bool
+    guards: Mapping[str, Convert]
     stops_early: bool
     counts_unions: bool
     is_key: bool = False
@@ -79,16 +80,17 @@ def strict_validator(
     schema: Mapping[str, object],
     *,
     receives: bool = False,
+    guards: Mapping[str, Convert] = MappingProxyType({}),
     stops_early: bool = False,
 ) -> SchemaValidator:
     """
     Return a validator of JSON for a core schema, which accepts just what its JSON Schema does.
 
-    With ``receives`` its values go through the functions given to on_receipt(), and 2.0 is an
-    integer too, as JSON Schema has it. With ``stops_early`` it reads an array or a dict no further
-    than to the first error in it.
+    With ``receives`` its values go through the functions given to on_receipt(). ``guards`` read the
+    values of core types before pydantic does, in its lax mode. With ``stops_early`` it reads an
+    array or a dict no further than to the first error in it.
     """
-    options = _Options(receives, stops_early, schema["type"] == "definitions")
+    options = _Options(receives, guards, stops_early, schema["type"] == "definitions")
     # An error holds what it is of, of JSON as a copy: of Python's own values it is a reference.
     return plain_validator(
         change_root(
@@ -137,10 +139,10 @@ def _tightened(schema: CoreNode, options: _Options) -> CoreNode:
         keys = _tightened(schema["keys_schema"], options._replace(is_key=True))
         inner["keys_schema"] = _of_texts(keys)
     kind = str(inner.get("type"))
-    reads_whole = kind == "int" and options.receives and not options.is_key
+    own = None if options.is_key else options.guards.get(kind)
     if "strict" in inner:
         inner["strict"] = True
-    if kind in _OF_JSON or kind in _TEXTS or reads_whole:
+    if kind in _OF_JSON or kind in _TEXTS or own is not None:
         # The guard passes values of the right form only. In a union, only the lax mode lets a float
         # go to the branch of floats first.
         inner["strict"] = False
@@ -176,7 +178,7 @@ def _tightened(schema: CoreNode, options: _Options) -> CoreNode:
     if kind == "union" and options.counts_unions:
         guard: Convert | None = count_step
     else:
-        guard = _check_whole if reads_whole else _guard(kind, schema)
+        guard = own or _guard(kind, schema)
     if guard is not None:
         inner = _with_function("before", guard, inner)
     return {**inner, **reference}
@@ -185,15 +187,6 @@ def _tightened(schema: CoreNode, options: _Options) -> CoreNode:
 def _of_texts(schema: CoreNode) -> CoreNode:
     inner = with_parts(schema, _of_texts)
     return {**inner, "strict": False} if inner.get("type") in ("int", "float", "bool") else inner
-
-
-def _check_whole(value: object) -> object:
-    if type(value) is int:
-        return value
-    if isinstance(value, float) and value.is_integer():
-        # pydantic makes no integers of larger floats.
-        return value if abs(value) < 2**53 else int(value)
-    raise PydanticKnownError("int_type")
 
 
 def _with_function(when: str, function: Callable[..., object], schema: CoreNode) -> CoreNode:
