@@ -49,7 +49,7 @@ ROOMS: dict[str, int] = {
     "outbound": 243,
     "protocol": 978,
     "records": 995,
-    "registry": 927,
+    "registry": 928,
     "schemas": 3274,
     "server": 598,
     "sources": 3730,

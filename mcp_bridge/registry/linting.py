@@ -151,8 +151,10 @@ def _defaults(tool: Tool, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.items():
         document = SchemaDocument(schema)
         validator = Bounded(document.root, registry=Registry(), format_checker=_FORMATS)
+        # References inside a schema with an $id of its own would be looked for outside it.
+        has_own_ids = any("$id" in each for each in document.subschemas[1:])
         for part in document.subschemas:
-            if "default" not in part:
+            if "default" not in part or has_own_ids:
                 continue
             try:
                 if validator.evolve(schema=part).is_valid(part["default"]):
