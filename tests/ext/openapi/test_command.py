@@ -134,7 +134,7 @@ def test_what_it_wrote_is_what_the_source_serves(run: Run, service: Path) -> Non
     assert f"{TOOL}  " in run()
 
 
-def test_it_writes_only_what_has_changed(run: Run, service: Path, pinned: Path) -> None:
+def test_it_shows_what_has_changed(run: Run, service: Path, pinned: Path) -> None:
     run("--from", service)
     before = pinned.read_text()
     assert run("--from", service).endswith(f"{pinned}: unchanged.\n")
@@ -143,8 +143,31 @@ def test_it_writes_only_what_has_changed(run: Run, service: Path, pinned: Path) 
     with pytest.raises(CommandError):
         run("--from", service, "--check", operations=["weather/*"])
     assert pinned.read_text() == before
-    run("--from", service, operations=["weather/*"])
-    assert "how it is" in pinned.read_text()
+    told = run("--from", service, operations=["weather/*"])
+    assert "~ weather_get\n" in told
+    assert "-Say what the weather is." in told
+    assert "+Say how it is." in told
+    told = run("--from", service, operations=["other"])
+    assert "+ other\n" in told
+    told = run("--from", service, operations=["weather/*"])
+    assert "- other\n" in told
+    assert "+ weather_delete" in told
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("/places/{place}:", "/accounts/{place}:"),
+        ("    get:\n      operationId: weather", "    put:\n      operationId: weather"),
+    ],
+)
+def test_it_shows_another_method_or_path(old: str, new: str, run: Run, service: Path) -> None:
+    run("--from", service)
+    service.write_text(service.read_text().replace(old, new))
+    told = run("--from", service)
+    assert "~ weather_get\n" in told
+    assert "    -GET /places/{place}\n" in told
+    assert ("    +GET /accounts/{place}\n" in told) or ("    +PUT /places/{place}\n" in told)
 
 
 def test_a_build_fails_where_the_pinned_file_is_not_as_it_has_to_be(

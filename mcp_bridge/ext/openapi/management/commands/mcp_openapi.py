@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from difflib import unified_diff
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -10,13 +12,14 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from mcp_bridge.ext.openapi.pinned import Cut
 from mcp_bridge.ext.openapi.source import OpenAPISource, read_document
+from mcp_bridge.features import ToolOptions
 from mcp_bridge.management.base import named_source
 from mcp_bridge.outbound.addresses import is_https_or_loopback
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.schemas.walk import size_of
-from mcp_bridge.sources.base import first_line
-from mcp_bridge.sources.operations.mapping import MappedOperation
-from mcp_bridge.sources.operations.read import Document
+from mcp_bridge.sources.base import LeftOut, first_line
+from mcp_bridge.sources.operations.mapping import MappedOperation, map_operation
+from mcp_bridge.sources.operations.read import Document, Unmappable
 
 _MAX_BYTES: Final = 64_000_000
 _TIMEOUT: Final = 60
@@ -30,7 +33,7 @@ class Command(BaseCommand):
     help = (
         "Pin the OpenAPI document of a source: take the operations that the source serves from a "
         "document, with all they refer to, write them to the source's file, and show what they "
-        "are as tools."
+        "are as tools and what has changed."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -67,8 +70,10 @@ class Command(BaseCommand):
             document = Document(made.data)
             text = json.dumps(made.data, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
             tools = self._show(source, document)
-            for each in made.missing[:_MOST_FINDINGS]:
+            for each in (*made.missing[:_MOST_FINDINGS], *_findings(document)):
                 self.stderr.write(self.style.WARNING(f"The document: {each}."))
+            if before is not None:
+                self._show_changes(source, before, tools)
             is_same = before is not None and file.read_text("utf-8") == text
             if not check and not is_same:
                 file.parent.mkdir(parents=True, exist_ok=True)
@@ -94,6 +99,29 @@ class Command(BaseCommand):
         for line in _security(document):
             self.stdout.write(line)
         return tools
+
+    def _show_changes(
+        self, source: OpenAPISource, before: Document, tools: Mapping[str, MappedOperation]
+    ) -> None:
+        """Print what has changed in the tools since the file was written."""
+        old = {}
+        # All that was chosen then, whatever is chosen now.
+        for operation in before.operations():
+            options = ToolOptions()
+            with suppress(LeftOut):
+                options = source.options_of(operation)
+            with suppress(Unmappable):
+                old[source.name_of(operation, options)] = map_operation(before, operation)
+        for name in sorted({*old, *tools}):
+            if name not in old:
+                self.stdout.write(self.style.SUCCESS(f"+ {name}"))
+            elif name not in tools:
+                self.stdout.write(self.style.ERROR(f"- {name}"))
+            else:
+                lines = list(unified_diff(_lines(old[name]), _lines(tools[name]), n=1))[2:]
+                if lines:
+                    self.stdout.write(self.style.WARNING(f"~ {name}"))
+                self.stdout.writelines(f"    {line}" for line in lines)
 
 
 def _cut(address: str, source: OpenAPISource) -> Cut:
@@ -156,6 +184,25 @@ def _parse(text: bytes) -> object:
         raise ValueError(f"is no YAML: {first_line(why)}") from why
 
 
+def _findings(document: Document) -> Iterator[str]:
+    """Yield what breaks OpenAPI's own schema: of documents that work, too many do."""
+    try:
+        from openapi_spec_validator import OpenAPIV30SpecValidator, OpenAPIV31SpecValidator
+    except ImportError as why:
+        raise CommandError(_MISSING.format("openapi-spec-validator")) from why
+    is_old = str(document.data["openapi"]).startswith("3.0")
+    validator = OpenAPIV30SpecValidator if is_old else OpenAPIV31SpecValidator
+    data = json.loads(json.dumps(document.data))
+    try:
+        for number, error in enumerate(validator(data).iter_errors()):
+            if number == _MOST_FINDINGS:
+                yield "there is more that breaks the schema of OpenAPI"
+                return
+            yield f"{'/'.join(map(str, error.absolute_path))}: {cut(error.message, 200)}"
+    except Exception as why:
+        yield f"it cannot be checked: {cut(first_line(why), 200)}"
+
+
 def _security(document: Document) -> Iterator[str]:
     """Yield what the document says of credentials, which the source's headers have to bring."""
     components = document.data.get("components")
@@ -173,3 +220,10 @@ def _security(document: Document) -> Iterator[str]:
             case _:
                 where = f"no header, but {each.get('in', each.get('type'))}"
         yield f"The service knows the credential {name} ({where})."
+
+
+def _lines(mapped: MappedOperation) -> list[str]:
+    """Return the method and path of a tool and its definition, in lines."""
+    schema = json.dumps(mapped.input_schema, indent=1, ensure_ascii=False)
+    lines = (str(mapped.operation), *mapped.description.splitlines(), *schema.splitlines())
+    return [f"{line}\n" for line in lines]
