@@ -41,7 +41,7 @@ ROOMS: dict[str, int] = {
     "checks": 742,
     "concurrency": 368,
     "confirmation": 536,
-    "ext": 2135,
+    "ext": 2401,
     "features": 434,
     "management": 1104,
     "models": 342,

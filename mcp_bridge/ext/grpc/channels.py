@@ -6,7 +6,6 @@ import os
 import re
 import weakref
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any, Final
 
@@ -19,7 +18,7 @@ from mcp_bridge.sources.hooks import check_credential
 _KEY: Final = re.compile(r"(?!grpc-)[0-9a-z_.-]+")
 _VALUE: Final = re.compile(r"[ -~]*")
 # What stands before the addresses of a target (gRPC Name Resolution).
-_SCHEME: Final = re.compile(r"^(?:dns:(?:///)?|ipv4:|ipv6:)?")
+_SCHEME: Final = re.compile(r"(?:dns:(?:///)?|ipv4:|ipv6:)?")
 _ADDRESS: Final = re.compile(r"\[(?P<ipv6>[^\]]*)\](?::\d+)?|(?P<host>[^:]*)(?::\w+)?|(?P<bare>.*)")
 
 
@@ -64,15 +63,18 @@ def is_local(target: str) -> bool:
     """Return whether a target is this machine, so that nobody reads along without TLS."""
     if target.startswith(("unix:", "unix-abstract:")):
         return True
-    for address in _SCHEME.sub("", target, count=1).split(","):
-        match = _ADDRESS.fullmatch(address)
-        assert match is not None
-        host = match["ipv6"] or match["host"] or match["bare"] or ""
-        with suppress(ValueError):
-            if host == "localhost" or ip_address(host).is_loopback:
-                continue
+    addresses = target[_SCHEME.match(target).end() :].split(",")  # type: ignore[union-attr]
+    return all(map(_is_loopback, addresses))
+
+
+def _is_loopback(address: str) -> bool:
+    match = _ADDRESS.fullmatch(address)
+    assert match is not None
+    host = match["ipv6"] or match["host"] or match["bare"] or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
         return False
-    return True
 
 
 def checked_metadata(pairs: Iterable[tuple[str, str | bytes]], call: ToolCall) -> list[Any]:

@@ -87,6 +87,14 @@ class Descriptors:
         """Return the comment of what has this full name; its text may be empty."""
         return self._comments.get(name, Comment("", 0))
 
+    def has_option(self, name: str) -> bool:
+        """Return whether the set declares an option of that full name."""
+        try:
+            self.pool.FindExtensionByName(name)
+        except KeyError:
+            return False
+        return True
+
     def options(self, descriptor: Descriptor, kind: str) -> dict[str, Any]:
         """Return the options of a "Method" or "Field" that are set, by their full names."""
         if kind not in self._options:

@@ -1,28 +1,29 @@
-"""A call's arguments as a message of protobuf, and messages or a status as a call's result."""
+"""A call's arguments as a message of protobuf, and messages as a call's result."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-import grpc
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.message_factory import GetMessageClass
-from google.rpc.error_details_pb2 import BadRequest, RetryInfo
-from grpc_status import rpc_status
 
 from mcp_bridge.calls.arguments import plain_checker
-from mcp_bridge.exceptions import ArgumentError, InvalidArguments, ToolError
+from mcp_bridge.exceptions import ArgumentError, InvalidArguments
 from mcp_bridge.ext.grpc.descriptors import Descriptor, Descriptors, Message
+from mcp_bridge.ext.grpc.rules import RULES
 from mcp_bridge.ext.grpc.schemas import is_map
-from mcp_bridge.features import ToolCall
 from mcp_bridge.protocol import CallToolResult, JSONObject, JSONSchema, jsonrpc
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.protocol.text import cut, pointer
+
+try:
+    import protovalidate
+except ImportError:
+    # Then the service alone checks what JSON Schema cannot say.
+    protovalidate = None
 
 logger = get_logger("mcp_bridge.ext.grpc")
 
@@ -33,29 +34,6 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 # What ParseDict puts before an error for each field that it is in.
 _WITHIN: Final = re.compile(r"Failed to parse (\w+) field: ")
 _MOST: Final = 25
-_Place: TypeAlias = tuple[str | int, ...]
-_Code: Final = grpc.StatusCode
-# Whose messages the service means for its callers.
-_TOLD: Final = {
-    _Code.INVALID_ARGUMENT: "The service refuses these arguments.",
-    _Code.NOT_FOUND: "There is no such thing.",
-    _Code.ALREADY_EXISTS: "There is such a thing already.",
-    _Code.FAILED_PRECONDITION: "The service cannot do that in the present state.",
-    _Code.OUT_OF_RANGE: "The arguments are beyond what there is.",
-    _Code.ABORTED: "The service gave up, since something else was changed meanwhile: try again.",
-    _Code.PERMISSION_DENIED: "You do not have permission to do that.",
-    _Code.RESOURCE_EXHAUSTED: "The service has had enough for now: try again later.",
-}
-# Of which the details, such as addresses and certificates, are for the site's log alone.
-_UNREACHED: Final = {
-    _Code.DEADLINE_EXCEEDED: "The service did not answer in time.",
-    _Code.UNAVAILABLE: "The service cannot be reached just now.",
-    _Code.CANCELLED: "The call was cancelled.",
-}
-_UNSURE: Final = "Whether it was done or not is unknown: look before you try again."
-_LONGEST: Final = 2000
-# The parts of a path such as ``lines[0].labels["a"]``.
-_PART: Final = re.compile(r"""\["?([^\]"]*)"?\]|([^.\[\]]+)""")
 
 
 def request_checker(
@@ -65,15 +43,21 @@ def request_checker(
     Return a checker that makes the message ``request`` of arguments that fit their schema.
 
     What the schema cannot say is refused besides: two members of a oneof, numbers that are no
-    float, and unknown types in an Any.
+    float, unknown types in an Any, and the rules of buf.validate where protovalidate is installed.
     ProtoJSON that the schema does not describe is accepted too: null for a field that is not set,
     bytes in either alphabet of base64.
     """
     check_schema, make = plain_checker(schema), GetMessageClass(message)
+    # Not the validator that all share, which takes files of one name for one file.
+    has_rules = protovalidate is not None and descriptors.has_option(RULES)
+    validator = protovalidate.Validator() if has_rules else None
 
     def check(arguments: JSONObject) -> dict[str, object]:
-        errors: list[ArgumentError] = []
-        sent = check_schema(_spelled(message, arguments, (), errors))
+        sent = check_schema(_in_one_spelling(message, arguments))
+        errors = [
+            ArgumentError(path=pointer(place), type="oneof", message=text)
+            for place, text in _oneof_errors(message, sent, ())
+        ]
         request = make()
         if not errors:
             try:
@@ -84,6 +68,8 @@ def request_checker(
                 # It lets through what it does not expect, as a missing "value" in an Any.
                 text = "cannot be read as the message that its schema describes"
                 errors = [ArgumentError(path="", type="protobuf", message=text)]
+        if not errors and validator is not None:
+            errors = list(_rule_errors(validator, request))
         if errors:
             raise InvalidArguments(errors[:_MOST])
         return {REQUEST: request}
@@ -134,18 +120,13 @@ class _Known:
             return Empty.DESCRIPTOR
 
 
-def _spelled(message: Descriptor, value: Any, place: _Place, errors: list[ArgumentError]) -> Any:
-    """Return a message without null, its bytes in standard base64; add errors of its oneofs."""
+def _in_one_spelling(message: Descriptor, value: Any) -> Any:
+    """Return a message without null members, its bytes in standard base64 with padding."""
     if not isinstance(value, Mapping) or message.file.package == "google.protobuf":
         return value
-    for oneof in message.oneofs:
-        given = [each.name for each in oneof.fields if value.get(each.name) is not None]
-        if len(given) > 1:
-            text = f"at most one of {', '.join(given)} may be given; send one of them"
-            errors.append(ArgumentError(path=pointer(place), type="oneof", message=text))
     fields = message.fields_by_name
     return {
-        name: _member(fields[name], each, (*place, name), errors) if name in fields else each
+        name: _spelled(fields[name], each) if name in fields else each
         for name, each in value.items()
         if each is not None or name not in fields or _is_null_a_value(fields[name])
     }
@@ -157,20 +138,51 @@ def _is_null_a_value(field: Descriptor) -> bool:
     return kind is not None and kind.full_name in known and not field.is_repeated
 
 
-def _member(field: Descriptor, value: Any, place: _Place, errors: list[ArgumentError]) -> Any:
+def _spelled(field: Descriptor, value: Any) -> Any:
+    if is_map(field):
+        inner = field.message_type.fields_by_name["value"]
+        is_object = isinstance(value, Mapping)
+        return {key: _spelled(inner, each) for key, each in value.items()} if is_object else value
+    if isinstance(value, list) and field.is_repeated:
+        return [_spelled_one(field, each) for each in value]
+    return _spelled_one(field, value)
+
+
+def _spelled_one(field: Descriptor, value: Any) -> Any:
     kind = field.message_type
-    if is_map(field) and isinstance(value, Mapping):
-        inner = kind.fields_by_name["value"]
-        return {key: _member(inner, it, (*place, key), errors) for key, it in value.items()}
-    if field.is_repeated and isinstance(value, list):
-        return [_member(field, it, (*place, index), errors) for index, it in enumerate(value)]
     is_bytes = field.type == field.TYPE_BYTES or (
         kind is not None and kind.full_name == "google.protobuf.BytesValue"
     )
     if is_bytes and isinstance(value, str) and _BASE64.fullmatch(value):
         text = value.rstrip("=").replace("-", "+").replace("_", "/")
         return text + "=" * (-len(text) % 4)
-    return value if kind is None else _spelled(kind, value, place, errors)
+    return value if kind is None else _in_one_spelling(kind, value)
+
+
+def _oneof_errors(
+    message: Descriptor, value: object, place: tuple[str | int, ...]
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield the place of each message in which several members of a oneof were sent."""
+    if not isinstance(value, Mapping) or message.file.package == "google.protobuf":
+        return
+    for oneof in message.oneofs:
+        given = [each.name for each in oneof.fields if value.get(each.name) is not None]
+        if len(given) > 1:
+            yield place, f"at most one of {', '.join(given)} may be given; send one of them"
+    for field in message.fields:
+        if field.message_type is None or field.name not in value:
+            continue
+        below, inner, each = (*place, field.name), field.message_type, value[field.name]
+        if is_map(field):
+            inner = inner.fields_by_name["value"].message_type
+            items: Any = each.items() if inner is not None and isinstance(each, Mapping) else ()
+        elif field.is_repeated:
+            items = enumerate(each) if isinstance(each, list) else ()
+        else:
+            yield from _oneof_errors(inner, each, below)
+            continue
+        for key, item in items:
+            yield from _oneof_errors(inner, item, (*below, key))
 
 
 def _parse_error(text: str) -> ArgumentError:
@@ -181,57 +193,21 @@ def _parse_error(text: str) -> ArgumentError:
     return ArgumentError(path=pointer(place), type="protobuf", message=cut(text.strip(), 300))
 
 
-def convert_error(exception: Exception, call: ToolCall) -> Exception:
-    """
-    Return the error for the model in place of gRPC's own.
-
-    The status UNKNOWN, INTERNAL and DATA_LOSS stay as they are, and with them their text, which may
-    be that of any exception in the service: the log has it, and the model a plain sentence.
-    """
-    error: Any = exception
-    if not isinstance(error, grpc.RpcError):
-        return exception
-    code, text = error.code(), cut(error.details() or "", _LONGEST)
-    if code is _Code.RESOURCE_EXHAUSTED and "larger than max" in text:
-        return ToolError(
-            "The request or its answer is larger than may be sent: ask for less, or in parts."
-        )
-    if code in _TOLD:
-        if code is _Code.INVALID_ARGUMENT and (errors := list(_field_errors(error))):
-            return InvalidArguments(errors[:_MOST])
-        text = text or _TOLD[code]
-        if code is _Code.RESOURCE_EXHAUSTED:
-            for retry in _details(error, RetryInfo):
-                seconds = max(1, math.ceil(retry.retry_delay.ToTimedelta().total_seconds()))
-                text += f" Retry after {seconds} second{'s' * (seconds > 1)}."
-        return ToolError(text)
-    if code is _Code.UNAUTHENTICATED:
-        logger.error("The service of tool %r refused the site: %s", call.tool.name, text)
-        return ToolError("The service refused the site.")
-    if code is _Code.UNIMPLEMENTED:
-        logger.error("The service of tool %r does not implement it: %s", call.tool.name, text)
-        return ToolError("This tool is not implemented yet.")
-    if code in _UNREACHED:
-        logger.warning("Tool %r: %s, %s", call.tool.name, code.name, text)
-        told = _UNREACHED[code]
-        return ToolError(told if call.tool.is_read_only else f"{told} {_UNSURE}")
-    return exception
+def _rule_errors(validator: Any, request: Message) -> Iterator[ArgumentError]:
+    try:
+        violations = validator.collect_violations(request)
+    except Exception:
+        # The service checks its rules itself.
+        logger.exception("The rules of %s cannot be checked", request.DESCRIPTOR.full_name)
+        return
+    for each in violations:
+        yield ArgumentError(path=pointer(_place(each)), type="rule", message=each.proto.message)
 
 
-def _details(error: Any, kind: Any) -> Iterator[Any]:
-    """Yield the messages of a kind that came with a status (google.rpc.Status)."""
-    # A service may send there what it likes.
-    with suppress(Exception):
-        status = rpc_status.from_call(error)
-        for each in status.details if status is not None else ():
-            detail = kind()
-            if each.Unpack(detail):
-                yield detail
-
-
-def _field_errors(error: Any) -> Iterator[ArgumentError]:
-    for request in _details(error, BadRequest):
-        for each in request.field_violations:
-            place = [index or name for index, name in _PART.findall(each.field)]
-            text = cut(each.description or "is not valid", _LONGEST)
-            yield ArgumentError(path=pointer(place), type="service", message=text)
+def _place(violation: Any) -> Iterator[str | int]:
+    """Yield the names, keys and indexes that lead to what a rule of buf.validate refuses."""
+    path = violation.proto.field
+    for element in path.elements if path is not None else ():
+        yield element.field_name
+        if element.subscript is not None:
+            yield element.subscript.value

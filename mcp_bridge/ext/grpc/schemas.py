@@ -1,47 +1,17 @@
-"""
-JSON Schemas of protobuf messages in ProtoJSON, with the field names of the .proto files.
-
-The static rules of buf.validate on a field are keywords.
-"""
+"""JSON Schemas of protobuf messages in ProtoJSON, with the field names of the .proto files."""
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from mcp_bridge.ext.grpc.descriptors import Descriptor, Descriptors, Message, values_of
+from mcp_bridge.ext.grpc.descriptors import Descriptor, Descriptors, values_of
+from mcp_bridge.ext.grpc.rules import RULES, breaks, excluded, keywords_of
 from mcp_bridge.protocol import JSONSchema
-from mcp_bridge.schemas import validation
 from mcp_bridge.schemas.walk import DEFS, Bundler, TooLarge
 
-_RULES: Final = "buf.validate.field"
-_KEYWORDS: Final = {
-    **{"const": "const", "in": "enum", "unique": "uniqueItems"},
-    **{"gte": "minimum", "lte": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"},
-    **{"min_len": "minLength", "max_len": "maxLength"},
-    **{"min_items": "minItems", "max_items": "maxItems"},
-    **{"min_pairs": "minProperties", "max_pairs": "maxProperties"},
-}
-# The kinds of values whose rules no keyword says.
-_WITHOUT_KEYWORDS: Final = frozenset({"enum", "any", "duration", "timestamp", "field_mask"})
-_FORMATS: Final = frozenset({"email", "uuid", "ipv4", "ipv6", "uri"})
-_AFFIXES: Final = {"contains": "{}", "prefix": "^{}", "suffix": "{}$"}
-# Not re.escape(), which escapes what other engines may not have escaped.
-_SPECIAL: Final = re.compile(r"[\\^$.|?*+()\[\]{}]")
-# Rules of texts that JSON Schema has no word for that is checked.
-_TOLD: Final = {
-    "hostname": "a host name",
-    "ip": "an IP address",
-    "uri_ref": "a URI or a reference to one",
-    "address": "a host name or an IP address",
-    "tuuid": "a UUID without dashes",
-    "host_and_port": "a host and a port",
-}
-
-_ARGUMENT: Final = "mcp_bridge.argument"
-_BEHAVIOR: Final = "google.api.field_behavior"
+ARGUMENT: Final = "mcp_bridge.argument"
+BEHAVIOR: Final = "google.api.field_behavior"
 # The numbers of google.api.FieldBehavior.
 _REQUIRED, _OUTPUT_ONLY, _INPUT_ONLY, _IMMUTABLE = 2, 3, 4, 5
 
@@ -49,10 +19,6 @@ _NULL: Final = {"type": "null"}
 _DIGITS: Final = r"^(0|-?[1-9][0-9]{0,19})$"
 _ZEROS: Final = {"string": "", "boolean": False, "array": [], "object": {}}
 _ZERO: Final = {"": 0}
-_TRUNCATED: Final = {
-    "type": "boolean",
-    "description": "Whether the list was cut, so that there may be more.",
-}
 _ABSENT: Final = (
     'A member that is absent has the value that it has by default: 0, "", false, or none.'
 )
@@ -146,18 +112,28 @@ class _Schemas:
             self._definitions[DEFS + each.full_name] = self._object(each)
         if is_stream:
             said = {"description": _ABSENT} if "$ref" in root else {}
-            members = {"result": {"type": "array", "items": root, **said}, "truncated": _TRUNCATED}
-            root = {"type": "object", "properties": members, "required": list(members)}
+            root = self._result({"type": "array", "items": root, **said}, "truncated")
+            root["properties"]["truncated"] = {
+                "type": "boolean",
+                "description": "Whether the list was cut, so that there may be more.",
+            }
         elif "$ref" in root:
             root = dict(self._definitions[root["$ref"]])
             if not self._is_input and root["properties"]:
                 root["description"] = _joined(root.get("description"), _ABSENT)
         elif not self._is_input and root.get("type") != "object":
-            root = {"type": "object", "properties": {"result": root}, "required": ["result"]}
+            root = self._result(root)
         try:
             return Bundler(self._definitions.__getitem__).within_bounds(root)
         except TooLarge as why:
             raise ValueError(f"its schema {why}") from None
+
+    def _result(self, schema: JSONSchema, *more: str) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "properties": {"result": schema},
+            "required": ["result", *more],
+        }
 
     def _of_message(self, message: Descriptor) -> JSONSchema:
         name = message.full_name
@@ -174,13 +150,7 @@ class _Schemas:
         return {"$ref": reference}
 
     def _object(self, message: Descriptor) -> dict[str, Any]:
-        left_out = _OUTPUT_ONLY if self._is_input else _INPUT_ONLY
-        fields = {}
-        for field in message.fields:
-            options = self._descriptors.options(field, "Field")
-            hidden = self._is_input and _ARGUMENT in options and options[_ARGUMENT].hidden
-            if not hidden and left_out not in options.get(_BEHAVIOR, ()):
-                fields[field] = options
+        fields = dict(self._fields(message))
         properties: dict[str, Any] = {}
         required: list[str] = []
         for field, options in fields.items():
@@ -199,30 +169,37 @@ class _Schemas:
                 result["required"] = required
         return _described(result, [self._descriptors.comment(message.full_name).text])
 
+    def _fields(self, message: Descriptor) -> Iterator[tuple[Descriptor, Mapping[str, Any]]]:
+        """Yield the fields that are in this direction, with their options."""
+        left_out = _OUTPUT_ONLY if self._is_input else _INPUT_ONLY
+        for field in message.fields:
+            options = self._descriptors.options(field, "Field")
+            hidden = self._is_input and ARGUMENT in options and options[ARGUMENT].hidden
+            if not hidden and left_out not in options.get(BEHAVIOR, ()):
+                yield field, options
+
     def _field(
         self, field: Descriptor, options: Mapping[str, Any]
     ) -> tuple[JSONSchema, bool, list[str]]:
         """Return the schema of a member, whether callers have to send it, and what is said."""
         schema: dict[str, Any] = dict(self._of_field(field))
-        said = values_of(options[_ARGUMENT]) if _ARGUMENT in options else {}
+        said = values_of(options[ARGUMENT]) if ARGUMENT in options else {}
         own = said.get("description") or self._descriptors.comment(field.full_name).text
         notes = [own, schema.get("description", "")]
         if not self._is_input:
             return schema, False, notes
-        behavior = options.get(_BEHAVIOR, ())
-        rules = options.get(_RULES)
+        behavior = options.get(BEHAVIOR, ())
+        rules = options.get(RULES)
         is_required = _REQUIRED in behavior or field.is_required or said.get("required", False)
         if rules is not None and not rules.ignore:
-            schema, more = _keywords_of(rules, field, schema)
+            schema, more = keywords_of(rules, field, schema)
             notes += more
             is_required |= rules.required
             if not field.has_presence:
                 # What is not sent is zero, which the rules may forbid.
-                if field.type == _ENUM and not field.is_repeated:
-                    is_required |= bool(_excluded(rules, _ZERO))
-                else:
-                    checked = validation.Bounded(schema, format_checker=validation.FORMATS)
-                    is_required |= not checked.is_valid(_ZEROS.get(schema.get("type", ""), 0))
+                is_one = field.type == _ENUM and not field.is_repeated
+                zero = _ZEROS.get(schema.get("type", ""), 0)
+                is_required |= bool(excluded(rules, _ZERO)) if is_one else breaks(schema, zero)
         if _IMMUTABLE in behavior:
             notes.append("Cannot be changed later.")
         return schema, is_required, notes
@@ -251,20 +228,25 @@ class _Schemas:
         if field.type in _PLAIN:
             return _PLAIN[field.type]
         if field.type in _INTEGERS:
-            bits, is_signed = _INTEGERS[field.type]
-            integer = {"type": "integer"}
-            digits = {"type": "string", "pattern": _DIGITS}
-            if not self._is_input:
-                return integer if bits == 32 else digits
-            lowest = -(2 ** (bits - 1)) if is_signed else 0
-            bounded = {**integer, "minimum": lowest, "maximum": 2 ** (bits - is_signed) - 1}
-            return bounded if bits == 32 else {"anyOf": [bounded, digits]}
+            return self._of_integer(*_INTEGERS[field.type])
         if field.type in (_DOUBLE, _FLOAT):
             odd = {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]}
             return {"anyOf": [{"type": "number"}, odd]}
         if field.type == _ENUM:
             return self._of_enum(field)
         return self._of_message(field.message_type)
+
+    def _of_integer(self, bits: int, is_signed: bool) -> JSONSchema:
+        lowest = -(2 ** (bits - 1)) if is_signed else 0
+        integer = {
+            "type": "integer",
+            "minimum": lowest,
+            "maximum": 2 ** (bits - is_signed) - 1,
+        }
+        if bits == 32:
+            return integer if self._is_input else {"type": "integer"}
+        digits = {"type": "string", "pattern": _DIGITS}
+        return {"anyOf": [integer, digits]} if self._is_input else digits
 
     def _of_enum(self, field: Descriptor) -> JSONSchema:
         enum = field.enum_type
@@ -276,11 +258,11 @@ class _Schemas:
             # A service may know values that this description does not.
             return {"anyOf": [{"type": "string", "enum": names}, {"type": "integer"}]}
         out = {name for name in names if not numbers[name] and name.endswith("UNSPECIFIED")}
-        rules = self._descriptors.options(field, "Field").get(_RULES)
+        rules = self._descriptors.options(field, "Field").get(RULES)
         if rules is not None and rules.WhichOneof("type") == "repeated":
             rules = rules.repeated.items
         if rules is not None:
-            out |= _excluded(rules, numbers)
+            out |= excluded(rules, numbers)
         kept = [name for name in names if name not in out] or names
         comments = {
             each: self._descriptors.comment(f"{enum.full_name}.{each}").text for each in kept
@@ -296,93 +278,3 @@ def _described(schema: JSONSchema, notes: list[str]) -> dict[str, Any]:
 
 def _joined(*texts: str | None) -> str:
     return "\n".join(filter(None, texts))
-
-
-def _keywords_of(
-    rules: Message, field: Descriptor, schema: Mapping[str, Any]
-) -> tuple[dict[str, Any], list[str]]:
-    """
-    Return the schema of a field, or of one value of it, with its rules (buf.validate.FieldRules).
-
-    Returned besides are sentences on what no keyword says; the service checks it.
-    """
-    result, said = dict(schema), values_of(rules)
-    if said.get("ignore"):
-        return result, []
-    notes = [each.message for each in said.get("cel", ()) if each.message]
-    kind = rules.WhichOneof("type")
-    given = {} if kind is None else values_of(said[kind])
-    forbidden = () if kind in ("bytes", "enum") else given.get("not_in", ())
-    if kind in _WITHOUT_KEYWORDS:
-        given = {}
-    if kind == "bytes":
-        # Of base64, which has four characters for each three bytes that are begun.
-        lengths = given.keys() & {"len", "min_len", "max_len"}
-        given = {name: 4 * math.ceil(given[name] / 3) for name in lengths}
-    if "len" in given:
-        given |= {"min_len": given["len"], "max_len": given["len"]}
-    lower, upper = given.get("gte", given.get("gt")), given.get("lte", given.get("lt"))
-    if lower is not None and upper is not None and upper < lower:
-        notes.append(f"Not between {upper} and {lower}.")
-        given = {}
-    target = result
-    if "anyOf" in result and given:
-        # The branch of integers, where the schema takes strings of digits as well.
-        target = dict(result["anyOf"][0])
-        result["anyOf"] = [target, *result["anyOf"][1:]]
-    for rule, value in given.items():
-        is_infinite = isinstance(value, float) and not math.isfinite(value)
-        if rule in _KEYWORDS and value is not False and not is_infinite:
-            target[_KEYWORDS[rule]] = value
-    if kind == "string":
-        notes += _add_patterns(given, result)
-    inner: Mapping[str, Any] = field.message_type.fields_by_name if kind == "map" else {}
-    for rule, keyword, part in (
-        ("items", "items", field),
-        ("values", "additionalProperties", inner.get("value")),
-        ("keys", "propertyNames", inner.get("key")),
-    ):
-        if rule in given and (rule != "keys" or inner["key"].type == field.TYPE_STRING):
-            below = result.get(keyword, {"type": "string"})
-            result[keyword], more = _keywords_of(given[rule], part, below)
-            notes += more
-    if forbidden:
-        notes.append(f"Not one of {', '.join(map(str, forbidden))}.")
-    if said.get("required") and not field.has_presence:
-        # For what cannot be absent, required means that it is not empty.
-        least = {"string": "minLength", "array": "minItems", "object": "minProperties"}
-        if is_not_empty := least.get(result.get("type", "")):
-            result.setdefault(is_not_empty, 1)
-    return result, notes
-
-
-def _excluded(rules: Message, numbers: Mapping[str, int]) -> set[str]:
-    """Return the names of an enum that the rules exclude."""
-    said = values_of(rules)
-    if said.get("ignore") or "enum" not in said:
-        return set()
-    given = values_of(said["enum"])
-    wanted = {given["const"]} if "const" in given else set(given.get("in", numbers.values()))
-    wanted -= set(given.get("not_in", ()))
-    return {name for name, number in numbers.items() if number not in wanted}
-
-
-def _add_patterns(given: dict[str, Any], result: dict[str, Any]) -> Iterator[str]:
-    """Add the patterns and formats of a text, and yield sentences on those that no keyword says."""
-    escaped = {name: _SPECIAL.sub(r"\\\g<0>", given[name]) for name in given.keys() & set(_AFFIXES)}
-    patterns = [given["pattern"]] if "pattern" in given else []
-    patterns += [_AFFIXES[name].format(text) for name, text in sorted(escaped.items())]
-    for pattern in patterns:
-        try:
-            validation.matcher(pattern)
-        except ValueError:
-            yield f"Has to match the pattern {pattern}"
-            continue
-        if "pattern" in result:
-            yield f"Has to match the pattern {pattern} too."
-        result.setdefault("pattern", pattern)
-    for name in given:
-        if name in _FORMATS and given[name]:
-            result["format"] = name
-        elif name in _TOLD and given[name]:
-            yield f"Has to be {_TOLD[name]}."

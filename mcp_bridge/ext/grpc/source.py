@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,8 @@ from google.protobuf.message_factory import GetMessageClass
 from mcp_bridge.conf import conf
 from mcp_bridge.ext.grpc.channels import ServiceChannel, checked_metadata, is_local
 from mcp_bridge.ext.grpc.descriptors import Descriptor, Descriptors, values_of
-from mcp_bridge.ext.grpc.requests import REQUEST, convert_error, request_checker, result_encoder
+from mcp_bridge.ext.grpc.errors import convert_error
+from mcp_bridge.ext.grpc.requests import REQUEST, request_checker, result_encoder
 from mcp_bridge.ext.grpc.schemas import input_schema, output_schema
 from mcp_bridge.features import AccessRule, Tool, ToolCall, ToolOptions
 from mcp_bridge.features.marks import options_in
@@ -127,7 +129,7 @@ class GRPCSource(OperationSource[Descriptor]):
                 "W053",
                 f"The descriptor set {self.path} of {self.place} {what}{why}.",
                 "Write it with protoc --include_imports --include_source_info "
-                "--descriptor_set_out.",
+                f"--descriptor_set_out, or with manage.py mcp_grpc {self.alias} --reflect.",
             )
             return []
         return list(self._set.methods())
@@ -161,6 +163,13 @@ class GRPCSource(OperationSource[Descriptor]):
         options = self._set.options(method, "Method")
         return values_of(options[TOOL]) if TOOL in options else None
 
+    def _limits(self, method: Descriptor) -> dict[str, Any]:
+        """Return the limits of a method: those of the source, of its lines, and its own."""
+        own = {name: each for name, each in (self._given(method) or {}).items() if name in self.own}
+        _check_limits("(mcp_bridge.tool)", own)
+        lines = [each.more for each in self.lines if path_of(method) in each.used]
+        return reduce(lambda limits, more: {**limits, **more}, [*lines, own], self.limits)
+
     def build(self, operation: Descriptor, options: ToolOptions, name: str) -> Tool:
         descriptors, path = self._set, path_of(operation)
         assert descriptors is not None
@@ -190,7 +199,7 @@ class GRPCSource(OperationSource[Descriptor]):
             meta=options.meta,
             check=request_checker(descriptors, operation.input_type, schema),
             is_plain=True,
-            invoke=self._invoker(operation),
+            invoke=self._invoker(operation, self._limits(operation)),
             encode=result_encoder(descriptors, operation.output_type),
             convert_error=convert_error,
             access=AccessRule.of(options.public, options.permissions, None, None, options.scopes),
@@ -203,15 +212,10 @@ class GRPCSource(OperationSource[Descriptor]):
         )
         return tool
 
-    def _invoker(self, descriptor: Descriptor) -> Callable[[ToolCall], Any]:
-        given, path = self._given(descriptor) or {}, f"/{path_of(descriptor)}"
-        own = {name: each for name, each in given.items() if name in self.own}
-        _check_limits("(mcp_bridge.tool)", own)
-        # Those of the source, of the lines that mean the method, and its own.
-        limits = dict(self.limits)
-        for line in self.lines:
-            limits |= line.more if path_of(descriptor) in line.used else {}
-        limits |= own
+    def _invoker(
+        self, descriptor: Descriptor, limits: Mapping[str, Any]
+    ) -> Callable[[ToolCall], Any]:
+        path = f"/{path_of(descriptor)}"
         request, answer = (
             GetMessageClass(each) for each in (descriptor.input_type, descriptor.output_type)
         )

@@ -7,8 +7,10 @@ from typing import Any
 import google.longrunning.operations_pb2 as longrunning
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from grpc_reflection.v1alpha import reflection_pb2
 from jsonschema import Draft202012Validator
 
+from mcp_bridge.exceptions import InvalidArguments
 from mcp_bridge.ext.grpc.descriptors import Descriptors
 from mcp_bridge.ext.grpc.requests import request_checker
 from mcp_bridge.ext.grpc.schemas import input_schema, output_schema
@@ -207,6 +209,23 @@ def test_a_pattern_that_cannot_be_matched_in_linear_time_is_told() -> None:
     }
 
 
+def test_rules_across_fields_are_checked_where_protovalidate_is_installed() -> None:
+    pytest.importorskip("protovalidate")
+    descriptors, message = described(
+        """
+        repeated M lines = 1;
+        string name = 2 [(buf.validate.field).cel = {
+          id: "spaces", message: "has no spaces", expression: "!this.contains(' ')"
+        }];
+        """
+    )
+    check = request_checker(descriptors, message, input_schema(descriptors, message))
+    check({"name": "ab"})
+    with pytest.raises(InvalidArguments) as refused:
+        check({"lines": [{}, {"name": "a b"}]})
+    assert str(refused.value) == "/lines/1/name: has no spaces"
+
+
 def test_proto2_and_its_required_fields() -> None:
     data = compiled(
         """
@@ -305,7 +324,7 @@ def in_set(file: Any) -> bytes:
     return FileDescriptorSet(file=found.values()).SerializeToString()
 
 
-@pytest.mark.parametrize("module", [longrunning], ids=["operations"])
+@pytest.mark.parametrize("module", [longrunning, reflection_pb2], ids=["operations", "reflection"])
 def test_sets_of_others_map(module: Any) -> None:
     descriptors = Descriptors(in_set(module.DESCRIPTOR))
     methods = list(descriptors.methods())

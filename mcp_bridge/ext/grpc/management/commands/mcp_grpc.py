@@ -1,32 +1,85 @@
 from __future__ import annotations
 
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from mcp_bridge.management.base import named_source
+from mcp_bridge.sources.base import first_line
+
+if TYPE_CHECKING:
+    from mcp_bridge.ext.grpc import GRPCSource
 
 
 class Command(BaseCommand):
-    help = "Show which methods of a gRPC source are tools, and why the others are none."
+    help = (
+        "Show which methods of a gRPC source are tools, and why the others are none; write its "
+        "descriptor set by the server's reflection, or compare the two."
+    )
 
     # A descriptor set that is not there yet is a finding of the checks.
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("source", help="The name of the source in MCP_BRIDGE['SOURCES'].")
+        group = parser.add_mutually_exclusive_group()
+        group.add_argument(
+            "--reflect",
+            action="store_true",
+            help="Write the descriptor set as the server says it is. It has no comments.",
+        )
+        group.add_argument(
+            "--check",
+            action="store_true",
+            help="Fail where the server has other services than the descriptor set says.",
+        )
 
-    def handle(self, *args: Any, source: str, **options: Any) -> None:
-        found = named_source(source)
-        # Not by its class, whose module needs the extra.
-        outcomes: dict[str, str] | None = getattr(found, "outcomes", None)
-        if outcomes is None:
-            raise CommandError(
-                f"MCP_BRIDGE['SOURCES'][{source!r}] cannot be used: it is no source of gRPC."
-            )
+    def handle(self, *args: Any, source: str, reflect: bool, check: bool, **options: Any) -> None:
+        found = self._source(source)
+        if reflect or check:
+            self._ask(found, check)
         found.tools()
-        width = max(map(len, outcomes), default=0)
-        for path, told in outcomes.items():
+        width = max(map(len, found.outcomes), default=0)
+        for path, told in found.outcomes.items():
             self.stdout.write(f"{path:<{width}}  {told}")
         for message in found.messages:
             self.stderr.write(str(message))
+
+    def _source(self, alias: str) -> GRPCSource:
+        source = named_source(alias)
+        # Imported here, since only sites with the extra have it.
+        with suppress(ImproperlyConfigured):
+            from mcp_bridge.ext.grpc import GRPCSource
+
+            if isinstance(source, GRPCSource):
+                return source
+        raise CommandError(
+            f"MCP_BRIDGE['SOURCES'][{alias!r}] cannot be used: it is no source of gRPC."
+        )
+
+    def _ask(self, source: GRPCSource, check: bool) -> None:
+        from mcp_bridge.ext.grpc.descriptors import Descriptors
+        from mcp_bridge.ext.grpc.reflection import differences, reflect
+
+        path = source.path
+        try:
+            known = path.read_bytes() if path.exists() else None
+            reflected = reflect(source.channel.get(), source.limits["timeout"])
+        except (OSError, ValueError) as exception:
+            told = first_line(exception)
+            raise CommandError(f"{source.target} {told}.") from exception
+        if check:
+            if known is None:
+                raise CommandError(f"There is no {path}: write it with --reflect, or with protoc.")
+            if found := list(differences(known, reflected)):
+                raise CommandError("\n".join(found))
+            return
+        if known is not None and Descriptors(known).has_comments:
+            raise CommandError(
+                f"{path} has comments, of which the tools' descriptions are made, and reflection "
+                "has none: compare the two with --check, or move the file away first."
+            )
+        path.write_bytes(reflected)
+        self.stderr.write(f"{path} has been written, of {len(reflected)} bytes.")

@@ -1,0 +1,92 @@
+"""What a server says of its services itself (gRPC Server Reflection Protocol)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import grpc
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from grpc_reflection.v1alpha.reflection_pb2 import (
+    ServerReflectionRequest,
+    ServerReflectionResponse,
+)
+
+from mcp_bridge.ext.grpc.descriptors import Descriptors, in_order
+
+# Both have the same messages, and servers have one of the two, or both.
+_PATHS: Final = tuple(
+    f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
+    for version in ("v1", "v1alpha")
+)
+
+
+def reflect(channel: grpc.Channel, timeout: float) -> bytes:
+    """
+    Return the descriptor set of all services that a server has, but reflection itself.
+
+    It has no comments, since no server has any. Raises ValueError where the server does not answer,
+    or not to this.
+    """
+    files: dict[str, FileDescriptorProto] = {}
+
+    def ask(**asked: str) -> Any:
+        (answer,) = _answers(channel, ServerReflectionRequest(**asked), timeout)
+        if answer.HasField("error_response"):
+            raise ValueError(
+                f"says of {[*asked.values()][0]}: {answer.error_response.error_message}"
+            )
+        for each in answer.file_descriptor_response.file_descriptor_proto:
+            file = FileDescriptorProto.FromString(each)
+            files[file.name] = file
+        return answer
+
+    for service in ask(list_services="*").list_services_response.service:
+        if not service.name.startswith("grpc.reflection."):
+            ask(file_containing_symbol=service.name)
+    while lacking := {
+        name for file in files.values() for name in file.dependency if name not in files
+    }:
+        for name in sorted(lacking):
+            ask(file_by_filename=name)
+    written: bytes = FileDescriptorSet(file=in_order(files.values())).SerializeToString()
+    return written
+
+
+def differences(known: bytes, reflected: bytes) -> Iterator[str]:
+    """Yield the services of a set that a server does not have, or has otherwise."""
+    ours, theirs = _files_by_service(known), _files_by_service(reflected)
+    for service, file in ours.items():
+        if service not in theirs:
+            yield f"{service}: the server does not have it"
+        elif file != theirs[service]:
+            yield f"{service}: the server has another {file.name}"
+
+
+def _files_by_service(data: bytes) -> dict[str, FileDescriptorProto]:
+    found: dict[str, FileDescriptorProto] = {}
+    for method in Descriptors(data).methods():
+        file = FileDescriptorProto()
+        # As the pool has it: what compilers write differs in what can be left out.
+        method.containing_service.file.CopyToProto(file)
+        file.ClearField("source_code_info")
+        found[method.containing_service.full_name] = file
+    return found
+
+
+def _answers(
+    channel: grpc.Channel, request: ServerReflectionRequest, timeout: float
+) -> list[ServerReflectionResponse]:
+    for path in _PATHS:
+        ask = channel.stream_stream(
+            path,
+            request_serializer=ServerReflectionRequest.SerializeToString,
+            response_deserializer=ServerReflectionResponse.FromString,
+        )
+        try:
+            return list(ask(iter([request]), timeout=timeout))
+        except grpc.RpcError as error:
+            status: Any = error
+            if status.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                raise ValueError(f"answers {status.code().name}: {status.details()}") from error
+    raise ValueError("does not offer reflection")
