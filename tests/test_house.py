@@ -36,7 +36,7 @@ TOP = {
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
     "access": 776,
-    "admin": 3533,
+    "admin": 3350,
     "calls": 832,
     "checks": 742,
     "concurrency": 368,
@@ -55,13 +55,12 @@ ROOMS: dict[str, int] = {
     "sources": 3731,
     "templatetags": 29,
     "testing": 167,
-    "tokens": 667,
+    "tokens": 666,
     "top": 585,
     "transports": 322,
 }
 # The packages inside each room.
 INSIDE: dict[str, set[str]] = {
-    "admin": {"try_tool"},
     "ext": {
         *("grpc", "grpc/management", "grpc/management/commands", "jwt", "lane"),
         *("openapi", "openapi/management", "openapi/management/commands"),

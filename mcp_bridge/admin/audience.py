@@ -1,18 +1,20 @@
-"""Who may see a tool, counted from Django's tables of permissions."""
+"""Who may see a tool: counted from Django's tables of permissions, and in words."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
+from django.apps import apps
 from django.contrib.auth import get_permission_codename, get_user_model
 from django.contrib.auth.models import Group, Permission
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.utils.text import get_text_list
 from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.access.policy import has_own_policy
 from mcp_bridge.features import AccessRule
@@ -22,6 +24,13 @@ NAMED: Final = 20
 # The number of groups that a line names.
 _GROUPS: Final = 3
 _NEEDED: Final = {"is_superuser", "groups", "user_permissions"}
+# What Django calls the permissions that it makes of each model.
+_STANDARD: Final = {
+    "add": _("Can add %(model)s"),
+    "change": _("Can change %(model)s"),
+    "delete": _("Can delete %(model)s"),
+    "view": _("Can view %(model)s"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,19 +93,15 @@ class Audiences:
         # Primary keys of the groups and of the users with each permission.
         self._groups: dict[str, set[object]] = {name: set() for name in asked}
         self._users: dict[str, set[object]] = {name: set(superusers) for name in asked}
-        rows = Permission.objects.filter(codename__in={name.partition(".")[2] for name in asked})
         name_of = {}
-        for label, codename, key, group in rows.values_list(
-            "content_type__app_label", "codename", "pk", "group"
-        ):
-            if (name := f"{label}.{codename}") in asked:
-                name_of[key] = name
-                self._groups[name] |= set() if group is None else {group}
+        for name, key, group in _permissions(asked, "pk", "group"):
+            name_of[key] = name
+            self._groups[name] |= set() if group is None else {group}
         direct = users.filter(user_permissions__in=name_of)
         for user, key in direct.values_list("pk", "user_permissions"):
             self._users[name_of[key]].add(user)
-        limits = {group for rule in rules for group in rule.groups or ()}
-        groups: set[Any] = limits.union(*self._groups.values())
+        limits = (rule.groups or () for rule in rules)
+        groups: set[Any] = set().union(*limits, *self._groups.values())
         self._names = dict(Group.objects.filter(pk__in=groups).values_list("pk", "name"))
         self._members: defaultdict[object, set[object]] = defaultdict(set)
         for user, group in users.filter(groups__in=groups).values_list("pk", "groups"):
@@ -133,15 +138,64 @@ def active_users() -> QuerySet[Any]:
 
 def named(audience: Audience) -> list[tuple[object, str]]:
     """Return primary keys and names of the first users of an audience by name, NAMED at most."""
-    if not audience.count:
-        return []
     rows = active_users().values_list("pk", get_user_model().USERNAME_FIELD).iterator()
     chosen = (row for row in rows if audience.users is None or row[0] in audience.users)
-    return list(islice(chosen, NAMED))
+    return list(islice(chosen, NAMED)) if audience.count else []
 
 
-def may_view_users(request: HttpRequest) -> bool:
-    """Return whether the user of a request may look at the site's users."""
-    meta = get_user_model()._meta
-    names = [get_permission_codename(action, meta) for action in ("view", "change")]
-    return any(request.user.has_perm(f"{meta.app_label}.{name}") for name in names)
+def permission_title(action: str, meta: Any) -> str:
+    """Return what Django's permission of an action on a model is called: "Can delete article"."""
+    return str(_STANDARD[action]) % {"model": meta.verbose_name}
+
+
+def permission_titles(names: Iterable[str]) -> dict[str, str]:
+    """Return what permissions are called, by name, in the reader's language; at most one query."""
+    titles = {name: name for name in names}
+    for name, model, stored in _permissions(titles, "content_type__model", "name"):
+        titles[name] = stored
+        label, _dot, codename = name.partition(".")
+        try:
+            meta = apps.get_model(label, model)._meta
+        except LookupError:
+            continue
+        for action in _STANDARD:
+            # Django stores it in the words of the code; a site may have given it others since.
+            is_djangos = stored == f"Can {action} {meta.verbose_name_raw}"
+            if is_djangos and codename == get_permission_codename(action, meta):
+                titles[name] = permission_title(action, meta)
+    return titles
+
+
+def _permissions(asked: Collection[str], *fields: str) -> Iterator[Any]:
+    """Yield the names of those permissions that there are, each with the values of some fields."""
+    if not asked:
+        return
+    rows = Permission.objects.filter(codename__in={name.partition(".")[2] for name in asked})
+    for label, codename, *values in rows.values_list(
+        "content_type__app_label", "codename", *fields
+    ):
+        if (name := f"{label}.{codename}") in asked:
+            yield name, *values
+
+
+def quoted(titles: Iterable[str]) -> str:
+    """Return what permissions are called in one text: “Can add user” and “Can view group”."""
+    names = [gettext("“%(name)s”") % {"name": title} for title in titles]
+    return get_text_list(names, gettext("and"))
+
+
+def who_may(rules: Collection[AccessRule]) -> dict[AccessRule, str]:
+    """Return who meets each rule, in words; at most one query."""
+    titles = permission_titles(name for rule in rules for name in rule.permissions)
+    found = {}
+    for rule in rules:
+        words = gettext("everybody who is signed in")
+        if rule.public:
+            words = gettext("everybody, signed in or not")
+        elif rule.permissions:
+            names = quoted(titles[name] for name in rule.permissions)
+            words = gettext("everybody with %(permissions)s") % {"permissions": names}
+        if rule.predicate is not None:
+            words = gettext("%(who)s, as far as the tool's own rule allows") % {"who": words}
+        found[rule] = words
+    return found

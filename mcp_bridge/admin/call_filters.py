@@ -1,26 +1,29 @@
-"""The filters of the records of calls: by time, tool, user, outcome and protocol version."""
+"""The filters of the records of calls, and the calls that they leave by time and by tool."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, time, timedelta
-from typing import Any, Final
+from math import ceil
+from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 from django.contrib.admin import ModelAdmin, SimpleListFilter
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR, ChangeList
-from django.db.models import Q, QuerySet
+from django.db.models import Case, Count, IntegerField, Max, Q, QuerySet, Sum, When
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.formats import date_format, time_format
+from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.base import Choices
 from mcp_bridge.admin.records import FAILED, HELD, RAN
 from mcp_bridge.models import ToolCallRecord, ToolSetting
-from mcp_bridge.models.outcomes import Outcome
+from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import REVISIONS
 
 Records = QuerySet[ToolCallRecord]
@@ -32,6 +35,19 @@ _MOST_PROPOSED: Final = 200
 _LATEST: Final = 2000
 # What is longer has a time of the day as well.
 _A_DAY: Final = "2026-12-31"
+MOMENT: Final = timedelta(microseconds=1)
+# The days if no range is chosen, and the most times that a longer range is divided into.
+DAYS: Final = 7
+MOST_TIMES: Final = 14
+# The lengths of times that are shorter than a day, in minutes.
+_MINUTES: Final = (5, 15, 60, 120, 180)
+# What is counted, and the filter by outcome that lists it; all that ran are "calls".
+OUTCOMES: Final[Mapping[str, str]] = {
+    "calls": "ran",
+    "failures": "failed",
+    "waits": "waits",
+    "refusals": "refused",
+}
 
 
 def local_now() -> datetime:
@@ -49,15 +65,34 @@ def local(moment: datetime) -> datetime:
     return timezone.make_aware(moment) if settings.USE_TZ else moment
 
 
+# The ranges that have a name: their labels, and their bounds at a time.
+Bounds = tuple[datetime | None, datetime | None]
+_RANGES: Final[Mapping[str, tuple[Promise, Callable[[datetime], Bounds]]]] = {
+    "hour": (_("Last hour"), lambda now: (now - timedelta(hours=1), None)),
+    "today": (_("Today"), lambda now: (midnight(now), None)),
+    "yesterday": (_("Yesterday"), lambda now: (midnight(now, -1), midnight(now))),
+    "week": (_("Last 7 days"), lambda now: (midnight(now, -6), None)),
+}
+
+
 class RecordFilter(SimpleListFilter):
-    """A filter of one parameter, which refuses values that are none of its choices."""
+    """A filter by the conditions of its choices, which refuses any other value."""
+
+    conditions: Mapping[str, Q]
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         wanted = self.value()
-        if wanted and wanted not in dict(self.lookup_choices):
+        if wanted and wanted not in self.conditions:
             text = gettext("There is no such choice for “%(filter)s”: all calls are shown.")
             raise IncorrectLookupParameters(text % {"filter": self.title})
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
+        return [(name, name) for name in self.conditions]
+
+    def queryset(self, request: HttpRequest, queryset: Records) -> Records:
+        wanted = self.value()
+        return queryset.filter(self.conditions[wanted]) if wanted else queryset
 
 
 class VersionFilter(RecordFilter):
@@ -65,13 +100,7 @@ class VersionFilter(RecordFilter):
 
     title = _("protocol version")
     parameter_name = "version"
-
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        return [(version, version) for version in REVISIONS]
-
-    def queryset(self, request: HttpRequest, queryset: Records) -> Records:
-        wanted = self.value()
-        return queryset.filter(revision=wanted) if wanted else queryset
+    conditions = {version: Q(revision=version) for version in REVISIONS}
 
 
 class OutcomeFilter(RecordFilter):
@@ -79,7 +108,7 @@ class OutcomeFilter(RecordFilter):
 
     title = _("outcome")
     parameter_name = "outcome"
-    by_outcome: Final[Mapping[str, Q]] = {
+    conditions = {
         "failed": FAILED,
         "waits": HELD,
         "refused": Q(outcome=Outcome.REFUSED) & ~HELD,
@@ -95,11 +124,7 @@ class OutcomeFilter(RecordFilter):
             "started": _("runs now"),
             "ran": _("ran, however it ended"),
         }
-        return [(name, labels.get(name) or Outcome(name).label) for name in self.by_outcome]
-
-    def queryset(self, request: HttpRequest, queryset: Records) -> Records:
-        wanted = self.value()
-        return queryset.filter(self.by_outcome[wanted]) if wanted else queryset
+        return [(name, labels.get(name) or Outcome(name).label) for name in self.conditions]
 
 
 class FormFilter(SimpleListFilter):
@@ -163,23 +188,20 @@ class TimeFilter(FormFilter):
     own = ("since", "until")
     template = "mcp_bridge/admin/filter_time.html"
 
-    def __init__(
-        self,
-        request: HttpRequest,
-        params: dict[str, list[str]],
-        model: Any,
-        model_admin: ModelAdmin,
-    ) -> None:
-        super().__init__(request, params, model, model_admin)
+    def __init__(self, request: HttpRequest, params: dict[str, list[str]], *args: Any) -> None:
+        super().__init__(request, params, *args)
         sent = {name: params.pop(name, [""])[-1].strip() for name in self.own}
         self.used_parameters |= {name: text for name, text in sent.items() if text}
+        self.is_own, wanted = any(sent.values()), self.value()
+        self.begin: datetime | None = None
+        self.end: datetime | None = None
         try:
-            if any(sent.values()):
+            if self.is_own:
                 self.begin = _moment(sent["since"])
                 self.end = _moment(sent["until"], is_end=True)
-            else:
-                self.begin, self.end = _named(self.value() or "")
-        except (ValueError, OverflowError) as error:
+            elif wanted:
+                self.begin, self.end = _RANGES[wanted][1](local_now())
+        except (KeyError, ValueError, OverflowError) as error:
             text = gettext("That is no time that calls can be filtered by: all calls are shown.")
             raise IncorrectLookupParameters(text) from error
         if self.begin and self.end and self.begin >= self.end:
@@ -187,26 +209,15 @@ class TimeFilter(FormFilter):
             raise IncorrectLookupParameters(text)
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        return [
-            ("hour", _("Last hour")),
-            ("today", _("Today")),
-            ("yesterday", _("Yesterday")),
-            ("week", _("Last 7 days")),
-        ]
+        return [(name, label) for name, (label, _bounds_at) in _RANGES.items()]
 
     def queryset(self, request: HttpRequest, queryset: Records) -> Records:
         if self.begin:
             queryset = queryset.filter(started_at__gte=self.begin)
         return queryset.filter(started_at__lt=self.end) if self.end else queryset
 
-    @property
-    def is_own(self) -> bool:
-        """Return whether the range is from a day or a time, or to one."""
-        return any(name in self.used_parameters for name in self.own)
-
     def choices(self, changelist: ChangeList) -> Iterator[Any]:
-        chosen = None if self.is_own else self.value() or None
-        without = dict.fromkeys(self.own)
+        chosen, without = self.value() or None, dict.fromkeys(self.own)
         for name, label in [(None, _("Any time")), *self.lookup_choices]:
             yield {
                 "selected": name == chosen and not self.is_own,
@@ -215,43 +226,19 @@ class TimeFilter(FormFilter):
             }
 
     @property
-    def first_day(self) -> str:
-        """Return the day from which the range is, as an input takes it."""
-        return self.begin.date().isoformat() if self.begin and self.is_own else ""
-
-    @property
-    def last_day(self) -> str:
-        """Return the last day of the range."""
-        if not self.end or not self.is_own:
-            return ""
-        return (self.end - timedelta(microseconds=1)).date().isoformat()
+    def last(self) -> datetime | None:
+        """The last moment of the range."""
+        return self.end and self.end - MOMENT
 
     @property
     def in_words(self) -> str:
-        """Return a range that is not of whole days in words."""
+        """A range that is not of whole days in words."""
         if all(len(self.used_parameters.get(each, "")) <= len(_A_DAY) for each in self.own):
             return ""
         return " – ".join(
             f"{date_format(each, 'SHORT_DATE_FORMAT')} {time_format(each.time())}" if each else "…"
             for each in (self.begin, self.end)
         )
-
-
-def _named(name: str) -> tuple[datetime | None, datetime | None]:
-    """Return the bounds of a range by its name. Raises ValueError for one that there is not."""
-    now = local_now()
-    match name:
-        case "":
-            return None, None
-        case "hour":
-            return now - timedelta(hours=1), None
-        case "today":
-            return midnight(now), None
-        case "yesterday":
-            return midnight(now, -1), midnight(now)
-        case "week":
-            return midnight(now, -6), None
-    raise ValueError(name)
 
 
 def _moment(text: str, *, is_end: bool = False) -> datetime | None:
@@ -264,3 +251,147 @@ def _moment(text: str, *, is_end: bool = False) -> datetime | None:
     if is_end and len(text) <= len(_A_DAY):
         moment += timedelta(days=1)
     return local(moment)
+
+
+class Bar(NamedTuple):
+    """One number of a time, and the address of its calls."""
+
+    kind: str
+    number: int
+    link: str
+
+
+class Time(NamedTuple):
+    """The calls from one time to another."""
+
+    begin: datetime
+    end: datetime
+    counts: dict[str, int]
+
+    @property
+    def name(self) -> str:
+        day = date_format(self.begin, "SHORT_DATE_FORMAT")
+        if self.end - self.begin < timedelta(days=1):
+            return f"{day} {time_format(self.begin.time())}"
+        last = self.end - MOMENT
+        if last.date() == self.begin.date():
+            return day
+        return f"{day} – {date_format(last, 'SHORT_DATE_FORMAT')}"
+
+
+@dataclass(slots=True)
+class ToolUse:
+    """The calls of a tool that ran; durations in milliseconds, None if none is known."""
+
+    tool: str
+    link: str
+    calls: int = 0
+    failures: int = 0
+    last_failure: datetime | None = None
+    longest: float | None = None
+    measured: int = 0
+    total: float = 0
+
+    @property
+    def percent(self) -> int:
+        # One of a thousand is not none.
+        return max(1, round(100 * self.failures / self.calls)) if self.failures else 0
+
+    @property
+    def average(self) -> float | None:
+        return self.total / self.measured if self.measured else None
+
+
+class Usage:
+    """
+    The records that began between two times, by time and by tool.
+
+    Without an end until now, without a beginning in the last days. ``link`` returns an address of
+    the list of calls with the given parameters, and without those that are None. ``tools`` are
+    those that failed most first, then the slowest.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        begin: datetime | None,
+        end: datetime | None,
+        link: Callable[[dict[str, Any]], str],
+    ) -> None:
+        self._link = link
+        bounds = _bounds(begin, end)
+        pairs = zip(bounds, bounds[1:], strict=False)
+        self.times = [Time(*pair, dict.fromkeys(OUTCOMES, 0)) for pair in pairs]
+        tools: dict[str, ToolUse] = {}
+        for place, tool, outcome, code, number, measured, total, longest, last in self._counted(
+            records
+        ):
+            counts = self.times[place].counts
+            if outcome == Outcome.REFUSED:
+                counts["waits" if code == ErrorCode.UNCONFIRMED else "refusals"] += number
+                continue
+            use = tools.setdefault(tool, ToolUse(tool, link({"tool": tool})))
+            counts["calls"] += number
+            use.calls += number
+            if outcome in (Outcome.FAILED, Outcome.UNKNOWN):
+                counts["failures"] += number
+                use.failures += number
+                use.last_failure = max(last, use.last_failure or last)
+            if measured:
+                use.measured += measured
+                use.total += total
+                use.longest = max(longest, use.longest or 0)
+        self.most = max(max(each.counts.values()) for each in self.times)
+        self.tools = sorted(
+            tools.values(), key=lambda use: (-use.failures, -(use.average or 0), use.tool)
+        )
+
+    def _counted(self, records: Records) -> Any:
+        # Without a function of dates, which SQLite calls in Python for every row.
+        places = [When(started_at__gte=each.begin, then=at) for at, each in enumerate(self.times)]
+        place = Case(*reversed(places), output_field=IntegerField())
+        first, last = self.times[0].begin, self.times[-1].end
+        found = records.filter(started_at__gte=first, started_at__lt=last).order_by()
+        counted = found.annotate(place=place).values_list("place", "tool", "outcome", "error_code")
+        return counted.annotate(
+            number=Sum("times"),
+            measured=Count("duration_ms"),
+            total=Sum("duration_ms"),
+            longest=Max("duration_ms"),
+            last=Max("started_at"),
+        )
+
+    @property
+    def bars(self) -> Iterator[tuple[str, list[Bar]]]:
+        """Yield the name of each time, with its numbers."""
+        for each in self.times:
+            since, until = (f"{moment:%Y-%m-%dT%H:%M}" for moment in (each.begin, each.end))
+            shown = {"since": since, "until": until, "when": None}
+            yield (
+                each.name,
+                [
+                    Bar(kind, number, self._link({**shown, "outcome": OUTCOMES[kind]}))
+                    for kind, number in each.counts.items()
+                ],
+            )
+
+
+def _bounds(begin: datetime | None, end: datetime | None) -> list[datetime]:
+    """Return where the times of a range begin, MOST_TIMES at most, and where the last one ends."""
+    now = local_now()
+    if begin is None:
+        begin = midnight(end - MOMENT if end else now, 1 - DAYS)
+    end = end or max(now, begin) + MOMENT
+    first = midnight(begin)
+    step = timedelta(days=ceil((end - first) / timedelta(days=MOST_TIMES)))
+    for minutes in _MINUTES:
+        # Both ends may be within a time.
+        if end - begin <= timedelta(minutes=minutes) * (MOST_TIMES - 1):
+            step = timedelta(minutes=minutes)
+            first += (begin - first) // step * step
+            break
+    bounds = [first]
+    while bounds[-1] < end:
+        # Times of day, which stay the same when clocks change.
+        bounds.append(bounds[-1] + step)
+    return bounds

@@ -15,10 +15,9 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from mcp_bridge.admin.base import PagesAdmin
-from mcp_bridge.admin.call_filters import local_now
+from mcp_bridge.admin.call_filters import ToolUse, Usage, local_now
 from mcp_bridge.admin.entries import Entry, entries, numbers
-from mcp_bridge.admin.records import FAILED, THROTTLED, error_of
-from mcp_bridge.admin.usage import ToolUse, Usage
+from mcp_bridge.admin.records import FAILED, THROTTLED, shown_error
 from mcp_bridge.admin.waiting import calls_for, calls_set_aside, count
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
@@ -154,7 +153,7 @@ class FrontPage:
         rows = ToolCallRecord.objects.filter(FAILED, tool__in=last, started_at__in=last.values())
         records = {row.tool: row for row in rows if row.started_at == last[row.tool]}
         return [
-            (use, record, error_of(record) if record else "")
+            (use, record, shown_error(record) if record else "")
             for use in failing[:MOST]
             for record in [records.get(use.tool)]
         ]

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from django.conf import settings
+from django.contrib import admin
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -14,6 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.base import Context, is_key
 from mcp_bridge.conf import conf
@@ -47,7 +49,7 @@ def recent_calls(tool: str) -> Context:
     records = ToolCallRecord.objects.filter(tool=tool).select_related("pending_call")
     return {
         "recent": [
-            (record, time_of(record), outcome_of(record), error_of(record))
+            (record, shown_time(record), shown_outcome(record), shown_error(record))
             for record in records[:_MOST_RECENT]
         ],
         "is_recorded": conf.AUDIT is not None,
@@ -69,13 +71,15 @@ def recorded_arguments(key: str, tool: str) -> JSONObject:
     }
 
 
-def time_of(record: ToolCallRecord) -> str:
+@admin.display(description=_("time"), ordering="started_at")
+def shown_time(record: ToolCallRecord) -> str:
     """Return when a call began, with its seconds."""
     moment = timezone.localtime(record.started_at) if settings.USE_TZ else record.started_at
     return f"{date_format(moment, 'SHORT_DATE_FORMAT')} {moment:%H:%M:%S}"
 
 
-def outcome_of(record: ToolCallRecord) -> SafeString:
+@admin.display(description=_("outcome"), ordering="outcome")
+def shown_outcome(record: ToolCallRecord) -> SafeString:
     """Return the outcome of a call as a word with an icon and a colour, and how often it was so."""
     kind, word = record.outcome, record.get_outcome_display()
     if record.outcome == Outcome.REFUSED and record.error_code == ErrorCode.UNCONFIRMED:
@@ -93,14 +97,10 @@ def outcome_of(record: ToolCallRecord) -> SafeString:
     )
 
 
-def error_of(record: ToolCallRecord) -> str:
+@admin.display(description=_("error"), ordering="error_code")
+def shown_error(record: ToolCallRecord) -> str:
     """Return the error that the model read; where that is not kept, why in some words."""
     return one_line(record.error_text or str(record.get_error_code_display()), 160)
-
-
-def percent_failed(calls: int, failures: int) -> int:
-    """Return how many of a hundred calls failed; one of a thousand is not none."""
-    return max(1, round(100 * failures / calls)) if failures else 0
 
 
 def one_line(text: str, most: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin import ModelAdmin
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
@@ -16,9 +16,9 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.access.scopes import supported_scopes
+from mcp_bridge.admin.approvals import changed
 from mcp_bridge.admin.audience import NAMED
 from mcp_bridge.admin.base import BridgeAdmin, Context
-from mcp_bridge.admin.effects import changed
 from mcp_bridge.admin.entries import Entry, entries
 from mcp_bridge.models import Scope, ToolSetting
 
@@ -138,8 +138,7 @@ def set_scopes(
     text = ngettext(
         "The scopes of %(count)d tool changed.", "The scopes of %(count)d tools changed.", count
     )
-    level = messages.SUCCESS if count else messages.WARNING
-    model_admin.message_user(request, text % {"count": count}, level)
+    model_admin.say_count(request, text, count)
     return None
 
 

@@ -24,10 +24,9 @@ from mcp_bridge.access.policy import (
     refusals,
     unmet,
 )
-from mcp_bridge.admin.audience import NAMED, may_view_users
-from mcp_bridge.admin.base import Context
+from mcp_bridge.admin.audience import NAMED, permission_titles, quoted
+from mcp_bridge.admin.base import Context, may_view_users
 from mcp_bridge.admin.entries import Entry, entries
-from mcp_bridge.admin.permissions import permission_titles, quoted
 from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus

@@ -22,9 +22,8 @@ from django.views.decorators.debug import sensitive_variables
 
 from mcp_bridge.access.policy import visible
 from mcp_bridge.access.scopes import supported_scopes
-from mcp_bridge.admin.audience import may_view_users
-from mcp_bridge.admin.base import Context, PagesAdmin, RevisedForm, is_key
-from mcp_bridge.admin.permissions import permission_title
+from mcp_bridge.admin.audience import permission_title
+from mcp_bridge.admin.base import Context, PagesAdmin, RevisedForm, is_key, may_view_users
 from mcp_bridge.admin.scopes import NamesField, labelled
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
