@@ -36,7 +36,7 @@ TOP = {
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
     "access": 776,
-    "admin": 3350,
+    "admin": 3230,
     "calls": 832,
     "checks": 742,
     "concurrency": 368,
@@ -53,7 +53,7 @@ ROOMS: dict[str, int] = {
     "schemas": 3491,
     "server": 598,
     "sources": 3731,
-    "templatetags": 29,
+    "templatetags": 28,
     "testing": 167,
     "tokens": 666,
     "top": 585,

@@ -145,10 +145,7 @@ class PagesAdmin(admin.ModelAdmin):
 
     def can_link(self, request: HttpRequest, model: type[models.Model]) -> bool:
         """Return whether this admin site has pages of a model that the user may view."""
-        site = self.admin_site
-        if not site.is_registered(model):
-            return False
-        return site.get_model_admin(model).has_view_or_change_permission(request)
+        return may(self.admin_site, request, model)
 
     def user_field(self, request: HttpRequest) -> str:
         """Return the field that shows the user of a row: a link for those whom it leads on."""
@@ -164,6 +161,19 @@ class PagesAdmin(admin.ModelAdmin):
         request.current_app = self.admin_site.name
         shared = {"opts": self.opts, "media": self.media, **self.admin_site.each_context(request)}
         return TemplateResponse(request, f"mcp_bridge/admin/{template}.html", shared | context)
+
+
+def may(
+    site: admin.AdminSite,
+    request: HttpRequest,
+    model: type[models.Model],
+    action: str = "view_or_change",
+) -> bool:
+    """Return whether an admin site has pages of a model, and the user may do that with some row."""
+    if not site.is_registered(model):
+        return False
+    is_permitted: bool = getattr(site.get_model_admin(model), f"has_{action}_permission")(request)
+    return is_permitted
 
 
 def may_view_users(request: HttpRequest) -> bool:

@@ -24,8 +24,8 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.admin.approvals import definitions
 from mcp_bridge.admin.base import BridgeAdmin, Choices, Context, may_view_users
 from mcp_bridge.admin.entries import Entry, entries, numbers
+from mcp_bridge.admin.front_page import count
 from mcp_bridge.admin.records import FAILED, RAN, WEEK
-from mcp_bridge.admin.waiting import count
 from mcp_bridge.conf import DOCUMENTATION, conf
 from mcp_bridge.features import Tool
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
