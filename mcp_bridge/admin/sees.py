@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -45,6 +45,8 @@ _NOT_SERVED: Final = {
     ToolStatus.CHANGED: _("It has changed, and waits for approval."),
     ToolStatus.UNBUILT: _("It cannot be made a tool now."),
 }
+_OWN_RULE: Final = _("The tool's own rule, in the site's program, may refuse some.")
+_OWN_POLICY: Final = _("The site's own rule for all tools (ACCESS_POLICY) may refuse some.")
 
 
 class Answer(NamedTuple):
@@ -98,10 +100,10 @@ class Chosen:
 
     def answers(self) -> list[Answer]:
         """Return the answers of all tools that there are, those with a yes first."""
-        caller = Member(self.group) if self.group else self.user or AnonymousUser()
+        caller: Any = Member(self.group) if self.group else self.user or AnonymousUser()
         found = [entry for entry in entries() if entry.status is not ToolStatus.GONE]
         served, statuses = registry.snapshot, registry.statuses
-        refused = self._refusals(served, caller)
+        refused = self._refusals(served, context_for(caller))
         words = Words(caller, [tool.access for tool in served])
         answers = []
         for entry in found:
@@ -113,27 +115,24 @@ class Chosen:
             elif (refusal := refused[name]) is not None:
                 answers.append(Answer(entry, False, words.of(refusal, tool.access)))
             else:
-                answers.append(Answer(entry, True, self._caveats(tool)))
+                # Code of the site, which is not asked about a group, decides further.
+                own = self.group is not None and tool.access.predicate is not None
+                caveats = (own, _OWN_RULE), (self.is_asked_further, _OWN_POLICY)
+                reason = " ".join(str(text) for is_so, text in caveats if is_so)
+                answers.append(Answer(entry, True, reason))
         return sorted(answers, key=lambda answer: not answer.sees)
 
-    def _caveats(self, tool: Tool) -> str:
-        """Return the sentences on the code that decides further about each member of a group."""
-        found = []
-        if self.group is not None and tool.access.predicate is not None:
-            found.append(gettext("The tool's own rule, in the site's program, may refuse some."))
-        if self.is_asked_further:
-            text = gettext("The site's own rule for all tools (ACCESS_POLICY) may refuse some.")
-            found.append(text)
-        return " ".join(found)
-
-    def _refusals(self, tools: Iterable[Tool], caller: Any) -> dict[str, Refusal | None]:
-        context = context_for(caller)
+    def _refusals(self, tools: Iterable[Tool], context: Any) -> Mapping[str, Refusal | None]:
         if not self.is_accepted:
             return {tool.name: "active" for tool in tools}
         if self.group is None:
             return refusals(tools, context)
-        # Code of the site is asked about a person, which a group is not.
-        return {tool.name: unmet(_without_predicate(tool), context) for tool in tools}
+        found = {}
+        for tool in tools:
+            rule = tool.access
+            needs = rule.public, rule.permissions, None, rule.groups, rule.scopes
+            found[tool.name] = unmet(replace(tool, access=AccessRule.of(*needs)), context)
+        return found
 
 
 class Words:
@@ -160,14 +159,6 @@ class Words:
             lacks = quoted(self._titles[name] for name in missing)
             found.append(gettext("Lacks %(permissions)s.") % {"permissions": lacks})
         return " ".join(found)
-
-
-def _without_predicate(tool: Tool) -> Tool:
-    rule = tool.access
-    if rule.predicate is None:
-        return tool
-    needs = rule.public, rule.permissions, None, rule.groups, rule.scopes
-    return replace(tool, access=AccessRule.of(*needs))
 
 
 def seen(request: HttpRequest) -> Context:
