@@ -36,7 +36,7 @@ TOP = {
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
     "access": 776,
-    "admin": 3230,
+    "admin": 3162,
     "calls": 832,
     "checks": 742,
     "concurrency": 368,
@@ -55,7 +55,7 @@ ROOMS: dict[str, int] = {
     "sources": 3731,
     "templatetags": 28,
     "testing": 167,
-    "tokens": 666,
+    "tokens": 677,
     "top": 585,
     "transports": 322,
 }

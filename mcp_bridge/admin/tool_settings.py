@@ -29,7 +29,6 @@ from mcp_bridge.admin.base import BridgeAdmin, Context, RevisedForm
 from mcp_bridge.admin.candidates import MOST_CANDIDATES, FilterForm, build, candidates
 from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.records import recent_calls
-from mcp_bridge.admin.scopes import set_scopes
 from mcp_bridge.admin.sees import seen
 from mcp_bridge.admin.tool_list import (
     FILTERS,
@@ -114,7 +113,7 @@ class ToolSettingAdmin(BridgeAdmin):
     # Searched as models read them, which the rows alone do not know.
     search_fields = ["name", "title", "description"]
     search_help_text = _("By name, title and description.")
-    actions = ["switch_on", "switch_off", set_scopes]
+    actions = ["switch_on", "switch_off"]
 
     class Media:
         js = ["mcp_bridge/tools.js"]

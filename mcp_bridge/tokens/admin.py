@@ -10,7 +10,12 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, PermissionsMixin
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Field, QuerySet
-from django.forms import CheckboxSelectMultiple, ModelForm, SplitDateTimeField
+from django.forms import (
+    CheckboxSelectMultiple,
+    ModelForm,
+    MultipleChoiceField,
+    SplitDateTimeField,
+)
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -24,7 +29,6 @@ from mcp_bridge.access.policy import visible
 from mcp_bridge.access.scopes import supported_scopes
 from mcp_bridge.admin.audience import permission_title
 from mcp_bridge.admin.base import Context, PagesAdmin, RevisedForm, is_key, may_view_users
-from mcp_bridge.admin.scopes import NamesField, labelled
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.server.connecting import TOKEN, Connection, endpoint_url
 from mcp_bridge.tokens.models import PROPOSED, Token
@@ -51,6 +55,13 @@ def may_issue(request: HttpRequest, user: AbstractBaseUser) -> bool:
         and user.get_all_permissions() <= issuer.get_all_permissions()
         and not user.groups.exclude(pk__in=issuer.groups.values("pk")).exists()
     )
+
+
+class NamesField(MultipleChoiceField):
+    """Several names of a list, as one text with spaces between them; None for no name."""
+
+    def clean(self, value: object) -> str | None:
+        return " ".join(super().clean(value)) or None
 
 
 class UserSelect(AutocompleteSelect):
@@ -301,6 +312,13 @@ class TokenAdmin(PagesAdmin):
         )
         text %= {"permission": permission_title("change", self.opts)}
         self.message_user(request, text, messages.WARNING)
+
+
+def labelled(words: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return choices of names, given their words."""
+    return [
+        (name, name if text in ("", name) else f"{name}: {text}") for name, text in words.items()
+    ]
 
 
 def limit(names: str | None, words: Mapping[str, str]) -> str:
