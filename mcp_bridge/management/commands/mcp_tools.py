@@ -11,8 +11,7 @@ from django.core.management.base import CommandError, CommandParser
 from mcp_bridge.access.policy import visible
 from mcp_bridge.conf import conf
 from mcp_bridge.features import Tool
-from mcp_bridge.management.base import TablesCommand, check_names, named_user
-from mcp_bridge.management.missing import why_missing
+from mcp_bridge.management.base import TablesCommand, check_names, named_user, why_missing
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.registry.definitions import app_of, sent_definition
 from mcp_bridge.registry.linting import budget, lint_list
