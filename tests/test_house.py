@@ -36,14 +36,14 @@ TOP = {
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
     "access": 776,
-    "admin": 3162,
+    "admin": 3115,
     "calls": 832,
     "checks": 742,
     "concurrency": 368,
     "confirmation": 536,
     "ext": 2432,
     "features": 434,
-    "management": 1104,
+    "management": 1084,
     "models": 342,
     "oauth": 1087,
     "outbound": 243,

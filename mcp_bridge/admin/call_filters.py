@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, time, timedelta
+from itertools import pairwise
 from math import ceil
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib.admin import ModelAdmin, SimpleListFilter
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ERROR_FLAG, PAGE_VAR, ChangeList
-from django.db.models import Case, Count, IntegerField, Max, Q, QuerySet, Sum, When
+from django.db.models import Avg, Case, F, IntegerField, Max, Q, QuerySet, Sum, When
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.formats import date_format, time_format
@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy as _
 from mcp_bridge.admin.base import Choices
 from mcp_bridge.admin.records import FAILED, HELD, RAN
 from mcp_bridge.models import ToolCallRecord, ToolSetting
-from mcp_bridge.models.outcomes import ErrorCode, Outcome
+from mcp_bridge.models.outcomes import Outcome
 from mcp_bridge.protocol import REVISIONS
 
 Records = QuerySet[ToolCallRecord]
@@ -279,32 +279,26 @@ class Time(NamedTuple):
         return f"{day} – {date_format(last, 'SHORT_DATE_FORMAT')}"
 
 
-@dataclass(slots=True)
-class ToolUse:
+class ToolUse(NamedTuple):
     """The calls of a tool that ran; durations in milliseconds, None if none is known."""
 
     tool: str
     link: str
-    calls: int = 0
-    failures: int = 0
-    last_failure: datetime | None = None
-    longest: float | None = None
-    measured: int = 0
-    total: float = 0
+    calls: int
+    failures: int
+    average: float | None
+    longest: float | None
+    last_failure: datetime | None
 
     @property
     def percent(self) -> int:
         # One of a thousand is not none.
         return max(1, round(100 * self.failures / self.calls)) if self.failures else 0
 
-    @property
-    def average(self) -> float | None:
-        return self.total / self.measured if self.measured else None
-
 
 class Usage:
     """
-    The records that began between two times, by time and by tool.
+    The records that began between two times, by time and by tool: two queries.
 
     Without an end until now, without a beginning in the last days. ``link`` returns an address of
     the list of calls with the given parameters, and without those that are None. ``tools`` are
@@ -320,46 +314,34 @@ class Usage:
     ) -> None:
         self._link = link
         bounds = _bounds(begin, end)
-        pairs = zip(bounds, bounds[1:], strict=False)
-        self.times = [Time(*pair, dict.fromkeys(OUTCOMES, 0)) for pair in pairs]
-        tools: dict[str, ToolUse] = {}
-        for place, tool, outcome, code, number, measured, total, longest, last in self._counted(
-            records
-        ):
-            counts = self.times[place].counts
-            if outcome == Outcome.REFUSED:
-                counts["waits" if code == ErrorCode.UNCONFIRMED else "refusals"] += number
-                continue
-            use = tools.setdefault(tool, ToolUse(tool, link({"tool": tool})))
-            counts["calls"] += number
-            use.calls += number
-            if outcome in (Outcome.FAILED, Outcome.UNKNOWN):
-                counts["failures"] += number
-                use.failures += number
-                use.last_failure = max(last, use.last_failure or last)
-            if measured:
-                use.measured += measured
-                use.total += total
-                use.longest = max(longest, use.longest or 0)
-        self.most = max(max(each.counts.values()) for each in self.times)
-        self.tools = sorted(
-            tools.values(), key=lambda use: (-use.failures, -(use.average or 0), use.tool)
-        )
-
-    def _counted(self, records: Records) -> Any:
+        found = records.filter(started_at__gte=bounds[0], started_at__lt=bounds[-1]).order_by()
+        counts = {
+            kind: Sum("times", filter=OutcomeFilter.conditions[outcome], default=0)
+            for kind, outcome in OUTCOMES.items()
+        }
         # Without a function of dates, which SQLite calls in Python for every row.
-        places = [When(started_at__gte=each.begin, then=at) for at, each in enumerate(self.times)]
+        places = [When(started_at__gte=begin, then=at) for at, begin in enumerate(bounds)]
         place = Case(*reversed(places), output_field=IntegerField())
-        first, last = self.times[0].begin, self.times[-1].end
-        found = records.filter(started_at__gte=first, started_at__lt=last).order_by()
-        counted = found.annotate(place=place).values_list("place", "tool", "outcome", "error_code")
-        return counted.annotate(
-            number=Sum("times"),
-            measured=Count("duration_ms"),
-            total=Sum("duration_ms"),
-            longest=Max("duration_ms"),
-            last=Max("started_at"),
+        rows: Any = found.annotate(place=place).values_list("place").annotate(**counts)
+        counted = {at: dict(zip(counts, numbers, strict=True)) for at, *numbers in rows}
+        none = dict.fromkeys(counts, 0)
+        self.times = [
+            Time(*pair, counted.get(at, none)) for at, pair in enumerate(pairwise(bounds))
+        ]
+        self.most = max(max(each.counts.values()) for each in self.times)
+        tools = (
+            found.filter(RAN)
+            .values("tool")
+            .annotate(
+                calls=counts["calls"],
+                failures=counts["failures"],
+                average=Avg("duration_ms"),
+                longest=Max("duration_ms"),
+                last_failure=Max("started_at", filter=FAILED),
+            )
         )
+        ordered = tools.order_by("-failures", F("average").desc(nulls_last=True), "tool")
+        self.tools = [ToolUse(link=link({"tool": row["tool"]}), **row) for row in ordered]
 
     @property
     def bars(self) -> Iterator[tuple[str, list[Bar]]]:

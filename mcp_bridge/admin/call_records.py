@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partialmethod
 from typing import Any, Final
-from uuid import UUID
 
 from django.apps import apps
 from django.contrib import admin, messages
@@ -23,11 +22,7 @@ from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Page, Paginator
-from django.db import connections
-from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Func, Model, TextField
-from django.db.models.expressions import RawSQL
-from django.db.models.sql.compiler import SQLCompiler
+from django.db.models import Model
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -70,17 +65,7 @@ MAX_SEARCH: Final = 200
 MAX_WORDS: Final = 12
 # The calls that a search finds, the latest on record: in a large table a word that is in most of
 # them would be looked for everywhere, for the count, the rows and the chart each.
-MOST_FOUND: Final = 5_000
-# So many times as many records are looked at before all of them.
-_LOOKED_AT_FIRST: Final = 4
-# The keys of many records as one parameter: thousands would take longer than the search, and are
-# more than SQLite takes.
-_KEYS_IN_ONE: Final = {
-    "postgresql": lambda keys: RawSQL("SELECT unnest(%s::uuid[])", [keys]),
-    "sqlite": lambda keys: RawSQL(
-        "SELECT value FROM json_each(%s)", [json.dumps([key.hex for key in keys])]
-    ),
-}
+MOST_FOUND: Final = 1_000
 # The parameters of an address that are filters, but for those of list_filter.
 _LOOKUPS: Final = frozenset(
     {
@@ -117,16 +102,6 @@ _FORMULA: Final = re.compile(
 )
 
 
-class _OneText(Func):
-    """Join texts of a record with line breaks: each word is looked for once, and not in each."""
-
-    template, arg_joiner, output_field = "(%(expressions)s)", " || '\n' || ", TextField()
-
-    def as_mysql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, Any]:
-        template, joiner = "CONCAT(%(expressions)s)", ", '\n', "
-        return self.as_sql(compiler, connection, template=template, arg_joiner=joiner)
-
-
 class KeysFirst(Paginator):
     """Find the keys of a page before its rows: all rows before a late page would be read else."""
 
@@ -155,11 +130,10 @@ class ToolCallRecordAdmin(BridgeAdmin):
     list_per_page = 50
     paginator = KeysFirst
     list_select_related = ["pending_call"]
-    search_fields = ["texts"]
-    searched_fields = (
+    search_fields = [
         *("tool", "user_name", "credential", "client_name", "reference", "remote_address"),
         *("error_text", "invalid_arguments", "arguments"),
-    )
+    ]
     search_help_text = _("By tool, user, token, client, reference, address, error and arguments.")
     # Counting every record for it would take long where there are many.
     show_full_result_count = False
@@ -199,23 +173,13 @@ class ToolCallRecordAdmin(BridgeAdmin):
                 "Search for at most %(words)d words of %(most)d characters: all calls are shown."
             )
             raise IncorrectLookupParameters(text % {"words": MAX_WORDS, "most": MAX_SEARCH})
-        searched = queryset.alias(texts=_OneText(*self.searched_fields))
-        found, has_duplicates = super().get_search_results(request, searched, search_term)
+        found, has_duplicates = super().get_search_results(request, queryset, search_term)
         if search_term.strip() and not getattr(request, "is_export", False):
-            vendor = connections[found.db].vendor
-            in_one = _KEYS_IN_ONE.get(vendor, list)
-            found = queryset.filter(pk__in=in_one(_latest(found, vendor)))
+            latest = found.order_by("-pk").values_list("pk", flat=True)[:MOST_FOUND]
+            found = queryset.filter(pk__in=list(latest))
         return found, has_duplicates
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        try:
-            return self._changelist(request)
-        except IncorrectLookupParameters as error:
-            # Django answers with the list without any filter.
-            self.message_user(request, str(error), messages.ERROR)
-            raise
-
-    def _changelist(self, request: HttpRequest) -> ChangeList:
         """Return the list with its filters. Raises IncorrectLookupParameters with a text."""
         try:
             return super().get_changelist_instance(request)
@@ -226,6 +190,9 @@ class ToolCallRecordAdmin(BridgeAdmin):
                 text = gettext("A filter in this address has no such value: all calls are shown.")
             elif not text:
                 text = gettext("There is no such page: the first one is shown.")
+            if not getattr(request, "is_export", False):
+                # Django answers with the list without any filter.
+                self.message_user(request, text, messages.ERROR)
             raise IncorrectLookupParameters(text) from error
 
     def changelist_view(
@@ -309,7 +276,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
         exported: Any = request
         exported.is_export = True
         try:
-            changelist = self._changelist(request)
+            changelist = self.get_changelist_instance(request)
         except IncorrectLookupParameters as error:
             return HttpResponseBadRequest(str(error), content_type="text/plain; charset=utf-8")
         shown, today = _time_filter(changelist), f"{local_now():%Y-%m-%d}"
@@ -364,19 +331,6 @@ class ToolCallRecordAdmin(BridgeAdmin):
     def _no_arguments(self, record: ToolCallRecord, not_kept: str) -> str:
         # "{}" has two bytes.
         return not_kept if (record.arguments_bytes or 0) > 2 else "—"
-
-
-def _latest(found: Records, vendor: str) -> list[UUID]:
-    """Return the keys of the latest records that a search finds, of which at most MOST_FOUND."""
-    # In the order of the rows, which are searched from their end.
-    keys = found.order_by("-pk").values_list("pk", flat=True)
-    if vendor == "postgresql":
-        # It takes each word for a rare one, and would search all rows before it sorts them.
-        all_keys = ToolCallRecord.objects.order_by("-pk").values_list("pk", flat=True)
-        for before in all_keys[_LOOKED_AT_FIRST * MOST_FOUND :][:1]:
-            among = list(keys.filter(pk__gt=before)[:MOST_FOUND])
-            return among + list(keys.filter(pk__lte=before)[: MOST_FOUND - len(among)])
-    return list(keys[:MOST_FOUND])
 
 
 def _keeps_arguments() -> bool:

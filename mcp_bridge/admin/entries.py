@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest
 from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -293,3 +294,12 @@ def entries() -> list[Entry]:
         tool_status.sync_tool_settings(due)
         found = tool_status.read_settings()
     return [Entry.of(setting) for setting in found.values()]
+
+
+def entries_for(request: HttpRequest) -> list[Entry]:
+    """Return the entries of all tools, which are read once for each request."""
+    kept: dict[str, Any] = request.__dict__
+    if "_mcp_entries" not in kept:
+        kept["_mcp_entries"] = entries()
+    found: list[Entry] = kept["_mcp_entries"]
+    return found

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from mcp_bridge.admin.base import PagesAdmin, may
 from mcp_bridge.admin.call_filters import ToolUse, Usage, local_now
-from mcp_bridge.admin.entries import entries, numbers
+from mcp_bridge.admin.entries import entries_for, numbers
 from mcp_bridge.admin.pending_calls import ShownCall
 from mcp_bridge.admin.records import FAILED, THROTTLED, shown_error
 from mcp_bridge.conf import conf
@@ -91,7 +91,7 @@ class FrontPage:
         if self.sees_calls and self.has_records:
             begin = local_now() - timedelta(hours=HOURS - 1)
             self.usage = Usage(ToolCallRecord.objects.all(), begin, None, self._calls)
-        found = entries() if self.sees_tools else []
+        found = entries_for(request) if self.sees_tools else []
         # The tools that wait for approval, and how many tools have each status.
         self.waiting = [entry for entry in found if entry.waits]
         self.tools = numbers(found)

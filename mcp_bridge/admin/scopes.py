@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 from mcp_bridge.access.scopes import supported_scopes
 from mcp_bridge.admin.audience import NAMED
 from mcp_bridge.admin.base import BridgeAdmin, Context
-from mcp_bridge.admin.entries import Entry, entries
+from mcp_bridge.admin.entries import Entry, entries_for
 from mcp_bridge.models import Scope
 
 
@@ -23,7 +23,7 @@ class ScopeChangeList(ChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
-        found = tools_by_scope()
+        found = tools_by_scope(request)
         for row in list(self.result_list):
             row.tools = found.get(row.name, [])
 
@@ -53,12 +53,12 @@ class ScopeAdmin(BridgeAdmin):
     def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         scope: Any = super().get_object(request, *args, **kwargs)
         if scope is not None:
-            scope.tools = tools_by_scope().get(scope.name, [])
+            scope.tools = tools_by_scope(request).get(scope.name, [])
         return scope
 
     def list_context(self, request: HttpRequest) -> Context:
         named = Scope.objects.values_list("name", flat=True)
-        words, needed = supported_scopes(), tools_by_scope()
+        words, needed = supported_scopes(), tools_by_scope(request)
         others = (words.keys() | needed.keys()) - set(named)
         shown = [(name, words.get(name, name), listed(needed.get(name, []))) for name in others]
         return {"others": sorted(shown)}
@@ -68,10 +68,10 @@ class ScopeAdmin(BridgeAdmin):
         return listed(scope.tools)
 
 
-def tools_by_scope() -> dict[str, list[Entry]]:
+def tools_by_scope(request: HttpRequest) -> dict[str, list[Entry]]:
     """Return all tools, those that are off as well, by each scope that they need."""
     found: dict[str, list[Entry]] = {}
-    for entry in entries():
+    for entry in entries_for(request):
         for scope in entry.scopes:
             found.setdefault(scope, []).append(entry)
     return found

@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.approvals import definitions
 from mcp_bridge.admin.base import BridgeAdmin, Choices, Context, may_view_users
-from mcp_bridge.admin.entries import Entry, entries, numbers
+from mcp_bridge.admin.entries import Entry, entries_for, numbers
 from mcp_bridge.admin.front_page import count
 from mcp_bridge.admin.records import FAILED, RAN, WEEK
 from mcp_bridge.conf import DOCUMENTATION, conf
@@ -35,15 +35,6 @@ from mcp_bridge.registry.tool_status import ToolStatus
 from mcp_bridge.registry.toolsets import members
 
 Tools = QuerySet[ToolSetting]
-
-
-def entries_for(request: HttpRequest) -> list[Entry]:
-    """Return the entries of all tools, which are read once for each request."""
-    kept: dict[str, Any] = request.__dict__
-    if "_mcp_entries" not in kept:
-        kept["_mcp_entries"] = entries()
-    found: list[Entry] = kept["_mcp_entries"]
-    return found
 
 
 def where(request: HttpRequest, tools: Tools, is_wanted: Callable[[Entry], bool]) -> Tools:
