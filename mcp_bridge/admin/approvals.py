@@ -108,16 +108,6 @@ class Definition(NamedTuple):
     # The permissions that a caller needs, and what they are called.
     needed: Sequence[tuple[str, str]]
 
-    # What is approved are the code's own words, also where administrators have set others.
-
-    @property
-    def title(self) -> str:
-        return str((self.entry.tool and self.entry.tool.title) or self.entry.setting.name)
-
-    @property
-    def description(self) -> str:
-        return str(self.entry.tool.description) if self.entry.tool else ""
-
     @property
     def warning(self) -> str:
         """A warning if nobody can use it, or all can and it may change data; else ""."""

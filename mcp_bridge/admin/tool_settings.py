@@ -357,10 +357,10 @@ class ToolSettingAdmin(BridgeAdmin):
         approved = []
         with self.decision(request):
             names = [name for name in shown if name in tools]
-            locked = self.get_queryset(request).select_for_update().filter(name__in=names)
-            rows = {row.name: row for row in locked}
-            for name in names:
-                row = rows.get(name) or ToolSetting(name=name)
+            found = ToolSetting.objects.all() if is_new else self.get_queryset(request)
+            rows = {name: ToolSetting(name=name) for name in names if is_new}
+            rows |= {row.name: row for row in found.select_for_update().filter(name__in=names)}
+            for name, row in rows.items():
                 if not self.has_change_permission(request, row):
                     raise PermissionDenied
                 if approve(Entry(row, tools[name]), shown[name], request.user, switch_on=is_new):

@@ -17,7 +17,6 @@ from django.forms import (
     SplitDateTimeField,
 )
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import mark_safe
@@ -291,8 +290,7 @@ class TokenAdmin(PagesAdmin):
             return gettext("outgrown") if token.outgrown else gettext("revoked")
         if not token.may_be_revoked:
             return None
-        name = "admin:mcp_bridge_tokens_token_revoke"
-        address = reverse(name, args=[token.pk], current_app=self.admin_site.name)
+        address = self.address("revoke", token.pk)
         label = gettext("Revoke %(token)s") % {"token": token}
         return format_html('<a href="{}" aria-label="{}">{}</a>', address, label, gettext("Revoke"))
 
