@@ -38,7 +38,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.base import BridgeAdmin, Context
-from mcp_bridge.admin.call_filters import (
+from mcp_bridge.admin.entries import Entry
+from mcp_bridge.admin.records import (
     OutcomeFilter,
     Records,
     TimeFilter,
@@ -47,9 +48,11 @@ from mcp_bridge.admin.call_filters import (
     UserFilter,
     VersionFilter,
     local_now,
+    one_line,
+    shown_error,
+    shown_outcome,
+    shown_time,
 )
-from mcp_bridge.admin.entries import Entry
-from mcp_bridge.admin.records import one_line, shown_error, shown_outcome, shown_time
 from mcp_bridge.conf import conf
 from mcp_bridge.confirmation.rendering import visible
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
@@ -237,27 +240,27 @@ class ToolCallRecordAdmin(BridgeAdmin):
         def page(row: Model, name: str = "change", **query: object) -> str:
             return self.address(name, quote(row.pk), query=query, model=type(row))
 
-        for setting in rows(ToolSetting, name=record.tool):
-            yield gettext("The tool"), page(setting)
-            if Entry.of(setting).is_served:
-                yield gettext("Try it again"), page(setting, "try", record=record.pk)
-        if record.pending_call_id is not None:
-            for pending in rows(PendingCall, pk=record.pending_call_id):
-                yield gettext("The call that waited for a person"), page(pending)
-        if record.user_id is not None:
-            for user in rows(get_user_model(), pk=record.user_id):
-                yield gettext("The user"), page(user)
-            # The app of tokens need not be installed.
-            if record.credential and apps.is_installed("mcp_bridge.tokens"):
-                model = apps.get_model("mcp_bridge_tokens", "Token")
-                tokens = rows(model, user_id=record.user_id, name=record.credential)
-                if len(tokens) == 1:
-                    yield gettext("The token"), page(tokens[0])
-                elif tokens:
-                    # Any of them may have been used: the record has the name alone.
-                    named = {"user__exact": record.user_id, "q": record.credential}
-                    text = gettext("The user's tokens of this name")
-                    yield text, self.address("changelist", query=named, model=model)
+        waited = gettext("The call that waited for a person")
+        for model, text, name, value in (
+            (ToolSetting, gettext("The tool"), "name", record.tool),
+            (PendingCall, waited, "pk", record.pending_call_id),
+            (get_user_model(), gettext("The user"), "pk", record.user_id),
+        ):
+            for row in () if value is None else rows(model, **{name: value}):
+                yield text, page(row)
+                if model is ToolSetting and Entry.of(row).is_served:
+                    yield gettext("Try it again"), page(row, "try", record=record.pk)
+        # The app of tokens need not be installed.
+        if record.user_id and record.credential and apps.is_installed("mcp_bridge.tokens"):
+            kind = apps.get_model("mcp_bridge_tokens", "Token")
+            tokens = rows(kind, user_id=record.user_id, name=record.credential)
+            if len(tokens) == 1:
+                yield gettext("The token"), page(tokens[0])
+            elif tokens:
+                # Any of them may have been used: the record has the name alone.
+                named = {"user__exact": record.user_id, "q": record.credential}
+                text = gettext("The user's tokens of this name")
+                yield text, self.address("changelist", query=named, model=kind)
         user, tool = {"user_name": record.user_name}, {"tool": record.tool}
         for text, query in (
             (gettext("This user's calls"), user),
@@ -273,8 +276,7 @@ class ToolCallRecordAdmin(BridgeAdmin):
             raise PermissionDenied
         if request.method != "GET":
             return HttpResponseNotAllowed(["GET"])
-        exported: Any = request
-        exported.is_export = True
+        request.__dict__["is_export"] = True
         try:
             changelist = self.get_changelist_instance(request)
         except IncorrectLookupParameters as error:

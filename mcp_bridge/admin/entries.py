@@ -23,8 +23,8 @@ from mcp_bridge.models import ToolSetting
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry import tool_status
-from mcp_bridge.registry.definitions import sent_definition, tokens_of
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
+from mcp_bridge.registry.linting import budget
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
 
@@ -122,7 +122,7 @@ class Entry:
     @property
     def tokens(self) -> int:
         """About how many tokens of a model it takes when it is served."""
-        return 0 if self.shown is None else tokens_of(sent_definition(self.shown, LATEST))
+        return 0 if self.shown is None else budget(self.shown)
 
     @property
     def fingerprint(self) -> str:

@@ -15,10 +15,16 @@ from django.urls import reverse
 from django.utils import timezone
 
 from mcp_bridge.admin.base import PagesAdmin, may
-from mcp_bridge.admin.call_filters import ToolUse, Usage, local_now
 from mcp_bridge.admin.entries import entries_for, numbers
 from mcp_bridge.admin.pending_calls import ShownCall
-from mcp_bridge.admin.records import FAILED, THROTTLED, shown_error
+from mcp_bridge.admin.records import (
+    FAILED,
+    THROTTLED,
+    ToolUse,
+    Usage,
+    local_now,
+    shown_error,
+)
 from mcp_bridge.conf import conf
 from mcp_bridge.confirmation.decisions import approvable, set_aside
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting

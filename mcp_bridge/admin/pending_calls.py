@@ -16,13 +16,13 @@ from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.text import Truncator
 from django.utils.timesince import timesince
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.base import BridgeAdmin, Choices, Context
 from mcp_bridge.admin.entries import hints
+from mcp_bridge.admin.records import one_line
 from mcp_bridge.confirmation.decisions import (
     approvable,
     approve,
@@ -123,7 +123,7 @@ class PendingCallAdmin(BridgeAdmin):
 
     @admin.display(description=_("arguments"))
     def short_arguments(self, row: PendingCall) -> str:
-        return Truncator(" ".join(row.arguments.split())).chars(80)
+        return one_line(row.arguments, 80)
 
     @admin.display(description=_("age"), ordering="-asked_at")
     def age(self, row: PendingCall) -> str:
