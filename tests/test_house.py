@@ -36,14 +36,14 @@ TOP = {
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
     "access": 776,
-    "admin": 3115,
+    "admin": 3103,
     "calls": 832,
     "checks": 742,
     "concurrency": 368,
     "confirmation": 536,
     "ext": 2432,
     "features": 434,
-    "management": 1084,
+    "management": 1079,
     "models": 342,
     "oauth": 1087,
     "outbound": 243,
@@ -55,7 +55,7 @@ ROOMS: dict[str, int] = {
     "sources": 3731,
     "templatetags": 28,
     "testing": 167,
-    "tokens": 677,
+    "tokens": 675,
     "top": 585,
     "transports": 322,
 }
