@@ -36,7 +36,7 @@ TOP = {
 # The lines of code that each room may have: whoever raises one lowers another in the same commit.
 ROOMS: dict[str, int] = {
     "access": 776,
-    "admin": 3103,
+    "admin": 3092,
     "calls": 832,
     "checks": 742,
     "concurrency": 368,

@@ -25,11 +25,11 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.approvals import approve, changed, changed_fields, definitions, effects
+from mcp_bridge.admin.audience import seen
 from mcp_bridge.admin.base import BridgeAdmin, Context, RevisedForm
 from mcp_bridge.admin.candidates import MOST_CANDIDATES, FilterForm, build, candidates
 from mcp_bridge.admin.entries import Entry
 from mcp_bridge.admin.records import recent_calls
-from mcp_bridge.admin.sees import seen
 from mcp_bridge.admin.tool_list import (
     FILTERS,
     ToolChangeList,
