@@ -206,11 +206,7 @@ def effects(rows: Sequence[ToolSetting]) -> list[tuple[str, int]]:
 
 
 def approve(entry: Entry, given: str, by: Any, *, switch_on: bool = False) -> bool:
-    """
-    Approve a tool that waits, or switch on a candidate, and save that; return whether it is done.
-
-    It is not if the fingerprint that is given is not that of the definition.
-    """
+    """Approve a tool that waits, or a candidate, if its fingerprint is given; return whether."""
     setting = entry.setting
     if entry.tool is None or given != entry.fingerprint or not (switch_on or entry.waits):
         return False

@@ -1,8 +1,4 @@
-"""
-The admin of the records: they are only read, filtered, searched, charted and exported.
-
-Exports are CSV for spreadsheets and JSON for programs, sent while they are read.
-"""
+"""The admin of the records: read, filtered, searched, charted, and exported while they are read."""
 
 from __future__ import annotations
 

@@ -71,11 +71,7 @@ _MEANING: Final = {
 
 @dataclass(frozen=True)
 class Entry:
-    """
-    A tool's row, and the tool itself: None where it is no longer in the code.
-
-    It is None as well of a candidate that is off again, or that cannot be made a tool now.
-    """
+    """A tool's row, and the tool: None if it is gone, or a candidate that is no tool now."""
 
     setting: ToolSetting
     tool: Tool | None

@@ -342,11 +342,7 @@ class ToolSettingAdmin(BridgeAdmin):
         shown: Mapping[str, str],
         built: Mapping[str, Tool] | None = None,
     ) -> None:
-        """
-        Approve the tools that wait, if their definitions have the fingerprints that were shown.
-
-        With candidates that are ``built``, switch these on.
-        """
+        """Approve tools whose fingerprints were shown, or switch on ``built`` candidates."""
         if not self.has_change_permission(request):
             raise PermissionDenied
         is_new = built is not None

@@ -131,11 +131,10 @@ class ArgumentField(forms.Field):
 
 class ArgumentsForm(forms.Form):
     """
-    The form of a tool's input schema: ``ArgumentsForm(tool.input_schema, request.POST)``.
+    The form of a tool's input schema: a field for each member, of JSON for what is nested.
 
-    It has a field for each member of the arguments, of JSON for what is nested. It refuses only
-    texts that cannot be made JSON; all else is for the server to refuse, whose errors
-    ``add_tool_errors`` takes. An empty field is not sent.
+    It refuses only texts that cannot be made JSON: all else is for the server to refuse, whose
+    errors ``add_tool_errors`` takes. An empty field is not sent.
     """
 
     prefix = "arguments"
