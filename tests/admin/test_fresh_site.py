@@ -22,6 +22,7 @@ SAID = {
     f"{TOOLS}waiting/": ["No tool waits for approval", f'href="{TOOLS}"'],
     f"{TOOLS}candidates/": ['MCP_BRIDGE = {"EXPOSE": "all"}', f'href="{TOOLS}"'],
     QUEUE: ["Calls wait here of tools that ask first", f'<a href="{TOOLS}">Choose a tool'],
+    f"{QUEUE}decide/": ["No call waits", f'href="{QUEUE}"'],
     "/admin/mcp_bridge/toolcallrecord/": ["Nobody has called a tool yet", f"{FRONT}#mcp-connect"],
     "/admin/mcp_bridge/scope/": ["Write one into a tool's page"],
     "/admin/mcp_bridge_tokens/token/": ["There is no token yet", "token/add/"],
