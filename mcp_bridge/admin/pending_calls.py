@@ -1,8 +1,8 @@
-"""The approval queue in the admin: the calls that wait, and the page where a person decides."""
+"""The approval queue in the admin: the calls that wait, and the pages where a person decides."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Final, cast
@@ -13,8 +13,10 @@ from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.crypto import salted_hmac
 from django.utils.html import format_html
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 from django.utils.translation import gettext
@@ -37,8 +39,9 @@ from mcp_bridge.registry.registry import registry
 
 Calls = QuerySet[PendingCall]
 Status = PendingCall.Status
-# The characters of a call that the front page shows: what is longer is read on the call's page.
-_SHORT: Final = 2_000
+# The most that one page shows to be read: calls, and characters of their arguments.
+MOST_CALLS: Final = 25
+MOST_CHARACTERS: Final = 100_000
 
 
 class StatusFilter(SimpleListFilter):
@@ -95,27 +98,31 @@ class ShownCall:
         return obstacle_to(self.pending, self.user) if self.waits else ""
 
     @property
-    def is_short(self) -> bool:
-        """Whether the front page shows all that a person has to read."""
-        description = str(self.tool.description) if self.tool else ""
-        return len(description) + len(self.pending.arguments) <= _SHORT
+    def proof(self) -> str:
+        """What a page gives out with the arguments of a call, which proves that it showed them."""
+        row = self.pending
+        shown = f"{self.user.pk} {row.pk} {row.tool} {row.arguments}"
+        proof = salted_hmac("mcp_bridge.admin.pending_calls", shown, algorithm="sha256")
+        return f"{row.pk}-{proof.hexdigest()}"
 
 
 @admin.register(PendingCall)
 class PendingCallAdmin(BridgeAdmin):
     """The calls that wait for a person's confirmation: read them, approve or refuse them."""
 
+    pages = {"decide": "decide/"}
     list_display = ["tool", "user", "short_arguments", "age", "state", "decided_by"]
     list_filter = [StatusFilter]
     list_select_related = ["user", "decided_by"]
     search_fields = ["tool", "arguments"]
     date_hierarchy = "asked_at"
+    actions = ["decide_on"]
 
     def list_context(self, request: HttpRequest) -> Context:
         counts = self.get_queryset(request).aggregate(
             waiting=Count("pk", filter=approvable()), aside=Count("pk", filter=set_aside())
         )
-        return {
+        return super().list_context(request) | {
             **counts,
             "first": self.following(request) if counts["waiting"] else None,
             "may_decide": self.has_change_permission(request),
@@ -141,42 +148,121 @@ class PendingCallAdmin(BridgeAdmin):
         text = row.get_status_display()
         return format_html('{}<div class="mcp-path">{}</div>', text, more) if more else text
 
+    @admin.action(description=_("Read the selected calls and decide"), permissions=["change"])
+    def decide_on(self, request: HttpRequest, queryset: Calls) -> HttpResponse:
+        keys = queryset.order_by("asked_at", "pk").values_list("pk", flat=True)[:MOST_CALLS]
+        query = urlencode({"call": list(keys)}, doseq=True)
+        return HttpResponseRedirect(f"{self.address('decide')}?{query}")
+
     def change_view(
         self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any
     ) -> HttpResponse:
         """Show one call with all its arguments; a POST decides on it, and leads to the next one."""
         pending: PendingCall = self.viewed(request, object_id)
         may_decide = self.has_change_permission(request, pending)
-        following = self.following(request, pending) if may_decide else None
         if request.method == "POST":
             if not may_decide:
                 raise PermissionDenied
-            is_written = self.decide(request, pending)
-            return self.back_to((is_written and following) or pending)
+            is_written = self.decide(request, [pending])
+            return self.back_to((is_written and self.following(request, pending)) or pending)
         context = {
             "title": gettext("Pending call"),
             "original": pending,
             "shown": ShownCall(pending, cast("User", request.user)),
             "may_decide": may_decide,
-            "next": following,
+            "next": self.following(request, pending) if may_decide else None,
         }
         return self.page(request, "pending_call", context)
 
-    def decide(self, request: HttpRequest, pending: PendingCall) -> bool:
-        """Write the posted decision on a call, and say so; return whether it was written."""
+    def decide_view(self, request: HttpRequest) -> HttpResponse:
+        """Show several calls with all their arguments; a POST decides on those that are ticked."""
+        if not self.has_view_or_change_permission(request):
+            raise PermissionDenied
+        if request.method == "POST":
+            return self._decide_on_ticked(request)
+        shown, others = self._to_read(request)
+        rest = self.decidable(request).exclude(pk__in=[each.pending.pk for each in shown])
+        context = {
+            "title": gettext("Decide on several calls"),
+            "calls": shown,
+            "others": others,
+            "rest": rest.count(),
+            "may_decide": self.has_change_permission(request),
+        }
+        return self.page(request, "decide", context)
+
+    def _to_read(self, request: HttpRequest) -> tuple[list[ShownCall], list[tuple[Any, str]]]:
+        """
+        Return the calls that the user may decide on here, and the others with the reason.
+
+        They are those that the address names, or else all that wait; as many as a page shows.
+        """
+        user, calls = cast("User", request.user), self.decidable(request)
+        if named := _keys(request.GET.getlist("call")):
+            calls = self.get_queryset(request).filter(pk__in=named)
+        shown: list[ShownCall] = []
+        others: list[tuple[Any, str]] = []
+        left = MOST_CHARACTERS
+        for row in calls.select_related("user").order_by("asked_at", "pk")[:MOST_CALLS]:
+            each = ShownCall(row, user)
+            reason = each.obstacle if each.waits else row.get_status_display()
+            if not reason and not self.has_change_permission(request, row):
+                reason = gettext("You may not decide on it.")
+            if not reason and shown and len(row.arguments) > left:
+                reason = gettext("Its arguments are long: read it on its own page.")
+            if reason:
+                others.append((row, reason))
+            else:
+                shown.append(each)
+                left -= len(row.arguments)
+        return shown, others
+
+    def _decide_on_ticked(self, request: HttpRequest) -> HttpResponse:
+        """Write the decision on the calls whose boxes a page with their arguments had."""
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        user, ticked = cast("User", request.user), set(request.POST.getlist("call"))
+        rows = self.get_queryset(request).filter(pk__in=_keys(ticked)).order_by("asked_at", "pk")
+        calls = {ShownCall(row, user).proof: row for row in rows}
+        chosen = [row for proof, row in calls.items() if proof in ticked]
+        text = ""
+        if not ticked:
+            text = gettext("Nothing was decided: tick the calls to approve or to refuse.")
+        elif not ticked <= calls.keys():
+            text = gettext(
+                "Nothing was decided: some of the ticked calls were not shown to you, or are gone. "
+                "Read what waits now."
+            )
+        elif not all(self.has_change_permission(request, row) for row in chosen):
+            raise PermissionDenied
+        elif self.decide(request, chosen):
+            page = "changelist" if self.following(request) is None else "decide"
+            return HttpResponseRedirect(self.address(page))
+        if text:
+            self.message_user(request, text, messages.ERROR)
+        return HttpResponseRedirect(request.get_full_path())
+
+    def decide(self, request: HttpRequest, calls: Iterable[PendingCall]) -> bool:
+        """Write the posted decision on calls, and say so; return whether any was written."""
         user, reason = cast("User", request.user), request.POST.get("reason", "")
-        if "_refuse" in request.POST:
-            text, level = refuse(pending, user, reason)
-        elif "_approve" in request.POST:
-            text, level = approve(pending, user)
-        else:
+        if not {"_approve", "_refuse"} & request.POST.keys():
             text = gettext("Nothing was decided: approve the call, or refuse it.")
             self.message_user(request, text, messages.ERROR)
             return False
-        # In quotation marks: the admin begins each message with a capital letter.
-        name = gettext("“%(name)s”") % {"name": pending}
-        self.message_user(request, f"{name}: {text}", level)
-        return level == messages.SUCCESS
+        # The calls by what is said of them, so that it is said once.
+        said: dict[tuple[str, int], list[str]] = {}
+        for row in calls:
+            is_no = "_refuse" in request.POST
+            answer = refuse(row, user, reason) if is_no else approve(row, user)
+            # In quotation marks: the admin begins each message with a capital letter.
+            said.setdefault(answer, []).append(gettext("“%(name)s”") % {"name": row})
+        for (text, level), names in said.items():
+            self.message_user(request, f"{', '.join(names)}: {text}", level)
+        return any(level == messages.SUCCESS for _text, level in said)
+
+    def decidable(self, request: HttpRequest) -> Calls:
+        """Return the calls that wait and that the user can approve, if it is allowed."""
+        return self.get_queryset(request).filter(approvable(cast("User", request.user)))
 
     def following(
         self, request: HttpRequest, pending: PendingCall | None = None
@@ -184,12 +270,18 @@ class PendingCallAdmin(BridgeAdmin):
         """Return the call that the user can decide on after this one, from the oldest on."""
         if not self.has_change_permission(request):
             return None
-        calls = self.get_queryset(request).filter(approvable(cast("User", request.user)))
-        parts = [calls.order_by("asked_at", "pk")]
+        calls = self.decidable(request).order_by("asked_at", "pk")
+        parts = [calls]
         if pending is not None:
             later = Q(asked_at__gt=pending.asked_at)
             later |= Q(asked_at=pending.asked_at, pk__gt=pending.pk)
-            calls = parts[0].exclude(pk=pending.pk)
+            calls = calls.exclude(pk=pending.pk)
             parts = [calls.filter(later), calls.exclude(later)]
-        rows = chain.from_iterable(part.iterator(chunk_size=25) for part in parts)
+        rows = chain.from_iterable(part.iterator(chunk_size=MOST_CALLS) for part in parts)
         return next((row for row in rows if self.has_change_permission(request, row)), None)
+
+
+def _keys(posted: Iterable[str]) -> list[int]:
+    """Return the primary keys with which texts begin; of others, none."""
+    found = [each.partition("-")[0] for each in posted]
+    return [int(each) for each in found if each.isdecimal() and len(each) < 19]

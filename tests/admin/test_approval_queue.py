@@ -1,4 +1,4 @@
-"""The approval queue in the admin, as it is worked off: one call after the other."""
+"""The approval queue in the admin, as it is worked off: one call after the other, or several."""
 
 from __future__ import annotations
 
@@ -60,6 +60,10 @@ def text_at(administrator: Administrator, path: str, expected: int = 200, **data
     return str(response.content.decode())
 
 
+def proofs(page: str) -> list[str]:
+    return re.findall(r'name="call" value="([^"]+)"', page)
+
+
 def statuses() -> list[str]:
     return list(PendingCall.objects.order_by("asked_at", "pk").values_list("status", flat=True))
 
@@ -100,6 +104,7 @@ def test_only_calls_that_the_person_may_decide_follow(caller: CheckedClient, set
     assert response.headers["Location"] == address("change", first.pk)
     page = text_at(administrator, address("changelist"))
     assert "None of them is for you to approve." in page
+    assert "No call waits that you can decide on." in text_at(administrator, address("decide"))
 
 
 def test_it_is_said_by_when_the_client_must_repeat_the_call(caller: CheckedClient) -> None:
@@ -135,27 +140,113 @@ def test_calls_that_can_no_longer_be_approved_are_set_aside_with_the_reason(
     listed = text_at(administrator, address("changelist") + "?status=aside")
     for reason in ("at present (off)", "at present (no longer there)", "another definition"):
         assert reason in listed
+    keys = [str(each.pk) for each in PendingCall.objects.all()]
+    page = text_at(administrator, address("decide") + "?call=" + "&call=".join(keys))
+    assert proofs(page) == []
+    assert page.count("It cannot be approved") == 3
+
+
+def test_several_calls_are_read_and_decided_on_one_page(caller: CheckedClient) -> None:
+    rows = waiting(caller, "a", MARKER, "c")
+    administrator = Administrator(SEE, DECIDE)
+    page = text_at(administrator, address("decide"))
+    assert MARKER not in page
+    assert page.count("Called by ada") == page.count("Shout a word.") == 3
+    assert "&quot;word&quot;: &quot;&lt;script&gt;" in page
+    assert "checked" not in page
+    given = proofs(page)
+    page = text_at(administrator, address("decide"), call=given[:2], _approve="1")
+    assert statuses() == ["approved", "approved", "waiting"]
+    assert f"“shout ({rows[0].pk})”, “shout ({rows[1].pk})”: The call is approved" in page
+    # The rest follows.
+    assert proofs(page) == given[2:]
+    assert "Say why it is refused" in text_at(
+        administrator, address("decide"), call=given[2:], _refuse="1"
+    )
+    assert statuses() == ["approved", "approved", "waiting"]
+    text_at(administrator, address("decide"), call=given[2:], _refuse="1", reason="No.")
+    assert statuses() == ["approved", "approved", "refused"]
+    assert LogEntry.objects.count() == 3
+    assert caller.call_tool("shout", {"word": "a"})["isError"] is False
+
+
+def test_the_selected_calls_are_read_before_they_are_decided(caller: CheckedClient) -> None:
+    rows = waiting(caller, "a", "b", "c")
+    administrator = Administrator(SEE, DECIDE)
+    chosen = [rows[0].pk, rows[2].pk]
+    data = {"action": "decide_on", "_selected_action": chosen}
+    page = text_at(administrator, address("changelist"), **data)
+    assert [each.partition("-")[0] for each in proofs(page)] == [str(key) for key in chosen]
+    assert statuses() == ["waiting"] * 3
+    assert "1 more call waits." in page
+
+
+def test_what_was_not_shown_is_not_decided(caller: CheckedClient) -> None:
+    first, second = waiting(caller, "a", "b")
+    administrator, other = Administrator(SEE, DECIDE), Administrator(SEE, DECIDE, username="other")
+    shown = proofs(text_at(administrator, address("decide")))
+    of_other = proofs(text_at(other, address("decide")))
+    changed = shown[1].replace(f"{second.pk}-", f"{first.pk}-")
+    forged = [str(second.pk), f"{second.pk}-", "999999-x", "x", "9" * 40, of_other[1], changed]
+    for each in forged:
+        data = {"call": [shown[0], each], "_approve": "1"}
+        assert "were not shown to you, or are gone" in text_at(
+            administrator, address("decide"), **data
+        )
+    assert "tick the calls" in text_at(administrator, address("decide"), _approve="1")
+    assert "approve the call, or refuse it" in text_at(administrator, address("decide"), call=shown)
+    # The arguments of the row are those that were shown.
+    PendingCall.objects.filter(pk=first.pk).update(arguments="{}")
+    text_at(administrator, address("decide"), call=shown, _approve="1")
+    PendingCall.objects.filter(pk=first.pk).delete()
+    text_at(administrator, address("decide"), call=shown, _approve="1")
+    assert statuses() == ["waiting"]
+    assert not LogEntry.objects.exists()
 
 
 def test_a_call_that_another_person_has_decided_stays_as_it_was(caller: CheckedClient) -> None:
-    (first,) = waiting(caller, "a")
+    first, second = waiting(caller, "a", "b")
     administrator, other = Administrator(SEE, DECIDE), Administrator(SEE, DECIDE, username="other")
+    shown = proofs(text_at(administrator, address("decide")))
     text_at(other, address("change", first.pk), _refuse="1", reason="Never.")
-    page = text_at(administrator, address("change", first.pk), _approve="1")
+    page = text_at(administrator, address("decide"), call=shown, _approve="1")
     assert f"“shout ({first.pk})”: Nothing was changed: other has decided before (refused)." in page
-    assert statuses() == ["refused"]
+    assert statuses() == ["refused", "approved"]
+    page = text_at(administrator, address("change", first.pk), _approve="1")
+    assert "other has decided before (refused)" in page
     first.refresh_from_db()
     assert (first.decided_by, first.reason) == (other.user, "Never.")
     assert LogEntry.objects.filter(object_id=first.pk).count() == 1
 
 
+def test_a_page_shows_no_more_than_somebody_reads(caller: CheckedClient) -> None:
+    waiting(caller, *(letter * 40_000 for letter in "abc"))
+    administrator = Administrator(SEE, DECIDE)
+    page = text_at(administrator, address("decide"))
+    assert len(proofs(page)) == 2
+    assert "read it on its own page" in page
+    assert "1 more call waits." in page
+
+
 def test_who_may_not_decide_is_told_so(caller: CheckedClient) -> None:
     (pending,) = waiting(caller, "a")
     viewer = Administrator(SEE, username="viewer")
-    for path in (address("changelist"), address("change", pending.pk)):
+    for path in (address("changelist"), address("decide"), address("change", pending.pk)):
         page = text_at(viewer, path)
         assert "that takes the permission “Can change pending call”" in page
         assert "_approve" not in page
+        assert "decide_on" not in page
+    decider = Administrator(SEE, DECIDE, username="decider")
+    proof = proofs(text_at(decider, address("decide")))
+    for data in ({"call": proof, "_approve": "1"}, {"_approve": "1"}):
+        text_at(viewer, address("decide"), expected=403, **data)
+    stranger = Administrator("view_toolsetting", username="stranger")
+    text_at(stranger, address("decide"), expected=403)
+    text_at(stranger, address("decide"), expected=403, call=proof, _approve="1")
+    decider.browser.handler.enforce_csrf_checks = True
+    text_at(decider, address("decide"), expected=403, call=proof, _approve="1")
+    decider.browser.get(address("decide"), {"call": proof, "_approve": "1"})
+    assert statuses() == ["waiting"]
 
 
 def test_a_yes_and_a_no_look_different_without_their_colours(caller: CheckedClient) -> None:
@@ -187,6 +278,7 @@ def test_pages_of_many_waiting_calls_of_many_tools_have_few_queries(settings: An
     for path in (
         address("changelist"),
         address("changelist") + "?status=aside",
+        address("decide"),
         address("change", key),
         reverse("admin:app_list", args=["mcp_bridge"]),
         reverse("admin:index"),

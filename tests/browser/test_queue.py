@@ -167,6 +167,7 @@ def test_pages_are_legible_and_accessible(
     admin = get_user_model().objects.get(username="admin")
     editor.waits(draft())
     pages = {"record": RECORDS, "queue-list": f"{QUEUE}?status=all"}
+    pages["queue-several"] = f"{QUEUE}decide/"
     for status, article in zip(
         ("waiting", "approved", "refused"), Article.objects.all(), strict=False
     ):

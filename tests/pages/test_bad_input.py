@@ -8,6 +8,7 @@ import io
 import json
 import re
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -19,6 +20,7 @@ from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
 
+from mcp_bridge.admin.pending_calls import ShownCall
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.requests import CLIENT_INFO
@@ -109,10 +111,23 @@ def test_a_page_of_ones_own_takes_any_query(page: str, world: World) -> None:
             assert MARKER not in response.content.decode()
 
 
+Decide = Callable[[World, str], Any]
+
+
 def by_page(world: World, name: str) -> Any:
     address = world.address("mcp_bridge_pendingcall_change", "pending")
     data = {"_approve": "1"} if name == "root" else {"_refuse": "1", "reason": "No."}
     return world.browsers[name].post(address, data, follow=True)
+
+
+def by_queue(world: World, name: str) -> Any:
+    data: dict[str, Any] = (
+        {"_approve": "1"} if name == "root" else {"_refuse": "1", "reason": "No."}
+    )
+    data["call"] = ShownCall(world.rows["pending"], world.people[name]).proof
+    return world.browsers[name].post(
+        world.address("mcp_bridge_pendingcall_decide"), data, follow=True
+    )
 
 
 def assert_decided_once(world: World, first: str) -> None:
@@ -124,7 +139,11 @@ def assert_decided_once(world: World, first: str) -> None:
 
 
 @pytest.mark.parametrize("first", ["root", "chief"])
-def test_a_decision_that_comes_in_between_counts(first: str, world: World) -> None:
+@pytest.mark.parametrize("second_decides", [by_page, by_queue])
+@pytest.mark.parametrize("first_decides", [by_page, by_queue])
+def test_a_decision_that_comes_in_between_counts(
+    first_decides: Decide, second_decides: Decide, first: str, world: World
+) -> None:
     second = {"root": "chief", "chief": "root"}[first]
     done: list[Any] = []
 
@@ -132,11 +151,11 @@ def test_a_decision_that_comes_in_between_counts(first: str, world: World) -> No
         # The other has read the call, and begins to write.
         if not done and sql.startswith("UPDATE") and "generation" in sql:
             done.append(None)
-            done.append(by_page(world, first))
+            done.append(first_decides(world, first))
         return execute(sql, *args)
 
     with connection.execute_wrapper(first_comes_in_between):
-        response = by_page(world, second)
+        response = second_decides(world, second)
     assert done[1].status_code == response.status_code == 200
     assert f"Nothing was changed: {first} has decided before" in response.content.decode()
     assert_decided_once(world, first)

@@ -11,6 +11,7 @@ import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.db import transaction
 
+from mcp_bridge.admin.pending_calls import ShownCall
 from mcp_bridge.models import ToolSetting
 from mcp_bridge.tokens.models import Token
 from tests.support.admin_world import (
@@ -75,6 +76,7 @@ PAGES: Mapping[str, Opens] = {
     f"{CALL}_change": Opens("pending"),
     f"{CALL}_history": Opens("pending"),
     f"{CALL}_delete": Opens("pending", to=DECIDE),
+    f"{CALL}_decide": Opens(),
     f"{RECORD}_changelist": Opens(),
     f"{RECORD}_add": Opens(to=""),
     f"{RECORD}_change": Opens("record"),
@@ -152,6 +154,14 @@ def switched(world: World, person: Any) -> dict[str, Any]:
     return data | {f"form-{number}-id": key for number, key in enumerate(keys)}
 
 
+def shown(*rows: str, **button: str) -> Data:
+    """A decision on calls, with the proof that they were shown to the very person."""
+    return lambda world, person: {
+        "call": [ShownCall(world.rows[row], person).proof for row in rows],
+        **button,
+    }
+
+
 def defined(*names: str, **more: str) -> Data:
     """Tools or candidates, with the fingerprints that the page has."""
     return lambda world, person: {
@@ -226,6 +236,11 @@ ACTIONS: Mapping[str, Action] = {
     ),
     "approve a call": Action(f"{CALL}_change", fixed(_approve="1"), "pending", changes=DECIDED),
     "refuse a call": Action(f"{CALL}_change", fixed(**NO), "pending", changes=DECIDED),
+    "approve calls": Action(
+        f"{CALL}_decide", shown("pending", "second", _approve="1"), changes=DECIDED
+    ),
+    "refuse calls": Action(f"{CALL}_decide", shown("pending", **NO), changes=DECIDED),
+    "read calls": Action(f"{CALL}_changelist", listed("decide_on", "pending"), refused=302),
     "delete calls": Action(
         f"{CALL}_changelist",
         listed("delete_selected", "pending", post="yes", select_across="1"),

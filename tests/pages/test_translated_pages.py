@@ -219,6 +219,8 @@ def test_the_calls_that_wait_have_none(pages: Pages) -> None:
     keys = list(PendingCall.objects.order_by("pk").values_list("pk", flat=True))
     for key in keys:
         pages.check(of("mcp_bridge_pendingcall_change", key))
+    pages.check(of("mcp_bridge_pendingcall_decide"))
+    pages.check(of("mcp_bridge_pendingcall_decide"), data={})
     pages.check(of("mcp_bridge_pendingcall_delete", keys[0]))
     for status in ("waiting", "aside", "approved", "refused", "done", "all"):
         pages.check(of("mcp_bridge_pendingcall_changelist") + f"?status={status}")

@@ -90,6 +90,7 @@ def pages(owner: Any, site: str = "admin") -> dict[str, str]:
         "candidates": at("toolsetting", "candidates"),
         "queue": at("pendingcall"),
         "queue-aside": f"{at('pendingcall')}?status=aside",
+        "queue-decide": at("pendingcall", "decide"),
         "held": at("pendingcall", "change", held),
         "held-history": at("pendingcall", "history", held),
         "calls": at("toolcallrecord"),
