@@ -123,12 +123,13 @@ async def finish(
     if started.began is not None and not is_recorded:
         call, texts = started.call, ("", "")
         if error is not None:
+            await in_thread()
             texts = _error(error, call.sent, call.tool.name, call.tool)
         ended = (outcome, error_code, _milliseconds(duration), result_bytes, reference, *texts)
         record = Record(started.began, *ended, 1, started.is_begun)
         if started.is_begun or not rows.leave(record):
             await in_thread()
-            rows.write_now(record)
+            (rows.write_now if started.is_begun else rows.write_later)(record)
     if tool_call_finished.receivers:
         await in_thread()
         tool_call_finished.send_robust(

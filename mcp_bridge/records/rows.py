@@ -51,18 +51,19 @@ def insert_now(record: Record, *, unsynced: bool) -> bool:
 
 
 def leave(item: Item) -> bool:
-    """Leave a record, or a number of repetitions, to the thread; False if it may not wait."""
-    try:
-        return conf.audit.WRITE == "together" and _queue(item)
-    except Exception:
-        logger.debug("A record could not be left to the thread", exc_info=True)
-        return False
+    """Leave a record to the thread, without blocking; return False if ``write_later`` has to."""
+    using = router.db_for_write(ToolCallRecord)
+    return conf.audit.WRITE == "together" and _may_wait(using) and writer.put(item, using, LIMIT)
 
 
 def write_later(item: Item) -> None:
-    """Write an item with others if it may wait, else now."""
-    if not leave(item):
-        write_now(item)
+    """Write a record, or a number of repetitions, with others where it may wait."""
+    try:
+        if conf.audit.WRITE == "together" and _queue(item):
+            return
+    except Exception:
+        logger.debug("A record could not be left to the thread", exc_info=True)
+    write_now(item)
 
 
 def write_or_count(record: Record, about: Hashable = None) -> None:

@@ -83,8 +83,6 @@ class Source(ABC):
         """
         Return the tools, in any order. Must not raise for a broken tool, but leave it out.
 
-        Other features may be among them: a ``Feature`` of any kind has its settings and its record.
-
         With those that nobody has marked if it ``exposes_all``: ``Tool(is_marked=False)`` is off
         until an administrator switches it on, and need not be more than its name and a ``build``.
         """
