@@ -285,14 +285,14 @@ class Chosen:
         caller: Any = Member(self.group) if self.group else self.user or AnonymousUser()
         found = [entry for entry in entries() if entry.status is not ToolStatus.GONE]
         served, statuses = registry.snapshot, registry.statuses
-        refused = self._refusals(served, context_for(caller))
-        words = Words(caller, [tool.access for tool in served])
+        refused = self._refusals(served.tools.values(), context_for(caller))
+        words = Words(caller, [tool.access for tool in served.tools.values()])
         answers = []
         for entry in found:
             name = entry.setting.name
             tool = served.tools.get(name)
             if tool is None:
-                reason = str(_NOT_SERVED[statuses.get(name, entry.status)])
+                reason = str(_NOT_SERVED[statuses.get(entry.setting.key, entry.status)])
                 answers.append(Answer(entry, False, reason))
             elif (refusal := refused[name]) is not None:
                 answers.append(Answer(entry, False, words.of(refusal, tool.access)))

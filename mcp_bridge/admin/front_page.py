@@ -27,6 +27,7 @@ from mcp_bridge.admin.records import (
 )
 from mcp_bridge.conf import conf
 from mcp_bridge.confirmation.decisions import approvable, set_aside
+from mcp_bridge.features import Tool
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.records.rows import flush
 from mcp_bridge.registry.registry import registry
@@ -52,7 +53,8 @@ def count(model: type[Model], request: HttpRequest) -> int:
         # The statuses are as of the snapshot read last.
         _snapshot = registry.snapshot
         waits = (ToolStatus.NEW, ToolStatus.CHANGED)
-        kept[model] = sum(status in waits for status in registry.statuses.values())
+        statuses = registry.statuses.items()
+        kept[model] = sum(kind == Tool.kind and each in waits for (kind, _), each in statuses)
     return kept[model]
 
 

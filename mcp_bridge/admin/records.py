@@ -27,6 +27,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.admin.base import Choices, Context, is_key
 from mcp_bridge.conf import conf
+from mcp_bridge.features import Tool
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
 from mcp_bridge.models.outcomes import ErrorCode, Outcome
 from mcp_bridge.protocol import REVISIONS, JSONObject
@@ -249,7 +250,10 @@ class ToolFilter(NameFilter):
     parameter_name = "tool"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> Choices:
-        return [(name, name) for name in ToolSetting.objects.values_list("name", flat=True)]
+        return [
+            (name, name)
+            for name in ToolSetting.objects.filter(kind=Tool.kind).values_list("name", flat=True)
+        ]
 
 
 class UserFilter(NameFilter):

@@ -239,7 +239,7 @@ def summary(model_admin: BridgeAdmin, request: HttpRequest) -> Context:
     sees_calls = model_admin.can_link(request, PendingCall)
     lengths = []
     for name, part in registry.snapshot.lists().items():
-        size = {"tools": len(part), "tokens": part.tokens()}
+        size = {"tools": len(part.tools), "tokens": part.tokens()}
         lengths.append({"toolset": name, **size, "is_too_long": is_too_long(**size)})
     return numbers(entries_for(request)) | {
         "may_change": model_admin.has_change_permission(request),

@@ -119,7 +119,7 @@ class ToolSettingAdmin(BridgeAdmin):
         js = ["mcp_bridge/tools.js"]
 
     def get_queryset(self, request: HttpRequest) -> Tools:
-        return super().get_queryset(request).prefetch_related("groups")
+        return super().get_queryset(request).filter(kind=Tool.kind).prefetch_related("groups")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ToolChangeList]:
         return ToolChangeList
@@ -353,7 +353,9 @@ class ToolSettingAdmin(BridgeAdmin):
         approved = []
         with self.decision(request):
             names = [name for name in shown if name in tools]
-            found = ToolSetting.objects.all() if is_new else self.get_queryset(request)
+            found = (
+                ToolSetting.objects.filter(kind=Tool.kind) if is_new else self.get_queryset(request)
+            )
             rows = {name: ToolSetting(name=name) for name in names if is_new}
             rows |= {row.name: row for row in found.select_for_update().filter(name__in=names)}
             for name, row in rows.items():

@@ -17,7 +17,7 @@ from mcp_bridge.checks.deployment import missing_tables
 from mcp_bridge.checks.procedures import NOT_REGISTERED, lost_marks
 from mcp_bridge.checks.settings import check_settings, did_you_mean
 from mcp_bridge.conf import conf
-from mcp_bridge.features import AccessRule
+from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.registry.discovery import make_source
 from mcp_bridge.registry.registry import registry
 from mcp_bridge.registry.tool_status import ToolStatus
@@ -109,7 +109,7 @@ def why_missing(name: str, user: AbstractBaseUser | AnonymousUser) -> str | None
         refusal = refusals([tool], context_for(user))[name]
         return None if refusal is None else _words(refusal, tool.access, user)
     if name in discovered.tools:
-        return _WITHHELD[registry.statuses[name]]
+        return _WITHHELD[registry.statuses[Tool.kind, name]]
     if name in discovered.candidates:
         reason = registry.errors.get(name)
         return f"It is a candidate that can be no tool now: {reason}." if reason else _CANDIDATE

@@ -177,7 +177,7 @@ class TokenAdmin(PagesAdmin):
         elif db_field.name == "tools":
             # To whoever may not look at all tools, the names of others are not told.
             sees_all = request.user.has_perm("mcp_bridge.view_toolsetting")
-            tools = registry.discovered if sees_all else visible(request.user)
+            tools = registry.discovered.tools.values() if sees_all else visible(request.user)
             words = {tool.name: str(tool.title or "") for tool in tools}
         else:
             field = super().formfield_for_dbfield(db_field, request, **kwargs)

@@ -72,11 +72,12 @@ class Command(TablesCommand):
             self._list_candidates(discovered, json)
             return
         caller = None if user is None else named_user(user)
-        tools = list(discovered if caller is None else visible(caller))
+        tools = list(discovered.tools.values()) if caller is None else visible(caller)
         lists: list[str | None] = [*conf.toolsets]
         if toolset is not None:
             check_names("toolset", [toolset], conf.toolsets)
-            tools, lists = list(members(conf.toolsets[toolset], tools)), [toolset]
+            named = set(members(conf.toolsets[toolset], tools))
+            tools, lists = [tool for tool in tools if tool in named], [toolset]
         elif DEFAULT not in lists:
             lists.insert(0, None)
         rows = _rows(tools)
@@ -97,12 +98,12 @@ class Command(TablesCommand):
             self._write(row.tool, row.tool.source, state)
             self.stdout.write(f"    tokens: {row.tokens:,}")
         whose = "" if user is None else f" for {user}"
-        self.stdout.write(f"\n{len(tools)} of {len(discovered)} tools{whose}.")
+        self.stdout.write(f"\n{len(tools)} of {len(discovered.tools)} tools{whose}.")
         self._write_lengths(lengths)
         for message in discovered.messages:
             self.stderr.write(self.style.WARNING(f"{message.id}: {message.msg}"))
         if caller is not None:
-            for tool in discovered:
+            for tool in discovered.tools.values():
                 why = why_missing(tool.name, caller)
                 if why is not None:
                     self.stderr.write(f"{tool.name}: {why}")
@@ -191,7 +192,7 @@ class Row(NamedTuple):
 def _rows(tools: Iterable[Tool]) -> list[Row]:
     settings, toolsets, rows = read_settings(), conf.toolsets, []
     for tool in tools:
-        setting = settings.get(tool.name)
+        setting = settings.get(tool.key)
         tokens = budget(tool if setting is None else with_settings(tool, setting))
         names = [name for name, options in toolsets.items() if any(members(options, [tool]))]
         rows.append(Row(tool, status_of(tool, setting), tokens, names))
