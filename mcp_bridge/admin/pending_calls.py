@@ -42,6 +42,8 @@ Status = PendingCall.Status
 # The most that one page shows to be read: calls, and characters of their arguments.
 MOST_CALLS: Final = 25
 MOST_CHARACTERS: Final = 100_000
+# The characters of a call that the front page shows: what is longer is read on the call's page.
+_SHORT: Final = 2_000
 
 
 class StatusFilter(SimpleListFilter):
@@ -96,6 +98,12 @@ class ShownCall:
     def obstacle(self) -> str:
         """Why the user cannot approve it, where it waits."""
         return obstacle_to(self.pending, self.user) if self.waits else ""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the front page shows all that a person has to read."""
+        description = str(self.tool.description) if self.tool else ""
+        return len(description) + len(self.pending.arguments) <= _SHORT
 
     @property
     def proof(self) -> str:
