@@ -17,7 +17,7 @@ from django.core import checks
 
 import mcp_bridge
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Tool, ToolOptions
+from mcp_bridge.features import Feature, Tool, ToolOptions
 from mcp_bridge.features.marks import options_in
 from mcp_bridge.protocol import JSONObject
 from mcp_bridge.schemas.hints import TRANSIENT
@@ -79,7 +79,7 @@ class Source(ABC):
             _ = self.exposes_all
 
     @abstractmethod
-    def tools(self) -> Sequence[Tool]:
+    def tools(self) -> Sequence[Feature]:
         """
         Return the tools, in any order. Must not raise for a broken tool, but leave it out.
 

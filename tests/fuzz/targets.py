@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_bridge.admin.schema_tables import parameters
-from mcp_bridge.admin.try_tool.forms import ArgumentsForm
+from mcp_bridge.admin.try_tool import ArgumentsForm
 from mcp_bridge.calls.arguments import plain_checker, typed_checker
 from mcp_bridge.calls.media import MediaType, block
 from mcp_bridge.concurrency.places import drive
