@@ -6,7 +6,7 @@ ARGS ?=
 # What counts all connections to the database, those of other tests too.
 ALONE := tests/processes/test_crowded.py
 # The tests of what decides who may do what, and of what is written of it.
-SUFFICIENT := tests/access tests/protocol tests/records/test_redaction.py tests/records/test_hidden_texts.py \
+SUFFICIENT := tests/access $(addprefix tests/contract/test_,access.py throttling.py permission_matrix.py) tests/protocol tests/records/test_redaction.py tests/records/test_hidden_texts.py \
 	tests/records/test_errors_on_record.py \
 	tests/admin/test_pending_calls.py tests/admin/test_approval_queue.py tests/admin/test_call_log.py \
 	tests/admin/test_scopes.py tests/admin/test_sees.py tests/management/test_pending.py \
@@ -14,15 +14,10 @@ SUFFICIENT := tests/access tests/protocol tests/records/test_redaction.py tests/
 	tests/apps/test_token_limits.py tests/registry/test_hidden_tools.py \
 	tests/server/test_batch_limits.py tests/server/test_elicitation.py \
 	tests/server/test_param_headers.py tests/server/test_toolsets.py
-# The tests of the front door, which hold for every way in, database and pair of Python and Django.
-CONTRACT := $(addprefix tests/,$(addsuffix .py,$(addprefix server/test_,batch eras handshake listing pages rounds) \
-	$(addprefix calls/test_,argument_errors errors nulls results transactions precheck) \
-	$(addprefix records/test_,audit audit_refusals) $(addprefix access/test_,access throttling permission_matrix) \
-	$(addprefix confirmation/test_,confirmation approval_queue)))
 # The extras whose packages are pinned in tests/constraints.txt.
 LOCKED := browser,demo,dist,faults,fuzz,hostile,lint,mutation,services,test
 # The extras that need no library of the system's.
-AT_ONCE := browser,demo,dist,fuzz,hostile,lint,services,test
+AT_ONCE := browser,demo,fuzz,hostile,lint,services,test
 COMMA := ,
 # Without bytecode each process of the tests would compile them anew, which takes it 7 seconds.
 unexport PYTHONDONTWRITEBYTECODE
@@ -89,7 +84,7 @@ browser: $(VENV)/.demo $(VENV)/.test $(VENV)/.browser  ## The admin pages in Chr
 
 contract: $(VENV)/.demo $(VENV)/.test  ## Run the tests of the front door on each way in (WAYS="wsgi asgi lane")
 	for way in $(or $(WAYS),wsgi asgi lane); do \
-		echo "$$way:"; WAY=$$way $(BIN)/python -m pytest -q $(or $(ARGS),-n 2 --dist worksteal $(CONTRACT)) || exit 1; \
+		echo "$$way:"; WAY=$$way $(BIN)/python -m pytest -q $(or $(ARGS),-n 2 --dist worksteal tests/contract) || exit 1; \
 	done
 
 lane: $(VENV)/.demo $(VENV)/.test  ## Run all tests with every client on the direct lane
@@ -164,10 +159,10 @@ bench-page:  ## Put the last run's tables and charts into docs/performance.md
 tox: $(VENV)/.tox  ## Run the tests, with coverage, on every supported pair of Python and Django at hand
 	$(BIN)/tox $(ARGS)
 
-audit: $(VENV)/.dist  ## Ask for known vulnerabilities of the pinned packages, where that data can be had
-	$(BIN)/python .ci/audit
+audit: $(VENV)-dist/.dist  ## Ask for known vulnerabilities of the pinned packages, where that data can be had
+	$(VENV)-dist/bin/python .ci/audit
 
-dist: $(VENV)/.lint $(VENV)/.dist  ## Build the last commit: a reproducible wheel, the source, a CycloneDX list of what it brings
+dist: $(VENV)/.lint $(VENV)-dist/.dist  ## Build the last commit: a reproducible wheel, the source, a CycloneDX list of what it brings
 	.ci/dist
 
 lock:  ## Pin the newest packages that setup.cfg allows, for all targets (tox goes on with unpinned ones)
@@ -178,11 +173,17 @@ lock:  ## Pin the newest packages that setup.cfg allows, for all targets (tox go
 	rm -rf $(VENV)-lock
 
 clean:  ## Remove what the targets made
-	rm -rf $(VENV) mutants .venv-bench .venv-sites .venv-netbox .venv-oldest .tox .clients .conformance build dist *.egg-info
+	rm -rf $(VENV) $(VENV)-dist mutants .venv-bench .venv-sites .venv-netbox .venv-oldest .tox .clients .conformance build dist *.egg-info
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11+ is needed")'
 	$(PYTHON) -m venv $(VENV)
+
+# What lists packages brings a library with which jsonschema takes ten times as long to import.
+$(VENV)-dist/.dist: setup.cfg tests/constraints.txt | $(VENV)/bin/python
+	$(PYTHON) -m venv $(VENV)-dist
+	$(VENV)-dist/bin/python -m pip install -q --disable-pip-version-check -c tests/constraints.txt '.[dist]'
+	@touch $@
 
 $(VENV)/.tox: $(VENV)/bin/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check 'tox>=4.20'

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from importlib import import_module
+from inspect import iscoroutinefunction
 from typing import Any, Final
 
 from benchmarks import tools
@@ -46,7 +47,7 @@ PARTS: Final = {
     ),
     "who calls": ("mcp_bridge.transports.http:context_of",),
     "the tool, and whether it may be called": ("mcp_bridge.server.tools:_find",),
-    "rates of tools, arguments": ("mcp_bridge.server.perform:_admit",),
+    "arguments": ("mcp_bridge.server.perform:check_arguments",),
     "the tool, transactions, its result": ("mcp_bridge.server.perform:run",),
     "record": (
         "mcp_bridge.records.recorder:start",
@@ -74,12 +75,28 @@ def timed(path: str, run: Callable[[], object]) -> float:
         finally:
             took.append(time.perf_counter_ns() - began)
 
-    setattr(owner, name, timing)
+    async def timing_coroutine(*args: Any, **kwargs: Any) -> Any:
+        began = time.perf_counter_ns()
+        try:
+            return await original(*args, **kwargs)
+        finally:
+            took.append(time.perf_counter_ns() - began)
+
+    setattr(owner, name, timing_coroutine if iscoroutinefunction(original) else timing)
+    # Tools keep the functions of their steps.
+    forget()
     try:
         run()
     finally:
         setattr(owner, name, original)
+        forget()
     return statistics.median(took) / 1000
+
+
+def forget() -> None:
+    module = sys.modules.get("mcp_bridge.server.perform")
+    if module is not None:
+        module.steps_of.cache_clear()
 
 
 def measure() -> dict[str, float]:

@@ -15,7 +15,7 @@ from mcp_bridge.access.permissions import Granted, groups_of, permissions_of
 from mcp_bridge.access.scopes import could_be_granted, missing_scopes
 from mcp_bridge.concurrency.places import never_blocks
 from mcp_bridge.conf import conf, imported
-from mcp_bridge.features import Client, Context, Tool
+from mcp_bridge.features import AnyFeature, Client, Context, Feature, Tool
 from mcp_bridge.protocol import LATEST, Revision
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.registry.registry import registry
@@ -48,9 +48,9 @@ def unmet(tool: Tool, context: Context) -> Need | None:
     return need
 
 
-def _met(tools: Iterable[Tool], context: Context) -> Iterator[Tool]:
+def _met(features: Iterable[AnyFeature], context: Context) -> Iterator[AnyFeature]:
     """
-    Yield those of the tools whose rule the caller meets.
+    Yield those of the features whose rule the caller meets.
 
     Each rule is decided once a request. A predicate that raises is not met, which is logged.
     """
@@ -58,8 +58,8 @@ def _met(tools: Iterable[Tool], context: Context) -> Iterator[Tool]:
     # Looked up for the first rule that asks, since a thousand tools may each have their own.
     is_authenticated = has_all = None
     is_active = False
-    for tool in tools:
-        rule = tool.access
+    for feature in features:
+        rule = feature.access
         if rule not in decided:
             need: Need | None = None
             if not rule.public:
@@ -87,7 +87,7 @@ def _met(tools: Iterable[Tool], context: Context) -> Iterator[Tool]:
                     need = "predicate"
             decided[rule] = need
         if decided[rule] is None:
-            yield tool
+            yield feature
 
 
 def _groups(context: Context) -> frozenset[Any]:
@@ -132,28 +132,30 @@ class AccessPolicy:
     the same answer decides what is listed and what is called.
     """
 
-    # Of nobody, and of open tools, the database is not asked.
+    # Of nobody, and of what is open, the database is not asked.
     @never_blocks
-    def allows(self, tool: Tool, context: Context) -> bool:
-        """Return whether the caller may see and call the tool."""
-        return any(_met([tool], context))
+    def allows(self, feature: Feature, context: Context) -> bool:
+        """Return whether the caller may see and call the tool, or another feature."""
+        return any(_met([feature], context))
 
     @never_blocks
-    def filter(self, tools: Iterable[Tool], context: Context) -> Iterator[Tool]:
-        """Return those of the tools that are allowed, in their order."""
+    def filter(self, features: Iterable[AnyFeature], context: Context) -> Iterator[AnyFeature]:
+        """Return those of the features that are allowed, in their order."""
         if type(self).allows is not AccessPolicy.allows:
-            return (tool for tool in tools if self.allows(tool, context))
-        return _met(tools, context)
+            return (each for each in features if self.allows(each, context))
+        return _met(features, context)
 
 
-def opened_by(auth: object, tools: Iterable[Tool]) -> Iterable[Tool]:
+def opened_by(auth: object, features: Iterable[AnyFeature]) -> Iterable[AnyFeature]:
     """
-    Return the tools that a credential opens: all, or those that its ``allowed_tools`` names.
+    Return what a credential opens: all, or the tools that its ``allowed_tools`` names.
 
     Asked beside the policy, so that none of the site's own widens a credential.
     """
     named = getattr(auth, "allowed_tools", None)
-    return tools if named is None else [tool for tool in tools if tool.name in named]
+    if named is None:
+        return features
+    return [each for each in features if each.kind == Tool.kind and each.name in named]
 
 
 def load_policy() -> AccessPolicy:
@@ -221,4 +223,4 @@ def visible(user: AbstractBaseUser | AnonymousUser) -> list[Tool]:
 
     A predicate that reads more of the request than its user (a session, an address) finds none.
     """
-    return list(load_policy().filter(registry.snapshot, context_for(user)))
+    return list(load_policy().filter(registry.snapshot.tools.values(), context_for(user)))

@@ -9,7 +9,7 @@ from django.db import router
 
 from mcp_bridge.calls.credentials import scopes_of
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Context, Tool
+from mcp_bridge.features import Context, Feature, Tool
 from mcp_bridge.models import Scope
 from mcp_bridge.protocol import CallToolResult, InsufficientScopeError
 from mcp_bridge.registry.registry import has_database, registry
@@ -114,7 +114,7 @@ def resource_metadata(resource: str) -> dict[str, object]:
 
 def supported_scopes() -> dict[str, str]:
     """Return every scope of the settings, the tools and the admin, with its words for people."""
-    scopes = dict.fromkeys((*conf.DEFAULT_SCOPES, *tools_by_scope()), "")
+    scopes = dict.fromkeys((*conf.DEFAULT_SCOPES, *features_by_scope()), "")
     scopes |= {
         name: given if isinstance(given, str) else given["description"]
         for name, given in conf.SCOPES.items()
@@ -125,12 +125,12 @@ def supported_scopes() -> dict[str, str]:
     return {name: text or name for name, text in scopes.items()}
 
 
-def tools_by_scope() -> dict[str, list[Tool]]:
-    """Return the tools that are served, by each scope that they need."""
-    found: dict[str, list[Tool]] = {}
-    for tool in registry.snapshot:
-        for scope in tool.access.scopes:
-            found.setdefault(scope, []).append(tool)
+def features_by_scope() -> dict[str, list[Feature]]:
+    """Return the features that are served, by each scope that they need."""
+    found: dict[str, list[Feature]] = {}
+    for feature in registry.snapshot:
+        for scope in feature.access.scopes:
+            found.setdefault(scope, []).append(feature)
     return found
 
 

@@ -181,16 +181,16 @@ def _sqlite() -> Messages:
 
 def _tools() -> Messages:
     """Check that tools are served, not too many in one list, and by a view that suits them."""
-    discovered, served = len(registry.discovered), registry.snapshot
-    if not len(served):
+    discovered, served = len(registry.discovered.tools), registry.snapshot
+    if not served.tools:
         yield checks.Warning(
             f"No tool is served, of {discovered} that the code has.",
             hint="`manage.py mcp_tools` says which there are, and why they are not served.",
             id="mcp_bridge.W096",
         )
     for name, part in served.lists().items():
-        yield from lint_list(title_of(name), len(part), part.tokens())
-    own_loops = [tool.name for tool in served if tool.is_async]
+        yield from lint_list(title_of(name), len(part.tools), part.tokens())
+    own_loops = [tool.name for tool in served.tools.values() if tool.is_async]
     if own_loops and endpoints() and not (_is_async() or _is_lane()):
         yield checks.Info(
             f"Tools are `async def` ({', '.join(own_loops[:5])}), and the endpoint's view is not: "

@@ -48,7 +48,7 @@ def check_tools(
         *_throttles(tools),
         *_toolsets(tools),
         # Databases are asked by those commands alone that name them (Django, "Database checks").
-        *(check_locks(iter(tools)) if databases and has_database() else ()),
+        *(check_locks(iter(tools.tools.values())) if databases and has_database() else ()),
     ]
 
 

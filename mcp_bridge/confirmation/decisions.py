@@ -14,6 +14,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext
 
 from mcp_bridge.conf import conf
+from mcp_bridge.features import Tool
 from mcp_bridge.models import Generation, PendingCall
 from mcp_bridge.protocol.text import storable
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
@@ -37,7 +38,7 @@ def obstacle_to(pending: PendingCall, user: AbstractBaseUser | None = None) -> s
             )
     tool = registry.snapshot.tools.get(pending.tool)
     if tool is None:
-        status = registry.statuses.get(pending.tool, ToolStatus.GONE)
+        status = registry.statuses.get((Tool.kind, pending.tool), ToolStatus.GONE)
         return gettext(
             "It cannot be approved: nobody can call the tool at present (%(status)s)."
         ) % {"status": status.label}

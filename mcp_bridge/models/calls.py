@@ -30,6 +30,8 @@ class ToolCallRecord(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     started_at = models.DateTimeField(_("time"), default=timezone.now)
+    # Of the feature; also in the database, for processes that do not know of it yet.
+    kind = models.CharField(max_length=16, default="tool", db_default="tool")
     tool = models.CharField(_("tool"), max_length=128, blank=True)
     # Without a constraint: no record may make deleting a user fail, nor may a user who was deleted
     # during the call make the record fail. Without an index, which costs every call: records are

@@ -18,6 +18,7 @@ from django.db import models, router, transaction
 from django.db.models.signals import m2m_changed, pre_delete, pre_save
 from django.utils.translation import gettext_lazy as _
 
+from mcp_bridge.features import Key
 from mcp_bridge.features.marks import SCOPE
 from mcp_bridge.features.rates import parse_rate
 from mcp_bridge.models.users import optional_user
@@ -116,7 +117,7 @@ class ToolSettingQuerySet(models.QuerySet["ToolSetting"]):
 
 class ToolSetting(models.Model):
     """
-    The administrators' settings of the tool with this name; without a row it has the defaults.
+    The administrators' settings of a feature, by its kind and name; without a row the defaults.
 
     ``chosen`` says that an administrator has switched on a candidate of this name: it is a tool
     while ``enabled`` is true as well, which rows of tools that the code marks are by themselves.
@@ -124,7 +125,9 @@ class ToolSetting(models.Model):
     time; ``fingerprint`` is its SHA-256, and ``guarded`` says whether it asked for approval.
     """
 
-    name = models.CharField(_("name"), max_length=128, unique=True, editable=False)
+    # Also in the database, for processes that do not know of it yet.
+    kind = models.CharField(max_length=16, default="tool", db_default="tool", editable=False)
+    name = models.CharField(_("name"), max_length=128, editable=False)
     enabled = models.BooleanField(
         _("enabled"), default=True, help_text=_("Off: nobody sees the tool or can call it.")
     )
@@ -188,11 +191,19 @@ class ToolSetting(models.Model):
         verbose_name = _("tool")
         verbose_name_plural = _("tools")
         ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(fields=["kind", "name"], name="mcp_setting_of_feature")
+        ]
         # Rows come from the code.
         default_permissions = ("view", "change", "delete")
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def key(self) -> Key:
+        """The key of the feature."""
+        return self.kind, self.name
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         # So that the row and its generation are one change.

@@ -15,7 +15,7 @@ from oauth2_provider.models import AbstractApplication
 from oauth2_provider.scopes import get_scopes_backend
 
 from mcp_bridge.access.policy import lacking, visible
-from mcp_bridge.access.scopes import missing_scopes, tools_by_scope
+from mcp_bridge.access.scopes import features_by_scope, missing_scopes
 from mcp_bridge.conf import conf
 from mcp_bridge.outbound.addresses import LOOPBACK
 from mcp_bridge.protocol.text import cut, shows
@@ -36,7 +36,7 @@ def consent_context(
     None for a scope that no tool needs. ``tool_count`` has those that need no scope as well.
     """
     scopes, texts = list(scopes), get_scopes_backend().get_all_scopes()
-    tools, needing = visible(request.user), tools_by_scope()
+    tools, needing = visible(request.user), features_by_scope()
     names = {tool.name for tool in tools}
 
     def tools_under(scope: str) -> int | None:

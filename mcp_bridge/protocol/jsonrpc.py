@@ -92,27 +92,6 @@ def encode(value: object) -> bytes:
         raise ValueError("nested too deeply for JSON") from None
 
 
-def read_id(message: object) -> RequestId | None:
-    """Return the id of a message, or None if it has none. Raises InvalidRequestError."""
-    if not isinstance(message, dict):
-        kinds = {type(None): "null", str: "a string", bool: "a boolean", list: "an array"}
-        kind = kinds.get(type(message), "a number")
-        raise InvalidRequestError(
-            f"Invalid request: send one JSON-RPC object per POST, not {kind}."
-        )
-    if "id" not in message:
-        return None
-    request_id = message["id"]
-    if isinstance(request_id, str) and len(request_id) <= MAX_ID_LENGTH:
-        return request_id
-    if type(request_id) is int and -MAX_ID <= request_id < MAX_ID:
-        return request_id
-    raise InvalidRequestError(
-        f"Invalid request: an id is a string of at most {MAX_ID_LENGTH} characters or a 64-bit "
-        "integer, and never null."
-    )
-
-
 def result_response(request_id: RequestId, result: bytes | tuple[bytes, ...]) -> bytes:
     """Return a response with a result that is JSON text already, in one part or in several."""
     written = b"%d" % request_id if isinstance(request_id, int) else encode(request_id)

@@ -18,7 +18,7 @@ from mcp_bridge.protocol.errors import (
     UnsupportedProtocolVersionError,
 )
 from mcp_bridge.protocol.headers import Headers
-from mcp_bridge.protocol.jsonrpc import JSONObject, RequestId, read_id
+from mcp_bridge.protocol.jsonrpc import MAX_ID, MAX_ID_LENGTH, JSONObject, RequestId
 from mcp_bridge.protocol.revisions import REVISIONS, UNDECLARED, Revision
 
 PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
@@ -100,6 +100,27 @@ def _has_envelope(message: object) -> bool:
     params = message.get("params") if isinstance(message, dict) else None
     meta = params.get("_meta") if isinstance(params, dict) else None
     return isinstance(meta, dict) and PROTOCOL_VERSION in meta
+
+
+def read_id(message: object) -> RequestId | None:
+    """Return the id of a message, or None if it has none. Raises InvalidRequestError."""
+    if not isinstance(message, dict):
+        kinds = {type(None): "null", str: "a string", bool: "a boolean", list: "an array"}
+        kind = kinds.get(type(message), "a number")
+        raise InvalidRequestError(
+            f"Invalid request: send one JSON-RPC object per POST, not {kind}."
+        )
+    if "id" not in message:
+        return None
+    request_id = message["id"]
+    if isinstance(request_id, str) and len(request_id) <= MAX_ID_LENGTH:
+        return request_id
+    if type(request_id) is int and -MAX_ID <= request_id < MAX_ID:
+        return request_id
+    raise InvalidRequestError(
+        f"Invalid request: an id is a string of at most {MAX_ID_LENGTH} characters or a 64-bit "
+        "integer, and never null."
+    )
 
 
 def _read(message: Any, request_id: RequestId | None, headers: Headers | None) -> Request | None:

@@ -20,7 +20,6 @@ class Revision:
     # Metadata in params._meta, mirrored in Mcp-* headers; resultType, ttlMs and cacheScope in
     # results; errors that set the HTTP status.
     modern: bool = False
-    methods: frozenset[str] = frozenset({"initialize", "ping", "tools/list", "tools/call"})
     tool_fields: frozenset[str] = frozenset({"name", "description", "inputSchema"})
     content_types: frozenset[str] = frozenset({"text", "image", "resource"})
     structured_content: bool = False
@@ -56,7 +55,6 @@ LATEST: Final = replace(
     LATEST_LEGACY,
     version="2026-07-28",
     modern=True,
-    methods=frozenset({"server/discover", "tools/list", "tools/call"}),
     input_required=True,
 )
 _SERVED: Final = (LATEST, LATEST_LEGACY, _STRUCTURED, UNDECLARED, _OLDEST)

@@ -118,19 +118,20 @@ async def finish(
     ``error`` is what the client has received of one.
     """
     duration = perf_counter() - started.started
-    waits = started.began is None or not started.is_begun and rows.can_wait()
-    if not waits or tool_call_finished.receivers:
-        await in_thread()
     # A commit that failed has made another outcome of it.
     is_recorded = started.is_in_transaction and outcome == Outcome.SUCCEEDED
     if started.began is not None and not is_recorded:
         call, texts = started.call, ("", "")
         if error is not None:
+            await in_thread()
             texts = _error(error, call.sent, call.tool.name, call.tool)
         ended = (outcome, error_code, _milliseconds(duration), result_bytes, reference, *texts)
         record = Record(started.began, *ended, 1, started.is_begun)
-        (rows.write_now if started.is_begun else rows.write_later)(record)
+        if started.is_begun or not rows.leave(record):
+            await in_thread()
+            (rows.write_now if started.is_begun else rows.write_later)(record)
     if tool_call_finished.receivers:
+        await in_thread()
         tool_call_finished.send_robust(
             Tool,
             call=started.call,
@@ -160,7 +161,7 @@ def refuse(
     name = name if isinstance(name, str) else ""
     if error_code == ErrorCode.UNKNOWN_TOOL:
         # The same work for every name, so that time does not give a hidden tool away.
-        error_code = _UNSEEN.get(registry.statuses.get(name), ErrorCode.FORBIDDEN)
+        error_code = _UNSEEN.get(registry.statuses.get((Tool.kind, name)), ErrorCode.FORBIDDEN)
     # A database that has just failed is not asked again: its client waits for an answer.
     if error_code != ErrorCode.UNAVAILABLE and _is_wanted(error_code, context):
         # Callers that have not logged in can send anything as the name of a tool.
@@ -239,7 +240,8 @@ def _began(
             from mcp_bridge.records.redaction import kept_arguments
 
             kept = kept_arguments(arguments, name, _known(name, tool))
-    return Began.now(name, context, size, kept, pending)
+    kind = Tool.kind if tool is None else tool.kind
+    return Began.now(name, context, size, kept, pending, kind)
 
 
 def _error(error: object, arguments: object, name: str, tool: Tool | None) -> tuple[str, str]:

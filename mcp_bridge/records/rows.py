@@ -66,6 +66,12 @@ def insert_now(record: Record, *, unsynced: bool) -> bool:
     return True
 
 
+def leave(item: Item) -> bool:
+    """Leave a record to the thread, without blocking; return False if ``write_later`` has to."""
+    using = router.db_for_write(ToolCallRecord)
+    return conf.audit.WRITE == "together" and _may_wait(using) and writer.put(item, using, LIMIT)
+
+
 def write_later(item: Item) -> None:
     """Write a record, or a number of repetitions, with others where it may wait."""
     try:
@@ -90,12 +96,6 @@ def write_or_count(record: Record, about: Hashable = None) -> None:
         write_later(record)
     elif is_due:
         write_later(repeats)
-
-
-def can_wait() -> bool:
-    """Return whether ``write_later`` leaves a record to the thread, and asks no database."""
-    using = router.db_for_write(ToolCallRecord)
-    return conf.audit.WRITE == "together" and _may_wait(using) and writer.has_room()
 
 
 def write_now(item: Item) -> None:

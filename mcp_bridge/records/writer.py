@@ -105,10 +105,6 @@ class Writer:
                 self._changed.notify_all()
         return True
 
-    def has_room(self) -> bool:
-        """Return whether the next records can be queued, also where several threads queue one."""
-        return not self._has_ended and len(self._waiting) < LIMIT // 2
-
     def flush(self) -> None:
         """
         Wait until all that was queued is written, or logged as lost, and the connection closed.

@@ -1,4 +1,4 @@
-"""The definitions of tools as clients get them."""
+"""The definitions of features as clients get them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 from django.apps import apps
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Tool
+from mcp_bridge.features import Feature
 from mcp_bridge.protocol import JSONSchema, Revision
 from mcp_bridge.schemas.walk import change_subschemas, size_of
 
@@ -37,15 +37,15 @@ def tokens_of(definition: Mapping[str, Any] | bytes) -> int:
     return math.ceil(size / 4)
 
 
-def app_of(tool: Tool) -> str:
-    """Return the label of the app that a tool's function belongs to, or its topmost package."""
-    config = apps.get_containing_app_config(tool.function)
-    return tool.function.partition(".")[0] if config is None else config.label
+def app_of(feature: Feature) -> str:
+    """Return the label of the app that a feature's function belongs to, or its topmost package."""
+    config = apps.get_containing_app_config(feature.function)
+    return feature.function.partition(".")[0] if config is None else config.label
 
 
-def sent_definition(tool: Tool, revision: Revision) -> dict[str, Any]:
-    """Return a tool's definition as clients get it, in the site's SCHEMA_STYLE."""
-    definition = tool.definition(revision)
+def sent_definition(feature: Feature, revision: Revision) -> dict[str, Any]:
+    """Return a feature's definition as clients get it, in the site's SCHEMA_STYLE."""
+    definition = feature.definition(revision)
     if conf.SCHEMA_STYLE == "google":
         change_schemas(definition, _for_google)
     return definition

@@ -1,4 +1,4 @@
-"""The tools of all sources: the default ones and those in SOURCES."""
+"""The features of all sources: the default ones and those in SOURCES."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.db import DatabaseError
 from django.utils.module_loading import import_string
 
 from mcp_bridge.conf import DOCUMENTATION, conf
-from mcp_bridge.features import Tool
+from mcp_bridge.features import AnyFeature, Feature, Key, Tool
 from mcp_bridge.features.secrets import deals_with_secrets
 from mcp_bridge.schemas import forget_hints
 from mcp_bridge.sources.base import NotYet, Source, first_line, mend_import, own_line
@@ -23,10 +23,10 @@ _BACKEND: Final = "mcp_bridge.sources.modernrpc.ModernRPCSource"
 
 
 class Reading(NamedTuple):
-    """The tools of one source and its messages, at the version at which it was read."""
+    """The features of one source and its messages, at the version at which it was read."""
 
     source: Source | None
-    tools: Sequence[Tool]
+    features: Sequence[Feature]
     messages: Sequence[checks.CheckMessage]
     version: Hashable
 
@@ -38,14 +38,14 @@ class Reading(NamedTuple):
 
     @property
     def waits(self) -> bool:
-        """Whether a tool could not be made yet."""
+        """Whether one could not be made yet."""
         return any(isinstance(each, NotYet) for each in self.messages)
 
 
 class Found(NamedTuple):
-    """The tools of all sources, messages on the rest, and the tools that nobody has marked."""
+    """The features of all sources, messages on the rest, and the tools that nobody has marked."""
 
-    tools: Sequence[Tool]
+    features: Sequence[Feature]
     messages: Sequence[checks.CheckMessage]
     candidates: Mapping[str, Tool]
 
@@ -78,91 +78,92 @@ def read_source(alias: str, generations: Mapping[int, str] | None) -> Reading:
     # Before the tools: what changes meanwhile is read again.
     version = None if generations is None else source.version(generations)
     try:
-        tools = [_of_source(tool, alias) for tool in source.tools()]
+        features = [_of_source(each, alias) for each in source.tools()]
     except Exception as exception:
         return Reading(source, [], [_unread(alias, exception)], version)
-    return Reading(source, tools, source.messages, version)
+    return Reading(source, features, source.messages, version)
 
 
-def _of_source(tool: Tool, alias: str) -> Tool:
-    tool = replace(tool, source_alias=alias)
-    return tool if tool.is_marked else replace(tool, build=partial(_whole, tool))
+def _of_source(feature: AnyFeature, alias: str) -> AnyFeature:
+    feature = replace(feature, source_alias=alias)
+    return feature if feature.is_marked else replace(feature, build=partial(_whole, feature))
 
 
-def _whole(tool: Tool) -> Tool:
-    """Return the whole of a tool that nobody has marked. Raises what says why there is none."""
-    made = tool.built
-    if made.name != tool.name:
-        raise ValueError(f"its source makes the tool {made.name!r} of it")
-    for schema in (made.input_schema, made.output_schema or {}):
+def _whole(feature: AnyFeature) -> AnyFeature:
+    """Return the whole of a feature that nobody has marked. Raises what says why there is none."""
+    made = feature.built
+    if made.name != feature.name:
+        raise ValueError(f"its source makes the {made.kind} {made.name!r} of it")
+    for schema in made.schemas.values():
         if secret := secret_member(schema):
             raise ValueError(
                 f"it takes or returns a secret, {secret!r}, so that only a mark makes it a tool"
             )
-    return replace(made, is_marked=False, source_alias=tool.source_alias)
+    return replace(made, is_marked=False, source_alias=feature.source_alias)
 
 
 def combine(readings: Mapping[str, Reading]) -> Found:
     """Return what all sources have together, by their keys in SOURCES."""
-    found: dict[str, list[Tool]] = {}
+    found: dict[Key, list[Feature]] = {}
     messages: list[checks.CheckMessage] = []
     # The messages of default sources without tools.
     nothing: list[checks.CheckMessage] = []
     outside = set[str]()
-    for alias, (source, tools, said, _) in readings.items():
+    for alias, (source, features, said, _) in readings.items():
         messages += said
         if source is not None and source.is_outside:
             outside.add(alias)
-        for tool in tools:
-            own = f"{tool.name} {tool.function.rpartition('.')[2]}"
-            if not tool.is_marked and deals_with_secrets(own, conf.sensitive_names):
+        for feature in features:
+            own = f"{feature.name} {feature.function.rpartition('.')[2]}"
+            if not feature.is_marked and deals_with_secrets(own, conf.sensitive_names):
                 continue
-            others = [each for each in found.get(tool.name, ()) if not _is_same(each, tool)]
-            found[tool.name] = [*others, tool]
-        if source is not None and not tools:
+            others = [each for each in found.get(feature.key, ()) if not _is_same(each, feature)]
+            found[feature.key] = [*others, feature]
+        if source is not None and not features:
             (messages if alias in conf.SOURCES else nothing).extend(source.check_no_tools())
     if not (found or messages):
         messages += nothing
-    kept = list[Tool]()
-    for name, tools in found.items():
-        marked = [tool for tool in tools if tool.is_marked]
-        if len(tools) > 1:
-            messages.append(_shared(name, tools, outside))
-        # Of two tools with one name neither is served: a caller could not know which it would get.
-        kept += marked if len(marked) == 1 else tools if len(tools) == 1 else ()
+    kept = list[Feature]()
+    for features in found.values():
+        marked = [each for each in features if each.is_marked]
+        if len(features) > 1:
+            messages.append(_shared(features, outside))
+        # Of two with one name neither is served: a caller could not know which it would get.
+        kept += marked if len(marked) == 1 else features if len(features) == 1 else ()
     forget_hints()
-    candidates = {tool.name: tool for tool in kept if not tool.is_marked}
-    tools = [tool for tool in kept if tool.is_marked]
-    return Found(tools, messages, dict(sorted(candidates.items())))
+    unmarked = {each.name: each for each in kept if isinstance(each, Tool) and not each.is_marked}
+    marked = [each for each in kept if each.is_marked]
+    return Found(marked, messages, dict(sorted(unmarked.items())))
 
 
-def _shared(name: str, tools: Sequence[Tool], outside: set[str]) -> checks.CheckMessage:
-    """Return the message on several tools of one name."""
-    marked = [tool for tool in tools if tool.is_marked]
+def _shared(features: Sequence[Feature], outside: set[str]) -> checks.CheckMessage:
+    """Return the message on several features of one kind and name."""
+    (kind, name), marked = features[0].key, [each for each in features if each.is_marked]
     if len(marked) > 1:
         functions = " and ".join(
-            f"{tool.function} ({tool.source})" if tool.function else tool.source for tool in marked
+            f"{each.function} ({each.source})" if each.function else each.source for each in marked
         )
-        is_own = outside.isdisjoint(tool.source_alias for tool in marked)
+        is_own = outside.isdisjoint(each.source_alias for each in marked)
         return (checks.Error if is_own else checks.Warning)(
-            f"{len(marked)} functions would be the tool {name!r}, so none of them is: {functions}.",
+            f"{len(marked)} functions would be the {kind} {name!r}, so none of them is: "
+            f"{functions}.",
             hint="Give one of them another name: mcp_tool(name=...), or a prefix in "
             "SOURCES; or take one of two sources out that read the same (None).",
             id="mcp_bridge.E007" if is_own else "mcp_bridge.W027",
         )
     places = [
-        tool.source or tool.function or tool.source_alias for tool in tools if not tool.is_marked
+        each.source or each.function or each.source_alias for each in features if not each.is_marked
     ]
     text = (
         f"{len(places)} candidates have the name {name!r}, so none is one: {' and '.join(places)}."
     )
     if marked:
-        text = f"The candidate {name!r} ({places[0]}) has the name of a tool, which wins."
+        text = f"The candidate {name!r} ({places[0]}) has the name of a {kind}, which wins."
     hint = "Give a prefix in SOURCES, or mark one of them: mcp_tool(name=...)."
     return checks.Warning(text, hint=hint, id="mcp_bridge.W091")
 
 
-def _is_same(one: Tool, other: Tool) -> bool:
+def _is_same(one: Feature, other: Feature) -> bool:
     """Return whether two sources have read the same function with the same access rule."""
     told = [(each.function, each.code, each.access) for each in (one, other)]
     return one.source_alias != other.source_alias and one.code is not None and told[0] == told[1]

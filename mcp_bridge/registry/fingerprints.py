@@ -1,4 +1,4 @@
-"""Canonical definitions of tools: the text that an administrator approves, and its changes."""
+"""Canonical definitions of features: the text that an administrator approves, and its changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 from django.conf import settings
 from django.utils import translation
 
-from mcp_bridge.features import Tool, dotted_name
+from mcp_bridge.features import Feature, dotted_name
 from mcp_bridge.protocol import LATEST
 from mcp_bridge.protocol.jsonrpc import encode
 
@@ -32,22 +32,22 @@ class Difference:
 
 
 @lru_cache(maxsize=1024)
-def canonical_definition(tool: Tool) -> str:
+def canonical_definition(feature: Feature) -> str:
     """Return the approved text, as JSON: the definition, its conditions and the target of calls."""
     # Every process writes the same in any request.
     with translation.override(settings.LANGUAGE_CODE):
-        definition = tool.definition(LATEST)
+        definition = feature.definition(LATEST)
+    access, options = feature.access, feature.options
     definition |= {
-        "permissions": sorted(tool.access.permissions),
-        "public": tool.access.public,
-        "scopes": sorted(tool.access.scopes),
-        "confirm": tool.options.confirm,
+        "permissions": sorted(access.permissions),
+        "public": access.public,
+        "scopes": sorted(access.scopes),
+        "confirm": options.confirm,
     }
-    options = tool.options
     more = {
-        "conditions": list(tool.conditions),
+        "conditions": list(feature.conditions),
         "precheck": dotted_name(options.precheck) if options.precheck else "",
-        "target": tool.target,
+        "target": feature.target,
         "throttle": options.throttle,
     }
     definition |= {name: value for name, value in more.items() if value}

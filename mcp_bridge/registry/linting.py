@@ -1,5 +1,5 @@
 """
-Checks of a tool's definition for what strict clients refuse, or models trip over.
+Checks of a feature's definition for what strict clients refuse, or models trip over.
 
 ``manage.py check`` shows the Warnings of ``lint()``, and ``manage.py mcp_tools --lint``, which they
 make fail, its Infos too, and those of ``lint_list()``.
@@ -17,7 +17,7 @@ from jsonschema import FormatChecker
 from referencing import Registry
 
 from mcp_bridge.conf import DOCUMENTATION
-from mcp_bridge.features import Tool
+from mcp_bridge.features import Feature
 from mcp_bridge.protocol import LATEST, JSONSchema
 from mcp_bridge.protocol.text import cut
 from mcp_bridge.registry.definitions import (
@@ -27,7 +27,7 @@ from mcp_bridge.registry.definitions import (
     sent_definition,
     tokens_of,
 )
-from mcp_bridge.schemas.validation.keywords import FORMATS, Bounded
+from mcp_bridge.schemas.validation import FORMATS, Bounded
 from mcp_bridge.schemas.walk import MAX_BYTES, MAX_DEPTH, SchemaDocument, depth_of, size_of
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -39,16 +39,16 @@ _FORMATS.checkers = {
     name: check for name, check in FORMATS.checkers.items() if name not in ("date-time", "time")
 }
 
-# Of one tool: with ten such, a list is full.
+# Of one feature: with ten such, a list is full.
 _MOST_OF_ONE: Final = MOST_TOKENS // 10
 
 # By the words for them: "input schema", "output schema".
 _Schemas = Mapping[str, JSONSchema]
-_Find = Callable[[Tool, _Schemas], Iterator[str]]
+_Find = Callable[[Feature, _Schemas], Iterator[str]]
 
 
 class Rule(NamedTuple):
-    """A rule for every tool; ``find`` yields a phrase for each thing that breaks it."""
+    """A rule for every feature; ``find`` yields a phrase for each thing that breaks it."""
 
     id: str
     hint: str
@@ -59,18 +59,15 @@ class Rule(NamedTuple):
 RULES: Final[list[Rule]] = []
 
 
-def lint(tool: Tool) -> list[checks.CheckMessage]:
-    """Return the messages of all rules for a tool, in the order of the rules."""
-    schemas = {"input schema": tool.input_schema}
-    if tool.output_schema is not None:
-        schemas["output schema"] = tool.output_schema
-    where = f"{tool.name} ({tool.source})" if tool.source else tool.name
+def lint(feature: Feature) -> list[checks.CheckMessage]:
+    """Return the messages of all rules for a feature, in the order of the rules."""
+    where = f"{feature.name} ({feature.source})" if feature.source else feature.name
     found: list[checks.CheckMessage] = []
     for id, hint, find, level in RULES:
         try:
-            phrases = list(find(tool, schemas))
+            phrases = list(find(feature, feature.schemas))
         except Exception as exception:
-            # A tool made by a source of the site's own may have anything for a schema.
+            # One made by a source of the site's own may have anything for a schema.
             phrases = [f"its schemas cannot be read ({cut(repr(exception), 200)})"]
         found += (
             checks.CheckMessage(level, f"{where}: {phrase}.", hint=hint, id=id)
@@ -79,9 +76,9 @@ def lint(tool: Tool) -> list[checks.CheckMessage]:
     return found
 
 
-def budget(tool: Tool) -> int:
-    """Return about how many tokens the tool takes in ``tools/list`` at the latest revision."""
-    return tokens_of(sent_definition(tool, LATEST))
+def budget(feature: Feature) -> int:
+    """Return about how many tokens it takes in its list, at the latest revision."""
+    return tokens_of(sent_definition(feature, LATEST))
 
 
 def lint_list(name: str, tools: int, tokens: int) -> list[checks.CheckMessage]:
@@ -109,13 +106,13 @@ def rule(hint: str, *, id: str, level: int = checks.WARNING) -> Callable[[_Find]
 
 
 @rule("Several clients refuse such tools: put the choice into a parameter.", id="mcp_bridge.W003")
-def _combinators(tool: Tool, schemas: _Schemas) -> Iterator[str]:
-    if found := [keyword for keyword in _COMBINATORS if keyword in tool.input_schema]:
+def _combinators(feature: Feature, schemas: _Schemas) -> Iterator[str]:
+    if found := [each for each in _COMBINATORS if each in schemas.get("input schema", ())]:
         yield f"its input schema has {', '.join(found)} at the root"
 
 
 @rule("No client fetches schemas: put what is referred to into $defs.", id="mcp_bridge.W004")
-def _references(tool: Tool, schemas: _Schemas) -> Iterator[str]:
+def _references(feature: Feature, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.items():
         document = SchemaDocument(schema)
         for reference in dict.fromkeys([*document.external, *document.unresolved]):
@@ -125,7 +122,7 @@ def _references(tool: Tool, schemas: _Schemas) -> Iterator[str]:
 @rule(
     "MCP's arguments and structured results are objects: say so at the root.", id="mcp_bridge.W005"
 )
-def _roots(tool: Tool, schemas: _Schemas) -> Iterator[str]:
+def _roots(feature: Feature, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.items():
         if schema.get("type") != "object":
             yield f"its {name} is not of type object at the root"
@@ -135,25 +132,26 @@ def _roots(tool: Tool, schemas: _Schemas) -> Iterator[str]:
     "Large clients refuse the name, and some the whole list with it: give another.",
     id="mcp_bridge.W006",
 )
-def _names(tool: Tool, schemas: _Schemas) -> Iterator[str]:
-    if not _NAME.fullmatch(tool.name):
+def _names(feature: Feature, schemas: _Schemas) -> Iterator[str]:
+    if not _NAME.fullmatch(feature.name):
         yield "its name has more than 64 characters, or others than A-Z a-z 0-9 _ and -"
 
 
 @rule("Only tools that write can destroy: drop one of the two hints.", id="mcp_bridge.W007")
-def _hints(tool: Tool, schemas: _Schemas) -> Iterator[str]:
-    if tool.is_read_only and tool.annotations.get("destructiveHint"):
+def _hints(feature: Feature, schemas: _Schemas) -> Iterator[str]:
+    if feature.is_read_only and feature.is_destructive:
         yield "it says that it only reads (readOnlyHint) and that it destroys (destructiveHint)"
 
 
 @rule("A client that sends the default is refused: change it, or the schema.", id="mcp_bridge.W008")
-def _defaults(tool: Tool, schemas: _Schemas) -> Iterator[str]:
+def _defaults(feature: Feature, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.items():
-        document = SchemaDocument(json.loads(json.dumps(schema)))
-        document.localize()
+        document = SchemaDocument(schema)
         validator = Bounded(document.root, registry=Registry(), format_checker=_FORMATS)
+        # References inside a schema with an $id of its own would be looked for outside it.
+        has_own_ids = any("$id" in each for each in document.subschemas[1:])
         for part in document.subschemas:
-            if "default" not in part:
+            if "default" not in part or has_own_ids:
                 continue
             try:
                 if validator.evolve(schema=part).is_valid(part["default"]):
@@ -170,14 +168,14 @@ def _defaults(tool: Tool, schemas: _Schemas) -> Iterator[str]:
     "Some clients refuse deep schemas, and models lose their way: make it flatter.",
     id="mcp_bridge.W009",
 )
-def _depths(tool: Tool, schemas: _Schemas) -> Iterator[str]:
+def _depths(feature: Feature, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.items():
         if (depth := depth_of(schema)) > MAX_DEPTH:
             yield f"its {name} is {depth} levels deep, more than {MAX_DEPTH}"
 
 
 @rule("Models read it with each request: leave out what they do not need.", id="mcp_bridge.W010")
-def _sizes(tool: Tool, schemas: _Schemas) -> Iterator[str]:
+def _sizes(feature: Feature, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.items():
         if (size := size_of(schema)) > MAX_BYTES:
             yield f"its {name} has {size} bytes, more than {MAX_BYTES}"
@@ -187,7 +185,7 @@ def _sizes(tool: Tool, schemas: _Schemas) -> Iterator[str]:
     'Many clients refuse or misread it: write {"anyOf": [{"type": ...}, {"type": "null"}]}.',
     id="mcp_bridge.W014",
 )
-def _types(tool: Tool, schemas: _Schemas) -> Iterator[str]:
+def _types(feature: Feature, schemas: _Schemas) -> Iterator[str]:
     for name, schema in schemas.items():
         for part in SchemaDocument(schema).subschemas:
             if isinstance(part.get("type"), list):
@@ -201,8 +199,8 @@ def _types(tool: Tool, schemas: _Schemas) -> Iterator[str]:
     id="mcp_bridge.I001",
     level=checks.INFO,
 )
-def _parameters(tool: Tool, schemas: _Schemas) -> Iterator[str]:
-    for name, schema in tool.input_schema.get("properties", {}).items():
+def _parameters(feature: Feature, schemas: _Schemas) -> Iterator[str]:
+    for name, schema in schemas.get("input schema", {}).get("properties", {}).items():
         if not (isinstance(schema, Mapping) and str(schema.get("description", "")).strip()):
             yield f"its parameter {cut(name)!r} has no description"
 
@@ -212,6 +210,6 @@ def _parameters(tool: Tool, schemas: _Schemas) -> Iterator[str]:
     id="mcp_bridge.I003",
     level=checks.INFO,
 )
-def _budgets(tool: Tool, schemas: _Schemas) -> Iterator[str]:
-    if (tokens := budget(tool)) > _MOST_OF_ONE and not any(_sizes(tool, schemas)):
+def _budgets(feature: Feature, schemas: _Schemas) -> Iterator[str]:
+    if (tokens := budget(feature)) > _MOST_OF_ONE and not any(_sizes(feature, schemas)):
         yield f"its definition takes about {tokens:,} tokens, more than {_MOST_OF_ONE:,}"

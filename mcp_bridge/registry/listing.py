@@ -1,4 +1,4 @@
-"""Pages of tools: cut by bytes, and kept as JSON text within a bound of bytes."""
+"""Pages of features: cut by bytes, and kept as JSON text within a bound of bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Final, NamedTuple
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Tool
+from mcp_bridge.features import Feature
 
 # The most that a snapshot keeps: 32 pages of the default size.
 MOST_BYTES: Final = 16 * 1024 * 1024
@@ -17,31 +17,31 @@ _ENTRY, _MEMBER = 1024, 64
 
 
 class Page(NamedTuple):
-    """Tools, the JSON array of their definitions, and the name after which the next page begins."""
+    """Features, the JSON array of their definitions, and the last name if more follow."""
 
-    tools: tuple[Tool, ...]
+    features: tuple[Feature, ...]
     array: bytes
     last: str | None
 
 
-def cut(tools: Iterable[Tool], write: Callable[[Tool], bytes]) -> Page:
+def cut(features: Iterable[Feature], write: Callable[[Feature], bytes]) -> Page:
     """
-    Return the first page of tools, of which ``write`` returns the definition as JSON text.
+    Return the first page of features, of which ``write`` returns the definition as JSON text.
 
-    It holds at most PAGE_SIZE tools and PAGE_BYTES of definitions, and one tool in any case.
+    It holds at most PAGE_SIZE of them and PAGE_BYTES of definitions, and one in any case.
     """
     size, limit = conf.PAGE_SIZE, conf.PAGE_BYTES
-    taken: list[Tool] = []
+    taken: list[Feature] = []
     written: list[bytes] = []
     total = 0
-    for tool in tools:
+    for feature in features:
         if len(taken) == size:
             break
-        definition = write(tool)
+        definition = write(feature)
         total += len(definition)
         if taken and total > limit:
             break
-        taken.append(tool)
+        taken.append(feature)
         written.append(definition)
     else:
         return Page(tuple(taken), b"[" + b",".join(written) + b"]", None)
@@ -77,7 +77,7 @@ class PageCache:
 
     def put(self, key: Hashable, page: Page, members: int = 0) -> None:
         """Keep a page, unless it alone is more than may be kept; its key has ``members``."""
-        size = len(page.array) + _ENTRY + _MEMBER * (len(page.tools) + members)
+        size = len(page.array) + _ENTRY + _MEMBER * (len(page.features) + members)
         if size > self._most:
             return
         with self._lock:

@@ -1,4 +1,4 @@
-"""The tools of the code, and those of them that are served under the administrators' settings."""
+"""The features of the code, and those that are served under the administrators' settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import islice
 from operator import attrgetter
 from time import monotonic
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from django.conf import settings
 from django.core import checks
@@ -19,7 +19,7 @@ from django.db import DatabaseError, connections, router
 from django.utils.translation import get_language
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features import AccessRule, Tool
+from mcp_bridge.features import AccessRule, Feature, Key, Tool
 from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.protocol import LATEST, Revision
 from mcp_bridge.protocol.jsonrpc import encode
@@ -34,43 +34,49 @@ from mcp_bridge.sources.base import NotYet, first_line
 # Trying again to make what cannot be made yet takes no more than this part of time.
 EFFORT: Final = 1 / 20
 
+# By what features are ordered, which is read of many at once.
+_KEY: Final = attrgetter("kind", "name")
+
 
 class Snapshot:
     """
-    The tools of one moment by name, in the order of their names. It never changes.
+    The features of one moment, in the order of their kinds and names. It never changes.
 
-    ``messages`` are those of the sources on tools that are left out or could be better,
-    ``candidates`` the tools, by name, that nobody has marked and an administrator may switch on;
-    ``has_public`` is true if an anonymous caller may use one of the tools. ``toolset`` is the name
-    of the toolset whose tools these are, or None where they are all there are.
+    ``tools`` are those of them by name that are tools. ``messages`` are those of the sources on
+    what is left out or could be better, ``candidates`` the tools, by name, that nobody has marked
+    and an administrator may switch on; ``has_public`` is true if an anonymous caller may use one of
+    the features. ``toolset`` is the name of the toolset whose features these are, or None where
+    they are all there are.
     """
 
     toolset: str | None = None
 
     def __init__(
         self,
-        tools: Iterable[Tool],
+        features: Iterable[Feature],
         messages: Iterable[checks.CheckMessage] = (),
         candidates: Mapping[str, Tool] = MappingProxyType({}),
     ) -> None:
         self.candidates = candidates
-        self.tools = {tool.name: tool for tool in sorted(tools, key=attrgetter("name"))}
+        self._ordered = tuple(sorted(features, key=_KEY))
+        self._keys = frozenset(map(_KEY, self))
+        tools = (each for each in self if each.kind == Tool.kind)
+        self.tools = {each.name: each for each in cast("Iterable[Tool]", tools)}
         self.messages = tuple(messages)
-        self.has_public = any(tool.access.public for tool in self)
-        self._ordered = tuple(self.tools.values())
+        self.has_public = any(each.access.public for each in self)
         # Any text that is no str may be a lazy translation.
         self._translated = frozenset(
-            tool
-            for tool in self
-            if not (isinstance(tool.title, str | None) and isinstance(tool.description, str))
+            each
+            for each in self
+            if not (isinstance(each.title, str | None) and isinstance(each.description, str))
         )
-        # JSON by tool and revision; of tools with lazy texts also by language, and not of every
+        # JSON by feature and revision; of lazy texts also by language, and not of every
         # language that clients ask for. All of it goes with the snapshot.
         self._definition = lru_cache(maxsize=None)(_definition)
         self._translation = lru_cache(maxsize=16 * len(self._translated))(_definition)
-        # A tool of each rule, by which all tools with the rule are decided; None where a rule asks
-        # code of the site, which is run for the tools of one page alone.
-        rules = {tool.access: tool for tool in reversed(self._ordered)}
+        # A feature of each rule, by which all with the rule are decided; None where a rule asks
+        # code of the site, which is run for the features of one page alone.
+        rules = {each.access: each for each in reversed(self._ordered)}
         is_asked = any(rule.predicate is not None for rule in rules)
         self.by_rule = None if is_asked else tuple(rules.values())
         self._pages = PageCache()
@@ -80,7 +86,7 @@ class Snapshot:
     def stand_in(self) -> Tool | None:
         """The tool that is asked about in the place of one that is not there, if there is any."""
         # One that takes the work of most, and runs no code of the site's own.
-        rules = {tool.access: tool for tool in reversed(self._ordered)}
+        rules = {tool.access: tool for tool in reversed(self.tools.values())}
         return max(
             rules.values(),
             key=lambda tool: (tool.access.predicate is None, bool(tool.access.permissions)),
@@ -91,20 +97,20 @@ class Snapshot:
     def asks_of(self) -> frozenset[str]:
         """What rules ask of a caller that takes a query: "groups", "permissions"."""
         needs = {
-            "groups": any(tool.access.groups is not None for tool in self),
-            "permissions": any(tool.access.permissions for tool in self),
+            "groups": any(each.access.groups is not None for each in self),
+            "permissions": any(each.access.permissions for each in self),
         }
         return frozenset(name for name, is_asked in needs.items() if is_asked)
 
-    def __iter__(self) -> Iterator[Tool]:
-        return iter(self.tools.values())
+    def __iter__(self) -> Iterator[Feature]:
+        return iter(self._ordered)
 
     def __len__(self) -> int:
-        return len(self.tools)
+        return len(self._ordered)
 
     def of(self, toolset: str | None) -> Snapshot | None:
         """
-        Return the tools of a toolset, made when they are first asked for; None for an unknown one.
+        Return those of a toolset, made when they are first asked for; None for an unknown one.
 
         Without a name they are those of DEFAULT, or of no toolset where the setting has none of
         that name.
@@ -130,63 +136,70 @@ class Snapshot:
         found = {name: self.of(name) for name in (names if DEFAULT in names else [None, *names])}
         return {name: part for name, part in found.items() if part is not None}
 
-    def following(self, name: str) -> Iterator[Tool]:
-        """Return the tools that come after ``name``, whether or not a tool has that name."""
-        return iter(self._ordered[bisect_right(self._ordered, name, key=attrgetter("name")) :])
+    def following(self, kind: str, name: str = "") -> Iterator[Feature]:
+        """Return those of a kind that come after ``name``, whether or not one has that name."""
+        begin = bisect_right(self._ordered, (kind, name), key=_KEY)
+        end = bisect_right(self._ordered, (f"{kind}\0", ""), key=_KEY)
+        return iter(self._ordered[begin:end])
 
     def page(
-        self, rules: frozenset[AccessRule], position: str | int | None, revision: Revision
+        self,
+        kind: str,
+        rules: frozenset[AccessRule],
+        position: str | int | None,
+        revision: Revision,
     ) -> Page:
         """
-        Return the page after a name or an offset, of the tools that one of the rules opens.
+        Return the page after a name or an offset, of those of a kind that one of the rules opens.
 
         Pages are kept by what they depend on, and not by who asks.
         """
         language = get_language() if self._translated else None
-        key = (self.toolset, rules, position, revision, language, conf.PAGE_SIZE, conf.PAGE_BYTES)
+        bounds = conf.PAGE_SIZE, conf.PAGE_BYTES
+        key = (self.toolset, kind, rules, position, revision, language, bounds)
         page = self._pages.get(key)
         if page is None:
-            start = self.following(position) if isinstance(position, str) else iter(self)
-            visible = (tool for tool in start if tool.access in rules)
+            start = self.following(kind, position if isinstance(position, str) else "")
+            visible = (each for each in start if each.access in rules)
             skipped = position if isinstance(position, int) else 0
             page = cut(islice(visible, skipped, None), partial(self.written, revision=revision))
             # A client may send any cursor: kept are pages that begin where one of ours leads.
-            is_ours = position is None or position in self.tools
+            is_ours = position is None or (kind, position) in self._keys
             if is_ours:
                 self._pages.put(key, page, len(rules))
         return page
 
-    def written(self, tool: Tool, revision: Revision) -> bytes:
+    def written(self, feature: Feature, revision: Revision) -> bytes:
         """
-        Return the definition of a tool at a revision as JSON text (MCP schema, ``Tool``).
+        Return the definition of a feature at a revision as JSON text (MCP schema, of its kind).
 
         Lazy texts are in the active language.
         """
-        if tool in self._translated:
-            return self._translation(tool, revision, get_language())
-        return self._definition(tool, revision)
+        if feature in self._translated:
+            return self._translation(feature, revision, get_language())
+        return self._definition(feature, revision)
 
     def tokens(self) -> int:
         """Return about how many tokens of a model the definitions of all tools take."""
-        return sum(tokens_of(self.written(tool, LATEST)) for tool in self)
+        return sum(tokens_of(self.written(tool, LATEST)) for tool in self.tools.values())
 
 
-def _definition(tool: Tool, revision: Revision, language: str | None = None) -> bytes:
+def _definition(feature: Feature, revision: Revision, language: str | None = None) -> bytes:
     # The language is part of a cache's key alone: lazy texts are written in the active one.
-    return encode(sent_definition(tool, revision))
+    return encode(sent_definition(feature, revision))
 
 
 class _State(NamedTuple):
     """
     A snapshot, what it was made of, and when: too old where ``reason`` is not the registry's.
 
-    ``discovered`` are the tools of ``of_code``, and those that are switched on, but for
+    ``discovered`` are the features of ``of_code``, and those that are switched on, but for
     ``unbuilt``, which could not be made. ``generations`` is None where the settings must be read
-    again in any case, and ``first_seen`` are the tools that are to be approved as new ones.
+    again in any case, and ``first_seen`` are those that are to be approved as new ones.
     """
 
     snapshot: Snapshot
-    statuses: Mapping[str, ToolStatus]
+    statuses: Mapping[Key, ToolStatus]
     discovered: Snapshot
     of_code: Snapshot
     reason: object
@@ -196,7 +209,7 @@ class _State(NamedTuple):
     unbuilt: frozenset[str] = frozenset()
     # When these are tried again.
     again: float = math.inf
-    first_seen: tuple[Tool, ...] = ()
+    first_seen: tuple[Feature, ...] = ()
 
 
 class Registry:
@@ -228,7 +241,7 @@ class Registry:
 
     @property
     def snapshot(self) -> Snapshot:
-        """Return the tools that are served. Raises DatabaseError if settings cannot be read."""
+        """Return what is served. Raises DatabaseError if settings cannot be read."""
         state = self._current(conf.STATE_MAX_AGE)
         # Only now, since receivers of the signal that is sent may read the snapshot. One thread
         # approves; for others that read meanwhile, the new tools are not there yet.
@@ -334,8 +347,8 @@ class Registry:
             return self._of_code
 
     @property
-    def statuses(self) -> Mapping[str, ToolStatus]:
-        """Return the status by name of each tool of the code, as of the snapshot read last."""
+    def statuses(self) -> Mapping[Key, ToolStatus]:
+        """Return the status by key of each feature of the code, as of the snapshot read last."""
         return {} if self._state is None else self._state.statuses
 
     def forget(self) -> None:
@@ -394,7 +407,7 @@ class Registry:
         generations = Generation.current() if has_database() else None
         of_code = self._read_sources(generations)
         if generations is None:
-            statuses = dict.fromkeys(of_code.tools, ToolStatus.SERVED)
+            statuses = {each.key: ToolStatus.SERVED for each in of_code}
             self._state = state = _State(of_code, statuses, of_code, of_code, reason)
             return state
         if known and (known.generations != generations or known.of_code is not of_code):
@@ -410,10 +423,10 @@ class Registry:
             self._state = state = known._replace(reason=reason, read_at=now, again=again)
             return state
         statuses = {
-            tool.name: tool_status.status_of(tool, found.get(tool.name)) for tool in discovered
+            each.key: tool_status.status_of(each, found.get(each.key)) for each in discovered
         }
         self._state = state = _State(
-            snapshot=Snapshot(tool_status.served_tools(discovered, found, statuses)),
+            snapshot=Snapshot(tool_status.served(discovered, found, statuses)),
             statuses=statuses,
             discovered=discovered,
             of_code=of_code,
@@ -427,24 +440,28 @@ class Registry:
         return state
 
     def _with_switched_on(
-        self, of_code: Snapshot, found: Mapping[str, ToolSetting]
+        self, of_code: Snapshot, found: Mapping[Key, ToolSetting]
     ) -> tuple[Snapshot, frozenset[str]]:
         """Return the tools of the code with those that are switched on, and the names of others."""
-        names = {name for name, each in found.items() if tool_status.is_switched_on(each)}
-        tools, messages, unbuilt = list(of_code), list(of_code.messages), set[str]()
+        names = {
+            each.name
+            for each in found.values()
+            if each.kind == Tool.kind and tool_status.is_switched_on(each)
+        }
+        features, messages, unbuilt = list(of_code), list(of_code.messages), set[str]()
         for name in sorted(names - of_code.tools.keys()) if of_code.candidates else ():
             tool = of_code.candidates.get(name)
             if tool is None:
                 messages.append(_gone(name))
                 continue
             try:
-                tools.append(self.build(tool))
+                features.append(self.build(tool))
             except ValueError as reason:
                 unbuilt.add(name)
                 messages.append(_unbuilt(tool, reason))
-        if tools == list(of_code) and messages == list(of_code.messages):
+        if features == list(of_code) and messages == list(of_code.messages):
             return of_code, frozenset()
-        return Snapshot(tools, messages, of_code.candidates), frozenset(unbuilt)
+        return Snapshot(features, messages, of_code.candidates), frozenset(unbuilt)
 
 
 def _gone(name: str) -> checks.CheckMessage:

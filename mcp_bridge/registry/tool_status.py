@@ -1,7 +1,7 @@
 """
-The status of each tool under the administrators' settings: on, off, or withheld until approved.
+The status of each feature under the administrators' settings: on, off, or withheld until approved.
 
-An approval is of one definition (see ``mcp_bridge.registry.fingerprints``). A tool that needs
+An approval is of one definition (see ``mcp_bridge.registry.fingerprints``). One that needs
 approval is withheld once its definition has changed; one that needs none is approved when it is
 seen.
 """
@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from mcp_bridge.conf import conf
-from mcp_bridge.features import AccessRule, Tool
+from mcp_bridge.features import AccessRule, AnyFeature, Feature, Key
 from mcp_bridge.models import Generation, ToolSetting
 from mcp_bridge.protocol.logs import get_logger
 from mcp_bridge.registry.fingerprints import canonical_definition, fingerprint
@@ -30,7 +30,7 @@ APPROVAL: Final = ("approved", "fingerprint", "guarded", "approved_at", "approve
 
 
 class ToolStatus(models.TextChoices):
-    """Whether a tool is served, and if not, why."""
+    """Whether a feature is served, and if not, why."""
 
     SERVED = "served", _("on")
     DISABLED = "disabled", _("off")
@@ -40,143 +40,147 @@ class ToolStatus(models.TextChoices):
     GONE = "gone", _("no longer there")
 
 
-def needs_approval(tool: Tool) -> bool:
+def needs_approval(feature: Feature) -> bool:
     """Return whether a changed definition needs approval, as ``confirm`` and the site demand."""
-    destructive = tool.annotations.get("destructiveHint", False)
-    return tool.options.confirm or (conf.APPROVE_DESTRUCTIVE and destructive)
+    return feature.options.confirm or (conf.APPROVE_DESTRUCTIVE and feature.is_destructive)
 
 
 def is_switched_on(setting: ToolSetting | None) -> bool:
-    """Return whether an administrator has made a tool of what nobody has marked."""
+    """Return whether an administrator has made a feature of what nobody has marked."""
     return setting is not None and setting.chosen and setting.enabled
 
 
-def is_first_seen(tool: Tool, setting: ToolSetting | None) -> bool:
-    """Return whether the tool needs approval and no definition of it was approved so far."""
-    return needs_approval(tool) and (setting is None or not setting.fingerprint)
+def is_first_seen(feature: Feature, setting: ToolSetting | None) -> bool:
+    """Return whether it needs approval and no definition of it was approved so far."""
+    return needs_approval(feature) and (setting is None or not setting.fingerprint)
 
 
-def is_changed(tool: Tool, setting: ToolSetting) -> bool:
+def is_changed(feature: Feature, setting: ToolSetting) -> bool:
     """Return whether the definition is not the approved one, and needs or needed approval."""
-    guarded = setting.guarded or needs_approval(tool)
-    return guarded and setting.fingerprint != fingerprint(canonical_definition(tool))
+    guarded = setting.guarded or needs_approval(feature)
+    return guarded and setting.fingerprint != fingerprint(canonical_definition(feature))
 
 
-def status_of(tool: Tool | None, setting: ToolSetting | None) -> ToolStatus:
-    """Return the status of a tool of the code (None if it is gone) with its settings, if any."""
-    if tool is None:
+def status_of(feature: Feature | None, setting: ToolSetting | None) -> ToolStatus:
+    """Return the status of a feature of the code (None if it is gone) with its settings, if any."""
+    if feature is None:
         return ToolStatus.GONE
-    if not (tool.is_marked or is_switched_on(setting)):
+    if not (feature.is_marked or is_switched_on(setting)):
         return ToolStatus.DISABLED
     if setting is None or not setting.fingerprint:
         if conf.NEW_TOOLS == "disabled":
             return ToolStatus.NEW
-    elif is_changed(tool, setting):
+    elif is_changed(feature, setting):
         return ToolStatus.CHANGED
     return ToolStatus.SERVED if setting is None or setting.enabled else ToolStatus.DISABLED
 
 
 def is_served_unapproved(status: ToolStatus, setting: ToolSetting | None) -> bool:
-    """Return whether a tool has changed and is served all the same, since DEBUG is on."""
+    """Return whether a feature has changed and is served all the same, since DEBUG is on."""
     enabled = setting is not None and setting.enabled
     return status is ToolStatus.CHANGED and settings.DEBUG and enabled
 
 
-def served_tools(
-    tools: Iterable[Tool], found: Mapping[str, ToolSetting], statuses: Mapping[str, ToolStatus]
-) -> list[Tool]:
-    """Return the tools that are served, with their settings; both mappings are by name."""
+def served(
+    features: Iterable[Feature],
+    found: Mapping[Key, ToolSetting],
+    statuses: Mapping[Key, ToolStatus],
+) -> list[Feature]:
+    """Return the features that are served, with their settings."""
     kept = []
-    for tool in tools:
-        setting, status = found.get(tool.name), statuses[tool.name]
+    for feature in features:
+        setting, status = found.get(feature.key), statuses[feature.key]
         if is_served_unapproved(status, setting):
             logger.warning(
-                "The tool %r has changed since it was approved: without DEBUG it would be "
+                "The %s %r has changed since it was approved: without DEBUG it would be "
                 "withheld until somebody approves it in the admin",
-                tool.name,
+                *feature.key,
             )
-        elif status is not ToolStatus.SERVED or is_first_seen(tool, setting):
+        elif status is not ToolStatus.SERVED or is_first_seen(feature, setting):
             continue
-        kept.append(tool if setting is None else with_settings(tool, setting))
+        kept.append(feature if setting is None else with_settings(feature, setting))
     return kept
 
 
-def with_settings(tool: Tool, setting: ToolSetting) -> Tool:
-    """Return the tool with the texts, rate, groups, scopes and confirmation of its settings."""
+def with_settings(feature: AnyFeature, setting: ToolSetting) -> AnyFeature:
+    """Return the feature with the texts, rate, groups, scopes and confirmation of its settings."""
     texts = {name: getattr(setting, name) for name in ("title", "description", "rate")}
     changes: dict[str, Any] = {name: text for name, text in texts.items() if text}
-    rule, groups = tool.access, None
+    rule, groups = feature.access, None
     scopes = tuple(dict.fromkeys((*rule.scopes, *setting.scopes.split())))
     if setting.restricted:
         groups = frozenset(group.pk for group in setting.groups.all())
     if groups is not None or scopes != rule.scopes:
         # Then it is never public: an anonymous caller is in no group and has no scope.
         changes["access"] = AccessRule.of(False, rule.permissions, rule.predicate, groups, scopes)
-    if setting.confirm and not tool.options.confirm:
-        changes["options"] = replace(tool.options, confirm=True)
-    return replace(tool, **changes) if changes else tool
+    if setting.confirm and not feature.options.confirm:
+        changes["options"] = replace(feature.options, confirm=True)
+    return replace(feature, **changes) if changes else feature
 
 
-def read_settings() -> dict[str, ToolSetting]:
-    """Return all tool settings by the tool's name; two queries."""
+def read_settings() -> dict[Key, ToolSetting]:
+    """Return the settings of all features; two queries."""
     rows = ToolSetting.objects.using(router.db_for_write(ToolSetting)).defer("approved", "note")
-    return {setting.name: setting for setting in rows.prefetch_related("groups")}
+    return {setting.key: setting for setting in rows.prefetch_related("groups")}
 
 
-def sync_tool_settings(tools: Iterable[Tool]) -> None:
+def sync_tool_settings(features: Iterable[Feature]) -> None:
     """
     Create the rows that are missing, and approve the definitions that need no administrator.
 
-    These are first ones unless NEW_TOOLS is "disabled", and changes of tools that need no approval.
+    These are first ones unless NEW_TOOLS is "disabled", and changes of what needs no approval.
     Raises DatabaseError.
     """
     using = router.db_for_write(ToolSetting)
-    by_name = {tool.name: tool for tool in tools}
+    by_key = {feature.key: feature for feature in features}
     with transaction.atomic(using):
         Generation.lock(using)
         rows = ToolSetting.objects.using(using)
-        found = {setting.name: setting for setting in rows.filter(name__in=by_name)}
-        missing = [ToolSetting(name=name) for name in by_name if name not in found]
+        names = {name for _, name in by_key}
+        found = {each.key: each for each in rows.filter(name__in=names) if each.key in by_key}
+        missing = [ToolSetting(kind=key[0], name=key[1]) for key in by_key if key not in found]
         for setting in [*missing, *found.values()]:
-            tool = by_name[setting.name]
-            if setting.fingerprint == fingerprint(canonical_definition(tool)):
+            feature = by_key[setting.key]
+            if setting.fingerprint == fingerprint(canonical_definition(feature)):
                 continue
-            if status_of(tool, setting) not in (ToolStatus.NEW, ToolStatus.CHANGED):
-                mark_approved(setting, tool)
+            if status_of(feature, setting) not in (ToolStatus.NEW, ToolStatus.CHANGED):
+                mark_approved(setting, feature)
                 if setting.pk:
                     setting.save(using=using, update_fields=APPROVAL)
         if missing:
-            # Another process may have seen the same tools at the same time.
+            # Another process may have seen the same at the same time.
             rows.bulk_create(missing, ignore_conflicts=True)
 
 
-def mark_approved(setting: ToolSetting, tool: Tool, by: Any = None) -> None:
+def mark_approved(setting: ToolSetting, feature: Feature, by: Any = None) -> None:
     """Put the definition into the settings as approved ``by`` a user, without saving them."""
-    setting.approved = canonical_definition(tool)
+    setting.approved = canonical_definition(feature)
     setting.fingerprint = fingerprint(setting.approved)
-    setting.guarded = needs_approval(tool)
+    setting.guarded = needs_approval(feature)
     setting.approved_at = timezone.now()
     setting.approved_by = by
 
 
-def first_seen(tools: Iterable[Tool], found: Mapping[str, ToolSetting]) -> tuple[Tool, ...]:
-    """Return the tools that need approval, are seen for the first time, and are approved as new."""
+def first_seen(
+    features: Iterable[Feature], found: Mapping[Key, ToolSetting]
+) -> tuple[Feature, ...]:
+    """Return what needs approval, is seen for the first time, and is approved as new."""
     if conf.NEW_TOOLS == "disabled":
         return ()
-    return tuple(tool for tool in tools if is_first_seen(tool, found.get(tool.name)))
+    return tuple(each for each in features if is_first_seen(each, found.get(each.key)))
 
 
-def approve_first_seen(tools: Iterable[Tool]) -> bool:
+def approve_first_seen(features: Iterable[Feature]) -> bool:
     """
-    Approve tools that are seen for the first time; return whether that was possible.
+    Approve features that are seen for the first time; return whether that was possible.
 
-    A later change can only be noticed against a recorded definition: a tool that cannot be recorded
+    A later change can only be noticed against a recorded definition: one that cannot be recorded
     is withheld, and its name is logged.
     """
     try:
-        sync_tool_settings(tools)
+        sync_tool_settings(features)
     except DatabaseError:
-        names = ", ".join(tool.name for tool in tools)
+        names = ", ".join(each.name for each in features)
         logger.exception("These tools are withheld, since they cannot be written down: %s", names)
         return False
     return True

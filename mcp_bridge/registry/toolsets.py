@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcp_bridge.conf import ToolsetOptions
-from mcp_bridge.features import Tool
+from mcp_bridge.features import Feature
 
 # The toolset of an endpoint that chooses none, where there is one of this name.
 DEFAULT: Final = "default"
@@ -21,14 +21,14 @@ def title_of(toolset: str | None) -> str:
     return "All tools" if toolset is None else f"Toolset {toolset}"
 
 
-def members(options: ToolsetOptions, tools: Iterable[Tool]) -> Iterator[Tool]:
-    """Return those of the tools that are in a toolset."""
+def members(options: ToolsetOptions, features: Iterable[Feature]) -> Iterator[Feature]:
+    """Return those of the features that are in a toolset."""
     is_meant = re.compile("|".join(map(fnmatch.translate, options["tools"])) or "(?!)").fullmatch
     only_reading = options.get("read_only", False)
-    for tool in tools:
-        named = is_meant(tool.name) or is_meant(_SOURCE + tool.source_alias)
-        if named and (tool.is_read_only or not only_reading):
-            yield tool
+    for each in features:
+        named = is_meant(each.name) or is_meant(_SOURCE + each.source_alias)
+        if named and (each.is_read_only or not only_reading):
+            yield each
 
 
 def unmatched(options: ToolsetOptions, aliases: Iterable[tuple[str, str]]) -> list[str]:

@@ -71,16 +71,13 @@ class MCPServer(Endpoint):
     Answers MCP requests with the tools of a snapshot, under a policy.
 
     ``snapshot`` (default: the tools that are served now) and ``policy`` (default: that of the
-    setting ACCESS_POLICY) are its own. A subclass may add to ``methods`` and to
-    ``server_capabilities``.
+    setting ACCESS_POLICY) are its own. A subclass may add to ``server_capabilities`` and to the
+    methods: ``methods`` are those of every revision.
     """
 
-    methods: ClassVar[Methods] = {
-        "initialize": initialize,
-        "ping": ping,
-        "server/discover": discover,
-        **tools.METHODS,
-    }
+    methods: ClassVar[Methods] = tools.METHODS
+    legacy_methods: ClassVar[Methods] = {"initialize": initialize, "ping": ping}
+    modern_methods: ClassVar[Methods] = {"server/discover": discover}
     server_capabilities: ClassVar[JSONObject] = tools.CAPABILITIES
 
     def __init__(
@@ -119,8 +116,8 @@ class MCPServer(Endpoint):
 
     def usable_toolsets(self, context: Context) -> list[str]:
         """Return the names of the toolsets of which the caller may use a tool."""
-        tools = opened_by(context.auth, self.snapshot)
-        allowed = frozenset(self.policy.filter(tools, context))
+        opened = opened_by(context.auth, self.snapshot)
+        allowed = frozenset(self.policy.filter(opened, context))
         return [
             name
             for name in conf.toolsets
@@ -142,8 +139,10 @@ class MCPServer(Endpoint):
         To be awaited under ``concurrency.places.drive`` or ``alternate``.
         """
         try:
-            if request.method not in request.revision.methods:
+            of_era = self.modern_methods if request.revision.modern else self.legacy_methods
+            method = self.methods.get(request.method) or of_era.get(request.method)
+            if method is None:
                 raise MethodNotFoundError(f"Method not found: {cut(request.method)}")
-            return await self.methods[request.method](self, request, context, send)
+            return await method(self, request, context, send)
         except Exception as exception:
             reraise(exception)

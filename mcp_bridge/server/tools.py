@@ -74,10 +74,10 @@ def page(
     is_limited = getattr(context.auth, "allowed_tools", None) is not None
     if is_default and not is_limited and snapshot.by_rule is not None:
         # One decision a rule, however many tools have it.
-        rules = frozenset(tool.access for tool in policy.filter(snapshot.by_rule, context))
-        found = snapshot.page(rules, position, revision)
+        rules = frozenset(each.access for each in policy.filter(snapshot.by_rule, context))
+        found = snapshot.page(Tool.kind, rules, position, revision)
     else:
-        start = snapshot.following(position) if isinstance(position, str) else snapshot
+        start = snapshot.following(Tool.kind, position if isinstance(position, str) else "")
         visible = policy.filter(opened_by(context.auth, start), context)
         if isinstance(position, int):
             visible = islice(visible, position, None)

@@ -17,10 +17,10 @@ from django.core import checks
 
 import mcp_bridge
 from mcp_bridge.conf import conf
-from mcp_bridge.features import Tool, ToolOptions
+from mcp_bridge.features import Feature, Tool, ToolOptions
 from mcp_bridge.features.marks import options_in
 from mcp_bridge.protocol import JSONObject
-from mcp_bridge.schemas.adapters import TRANSIENT
+from mcp_bridge.schemas.hints import TRANSIENT
 from mcp_bridge.sources.secrets import secret_among
 
 # The directories of installed packages, by pip and by Debian.
@@ -78,7 +78,7 @@ class Source(ABC):
             _ = self.exposes_all
 
     @abstractmethod
-    def tools(self) -> Sequence[Tool]:
+    def tools(self) -> Sequence[Feature]:
         """
         Return the tools, in any order. Must not raise for a broken tool, but leave it out.
 

@@ -15,7 +15,7 @@ from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol.content import CallToolResult
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.checked import CheckedClient
-from tests.access.test_throttling import NETWORKS
+from tests.contract.test_throttling import NETWORKS
 from tests.support import lane
 from tests.support.asgi import Departing, posted
 from tests.support.values import dumps

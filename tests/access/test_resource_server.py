@@ -14,7 +14,7 @@ from django.db import connections
 from django.test import Client
 from rest_framework.authentication import BaseAuthentication
 
-from mcp_bridge.access.scopes import supported_scopes, tools_by_scope
+from mcp_bridge.access.scopes import features_by_scope, supported_scopes
 from mcp_bridge.models import Scope, ToolCallRecord
 from mcp_bridge.registry.registry import has_database
 from mcp_bridge.testing import MCPClient, MCPError, text_of
@@ -396,7 +396,9 @@ def test_a_scope_has_the_words_of_the_admin_or_the_settings_or_else_its_name(set
         "delete": "delete",
         "read": "Look at articles",
     }
-    assert {scope: [tool.name for tool in tools] for scope, tools in tools_by_scope().items()} == {
+    assert {
+        scope: [tool.name for tool in tools] for scope, tools in features_by_scope().items()
+    } == {
         "write": ["take"],
         "delete": ["take"],
     }

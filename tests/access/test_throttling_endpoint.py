@@ -25,8 +25,8 @@ from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from mcp_bridge.tokens.models import Token
-from tests.access import test_throttling as tools
-from tests.access.test_throttling import CALLS, DRF, write
+from tests.contract import test_throttling as tools
+from tests.contract.test_throttling import CALLS, DRF, write
 
 anew, limit = tools.anew, tools.limit
 

@@ -24,7 +24,7 @@ from mcp_bridge.records.repeats import refusals
 from mcp_bridge.testing import MCPError, text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
-from tests.access.test_throttling import DRF, allowed, write
+from tests.contract.test_throttling import DRF, allowed, write
 
 # A Redis of its own that is stopped: "make services" runs it.
 STRESS = "STRESS" in os.environ

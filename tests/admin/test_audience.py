@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group, Permission
 
 from mcp_bridge.access.policy import visible
 from mcp_bridge.admin.audience import Audiences
-from mcp_bridge.features.tools import AccessRule
+from mcp_bridge.features import AccessRule
 from mcp_bridge.models import ToolSetting
 from tests.support.administrator import Administrator, row, serve_tools
 
@@ -89,5 +89,5 @@ def test_without_permissions_of_users_nobody_is_counted(settings: Any) -> None:
 
 
 def test_an_access_policy_of_ones_own_decides_further(settings: Any) -> None:
-    settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.access.test_access.OfficeHours"}
+    settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.contract.test_access.OfficeHours"}
     assert str(Audiences([AccessRule()]).of(AccessRule())) == "at most every user (0 people)"

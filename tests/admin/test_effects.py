@@ -96,7 +96,7 @@ def test_effect_depends_on_the_access_rule(
 
 
 def test_effect_counts_at_most_with_an_access_policy(settings: Any) -> None:
-    settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.access.test_access.OfficeHours"}
+    settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.contract.test_access.OfficeHours"}
     administrator = site(settings, people=2)
     administrator.tick(alpha=False)
     page = administrator.tick(alpha=True)

@@ -19,7 +19,7 @@ from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Section
-from tests.calls.test_results import assert_fault
+from tests.contract.test_results import assert_fault
 from tests.transports.test_async_view import async_caller
 
 Make: TypeAlias = Callable[[], Any]

@@ -9,11 +9,11 @@ from modernrpc.exceptions import RPCException, RPCInternalError
 from modernrpc.server import RpcServer
 
 from mcp_bridge import ToolError, mcp_tool
-from mcp_bridge.features.tools import ToolCall
+from mcp_bridge.features import ToolCall
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import route, serve
-from tests.calls.test_errors import MARKER, raising, reference_in
+from tests.contract.test_errors import MARKER, raising, reference_in
 from tests.support.values import label
 
 

@@ -9,7 +9,7 @@ from mcp_bridge.protocol.content import CallToolResult, TextContent
 from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
-from tests.calls.test_results import WITH_STRUCTURE, assert_fault
+from tests.contract.test_results import WITH_STRUCTURE, assert_fault
 from tests.support.revisions import SPOKEN
 from tests.support.serving import giving, messages, names
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mcp_bridge.calls.results import encoder
-from mcp_bridge.features.tools import AccessRule, Tool
+from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.schemas import Outputs
 from mcp_bridge.sources.base import Source
 

@@ -17,8 +17,10 @@ import pytest
 from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.db import connection
+from django.test import override_settings
 from django.urls import reverse
 from django.utils import timezone
+from oauth2_provider.models import get_application_model
 
 from mcp_bridge.admin.pending_calls import ShownCall
 from mcp_bridge.models import PendingCall, ToolCallRecord, ToolSetting
@@ -27,6 +29,8 @@ from mcp_bridge.protocol.requests import CLIENT_INFO
 from mcp_bridge.records.rows import flush
 from mcp_bridge.testing import MCPClient, MCPError
 from mcp_bridge.tokens.models import Token
+from tests.oauth.clients import register
+from tests.oauth.conftest import MCP_BRIDGE, OAUTH2_PROVIDER
 from tests.pages.test_permission_matrix import ACTIONS, OWN, PAGES
 from tests.support.admin_world import World, changed, make_world, state
 
@@ -210,8 +214,11 @@ def hostile(world: World) -> World:
     page = world.browsers["member"].post(world.address(OWN), {"name": HOSTILE, "days": "7"})
     assert MARKER not in page.content.decode()
     world.rows["token of member"] = Token.objects.get(name__contains="script")
-    world.rows["client"].name, world.rows["client"].registration_source = HOSTILE, "cimd"
-    world.rows["client"].save()
+    with override_settings(
+        ROOT_URLCONF="tests.oauth.site", MCP_BRIDGE=MCP_BRIDGE, OAUTH2_PROVIDER=OAUTH2_PROVIDER
+    ):
+        answer = register(client_name=HOSTILE, redirect_uris=["https://claude.ai/callback"])
+    world.rows["client"] = get_application_model().objects.get(client_id=answer.json()["client_id"])
     return world
 
 
@@ -277,7 +284,7 @@ def test_exports_are_harmless(hostile: World) -> None:
         assert len(rows) == len(sent)
     # JSON has escapes for all of it.
     by_key = {row["id"]: (row["tool"], row["client_name"]) for row in json.loads(text)}
-    assert by_key == {pk: (tool, client) for pk, tool, client in sent}
+    assert by_key == {str(pk): (tool, client) for pk, tool, client in sent}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.endswith("_add")])

@@ -41,7 +41,7 @@ def main(caller: str, begin: str) -> None:
     from django.conf import settings
 
     from mcp_bridge.access.throttling import ToolRateThrottle
-    from mcp_bridge.features.tools import Context, Tool
+    from mcp_bridge.features import Context, Tool
 
     settings.MCP_BRIDGE = {"THROTTLE_RATES": {"tools": RATE}}
     user = type("User", (), {"is_authenticated": True, "pk": caller})()

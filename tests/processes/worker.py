@@ -23,8 +23,8 @@ from django.db import connections
 from django.test.utils import setup_test_environment
 
 from mcp_bridge.calls.results import encoder
+from mcp_bridge.features import AccessRule, Tool
 from mcp_bridge.features.marks import ToolOptions
-from mcp_bridge.features.tools import AccessRule, Tool
 from mcp_bridge.schemas import Outputs
 from mcp_bridge.sources.base import Source
 
@@ -312,8 +312,8 @@ def administer_for(seconds: float) -> dict[str, list[int]]:
         for action in ("switch_off", "switch_on"):
             post("action", f"{tools}_changelist", action=action, _selected_action=second.pk)
         ToolSetting.objects.filter(pk=race.pk).update(fingerprint="another")
-        shown = browser.get(reverse(f"{tools}_change", args=[race.pk])).context["fingerprint"]
-        post("approve", f"{tools}_approve", race.pk, fingerprint=shown)
+        shown = browser.get(reverse(f"{tools}_change", args=[race.pk])).context["entry"]
+        post("approve", f"{tools}_approve", race.pk, fingerprint=shown.fingerprint)
         registry.reload()
         try:
             MCPClient(user=user).call_tool("race", {"number": number})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from mcp_bridge.conf import DEFAULT_SOURCES
 from testproject.settings import *  # noqa: F403
 from testproject.settings import DATABASES
 
@@ -15,4 +16,9 @@ if "sqlite" in str(DATABASES["default"]["ENGINE"]):
         "transaction_mode": os.environ.get("WORKER_TRANSACTION_MODE", "IMMEDIATE"),
         "timeout": 60,
     }
-MCP_BRIDGE = {"SOURCES": {"generations": {"BACKEND": "tests.processes.worker.GenerationSource"}}}
+MCP_BRIDGE = {
+    "SOURCES": {
+        **dict.fromkeys(DEFAULT_SOURCES),
+        "generations": {"BACKEND": "tests.processes.worker.GenerationSource"},
+    }
+}

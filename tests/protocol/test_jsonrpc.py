@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from mcp_bridge.protocol import InvalidRequestError, MethodNotFoundError, ParseError, jsonrpc
+from mcp_bridge.protocol import (
+    InvalidRequestError,
+    MethodNotFoundError,
+    ParseError,
+    jsonrpc,
+    requests,
+)
 from mcp_bridge.protocol.jsonrpc import MAX_DEPTH, MAX_DIGITS, MAX_ID, MAX_ID_LENGTH
 from mcp_bridge.protocol.text import cut
 
@@ -160,7 +166,7 @@ def test_value_of_another_type_is_a_type_error(value: Any) -> None:
     "value", [0, -1, 1, MAX_ID - 1, -MAX_ID, "", "1", "null", EMOJI, "x" * MAX_ID_LENGTH]
 )
 def test_string_or_64_bit_integer_is_an_id(value: Any) -> None:
-    read = jsonrpc.read_id({"jsonrpc": "2.0", "id": value})
+    read = requests.read_id({"jsonrpc": "2.0", "id": value})
     assert (type(read), read) == (type(value), value)
 
 
@@ -169,11 +175,11 @@ def test_string_or_64_bit_integer_is_an_id(value: Any) -> None:
 )
 def test_nothing_else_is_an_id(value: Any) -> None:
     with pytest.raises(InvalidRequestError):
-        jsonrpc.read_id({"jsonrpc": "2.0", "id": value})
+        requests.read_id({"jsonrpc": "2.0", "id": value})
 
 
 def test_message_without_an_id_has_none() -> None:
-    assert jsonrpc.read_id({"jsonrpc": "2.0", "method": "x"}) is None
+    assert requests.read_id({"jsonrpc": "2.0", "method": "x"}) is None
 
 
 @pytest.mark.parametrize(
@@ -185,7 +191,7 @@ def test_message_without_an_id_has_none() -> None:
 )
 def test_message_that_is_no_object_is_refused(message: Any, kind: str) -> None:
     with pytest.raises(InvalidRequestError, match=f"one JSON-RPC object per POST, not {kind}\\.$"):
-        jsonrpc.read_id(message)
+        requests.read_id(message)
 
 
 @pytest.mark.parametrize("request_id", [0, -5, "a", '"', "\u2028", EMOJI])

@@ -62,11 +62,6 @@ def test_only_2025_03_26_has_batches_and_is_the_default_without_a_header() -> No
 @pytest.mark.parametrize(
     ("attribute", "member", "versions"),
     [
-        ("methods", "tools/list", [*MODERN, *LEGACY]),
-        ("methods", "tools/call", [*MODERN, *LEGACY]),
-        ("methods", "server/discover", MODERN),
-        ("methods", "initialize", LEGACY),
-        ("methods", "ping", LEGACY),
         ("tool_fields", "name", [*MODERN, *LEGACY]),
         ("tool_fields", "inputSchema", [*MODERN, *LEGACY]),
         ("tool_fields", "annotations", [*MODERN, *LEGACY[:-1]]),

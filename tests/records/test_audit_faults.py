@@ -20,7 +20,7 @@ from django.db import DatabaseError, connection
 from pydantic import Field, SecretStr
 
 from mcp_bridge import Context
-from mcp_bridge.features.tools import Client
+from mcp_bridge.features import Client
 from mcp_bridge.models import ToolCallRecord
 from mcp_bridge.protocol import LATEST, Request
 from mcp_bridge.protocol.content import CallToolResult

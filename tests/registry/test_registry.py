@@ -78,7 +78,7 @@ def test_a_snapshot_is_ordered_by_name_and_knows_its_tools(settings: Any) -> Non
         True,
         None,
     )
-    assert [tool.name for tool in snapshot.following("h")] == ["take"]
+    assert [tool.name for tool in snapshot.following("tool", "h")] == ["take"]
     assert registry.snapshot is snapshot
 
 

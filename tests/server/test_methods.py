@@ -87,3 +87,35 @@ def test_capabilities_are_those_of_the_methods_that_are_brought() -> None:
 def test_a_method_that_nobody_brings_is_not_found() -> None:
     with pytest.raises(MethodNotFoundError):
         handled(MCPServer(), *asked("server/discover"))
+
+
+@pytest.mark.parametrize("version", REVISIONS)
+def test_each_era_has_its_own_methods(version: str) -> None:
+    revision = REVISIONS[version]
+    own, other = {"server/discover"}, {"initialize", "ping"}
+    if not revision.modern:
+        own, other = other, own
+
+    def ask(method: str) -> object:
+        params = {"protocolVersion": version}
+        message = Request(id=1, method=method, params=params, revision=revision)
+        return handled(MCPServer(), message, Context(user=AnonymousUser(), revision=revision))
+
+    for method in {"tools/list", *own}:
+        assert ask(method) is not None
+    for method in {"tools", "resources/list", *other}:
+        with pytest.raises(MethodNotFoundError):
+            ask(method)
+
+
+class Counting(MCPServer):
+    methods = {**MCPServer.methods, "newsroom/count": wait}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("version", REVISIONS)
+def test_a_subclass_brings_a_method_to_every_revision(version: str) -> None:
+    revision = REVISIONS[version]
+    message = Request(id=1, method="newsroom/count", params={}, revision=revision)
+    context = Context(user=AnonymousUser(), revision=revision)
+    assert handled(Counting(), message, context) == {"users": 0}

@@ -9,7 +9,7 @@ import pytest
 from mcp.shared.inbound import mcp_param_headers, x_mcp_header_map
 from typing_extensions import TypedDict
 
-from mcp_bridge.features.tools import Context
+from mcp_bridge.features import Context
 from mcp_bridge.protocol import Headers
 from mcp_bridge.protocol.headers import parameter_headers
 from mcp_bridge.schemas import McpHeader

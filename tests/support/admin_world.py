@@ -146,7 +146,7 @@ def _person(name: str) -> Any:
 
 def _add_rows(world: World) -> None:
     rows, member = world.rows, world.people["member"]
-    tools = ToolSetting.objects.in_bulk(field_name="name")
+    tools = {each.name: each for each in ToolSetting.objects.all()}
     rows |= {each: tools[each] for each in ("shout", "look", "fresh")}
     ToolSetting.objects.filter(name="shout").update(confirm=True)
     ToolSetting.objects.filter(name="fresh").update(fingerprint="another", guarded=True)

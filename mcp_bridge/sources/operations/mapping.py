@@ -9,8 +9,7 @@ from typing import Final
 
 from mcp_bridge.protocol import JSONObject, JSONSchema
 from mcp_bridge.protocol.text import pointer, quoted
-from mcp_bridge.schemas.openapi import Side
-from mcp_bridge.schemas.openapi_keywords import PLAIN, Schema, nullable
+from mcp_bridge.schemas.openapi import PLAIN, Schema, Side, nullable
 from mcp_bridge.sources.operations.read import Document, Operation, Unmappable, tool_name
 from mcp_bridge.sources.operations.values import (
     FILE_NOTE,

@@ -15,7 +15,7 @@ from mcp_bridge.testing import text_of
 from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Article, Author, Section
-from tests.calls.test_results import assert_fault
+from tests.contract.test_results import assert_fault
 from tests.support.serving import giving, messages
 
 

@@ -14,7 +14,7 @@ from mcp_bridge.testing.checked import CheckedClient
 from mcp_bridge.testing.serving import serve
 from testproject.newsroom.models import Article, Author, Section
 from tests.calls.test_arguments import errors_of
-from tests.calls.test_results import assert_fault
+from tests.contract.test_results import assert_fault
 from tests.schemas.kinds import nullable
 from tests.support.serving import giving, messages, served, taking
 

@@ -379,7 +379,7 @@ def in_threads(ask: Callable[[], bool | None]) -> list[bool | None]:
 
 def test_threads_count_exactly(limit: Callable[..., None]) -> None:
     limit({"tools": "100/min"})
-    from mcp_bridge.features.tools import Context
+    from mcp_bridge.features import Context
     from mcp_bridge.registry.registry import registry
 
     tool = registry.discovered.tools.get("write")

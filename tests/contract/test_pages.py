@@ -251,8 +251,8 @@ def test_what_is_kept_is_bounded_by_bytes(settings: Any, modern: CheckedClient) 
     for number in range(30):
         # Of as many kinds of callers, each of whom may use all of them.
         rules = frozenset({rule, AccessRule(permissions=(f"auth.kind_{number}",))})
-        assert len(snapshot.page(rules, None, LATEST).tools) == 2
-        snapshot.page(rules, "give_01", LATEST)
+        assert len(snapshot.page("tool", rules, None, LATEST).features) == 2
+        snapshot.page("tool", rules, "give_01", LATEST)
     (pages,) = [each for name, each in vars(snapshot).items() if name == "_pages"]
     assert 30 < pages.cache_info().currsize < 40
     assert pages.cache_info().bytes <= 16 * 1024 * 1024

@@ -18,7 +18,7 @@ from modernrpc.server import RpcServer
 
 from mcp_bridge import Context, ToolError, mcp_tool
 from mcp_bridge.access.policy import AccessPolicy, context_for, unmet
-from mcp_bridge.features.tools import Client
+from mcp_bridge.features import Client
 from mcp_bridge.protocol import LATEST, REVISIONS
 from mcp_bridge.testing import MCPError
 from mcp_bridge.testing.checked import CheckedClient
@@ -303,7 +303,7 @@ class Unreachable(AccessPolicy):
 
 @pytest.mark.parametrize("method", ["tools/list", "tools/call"])
 def test_a_database_that_cannot_be_asked_is_503_and_no_refusal(method: str, settings: Any) -> None:
-    settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.access.test_access.Unreachable"}
+    settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.contract.test_access.Unreachable"}
     client = CheckedClient(user=make_user("plain"))
     with pytest.raises(MCPError, match="database") as raised:
         client.post(method, **({"name": "plain"} if method == "tools/call" else {}))
@@ -312,7 +312,7 @@ def test_a_database_that_cannot_be_asked_is_503_and_no_refusal(method: str, sett
 
 
 def test_policy_of_the_site_decides_list_and_call(settings: Any) -> None:
-    settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.access.test_access.OfficeHours"}
+    settings.MCP_BRIDGE = {"ACCESS_POLICY": "tests.contract.test_access.OfficeHours"}
     client = CheckedClient(user=make_user("superuser"))
     assert [tool["name"] for tool in client.list_tools()] == ["public"]
     assert [name for name in SERVER.procedures if is_callable(client, name)] == ["public"]
