@@ -61,7 +61,6 @@ ROOMS: dict[str, int] = {
 }
 # The packages inside each room.
 INSIDE: dict[str, set[str]] = {
-    "admin": {"try_tool"},
     "ext": {
         *("grpc", "grpc/management", "grpc/management/commands", "jwt", "lane"),
         *("openapi", "openapi/management", "openapi/management/commands"),
